@@ -17,7 +17,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.work.money.checkouts import api, billing
+from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, service_checkout_periods, service_checkouts
 
 MONTHLY: JsonObject = {"amount": 1200, "currency": "EUR", "interval": "month", "credits": 10}
@@ -34,11 +34,11 @@ Step = Callable[..., Awaitable[object]]  # (write, checkout's id)
 
 
 _STEPS: dict[str, Step] = {
-    "complete": api.complete_service_checkout,
-    "pause": api.pause_service_checkout,
-    "unpause": api.unpause_service_checkout,
-    "cancel": partial(api.cancel_service_checkout, why=ServiceCheckoutCancel()),
-    "delete": api.delete_service_checkout,
+    "complete": billing.complete_service_checkout,
+    "pause": billing.pause_service_checkout,
+    "unpause": billing.unpause_service_checkout,
+    "cancel": partial(billing.cancel_service_checkout, why=ServiceCheckoutCancel()),
+    "delete": billing.delete_service_checkout,
 }
 
 

@@ -27,15 +27,15 @@ from workhook.work.board.projects.api import ProjectCreate, ProjectEdit
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import find_access
-from workhook.work.money.checkouts import api as checkouts
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import api as invoices
+from workhook.work.money.invoices import changing
 from workhook.work.money.invoices.drafting import lock_times
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceItemInput
-from workhook.work.money.services import api as offers
+from workhook.work.money.services import actions as services_actions
 from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
-from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets import actions
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
@@ -60,9 +60,9 @@ async def _choose(services: Services, world: World, actor: Actor, *, granted: in
     now = now_ms()
     async with services.database.transaction() as tx:
         write = Write(tx, actor, BASE, moment=now)
-        service_id = _id_in(await offers.create_service(write, offer))
+        service_id = _id_in(await services_actions.create_service(write, offer))
         create = ServiceCheckoutCreate(service_id=service_id)
-        return _id_in(await checkouts.create_service_checkout(write, world.project_id, create))
+        return _id_in(await billing.create_service_checkout(write, world.project_id, create))
 
 
 def _id_in(answer: object) -> str:
@@ -80,7 +80,7 @@ async def test_a_period_begins_while_its_project_is(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def complete(tx: Transaction) -> object:
-        return await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
+        return await billing.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
 
     async with services.database.transaction() as tx:
         if deletes:  # as whoever deletes a project does, since its subscriptions stop
@@ -119,7 +119,7 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
         renaming = await beside.begin(rename)
         timer = TimesheetCreate(task_id=task.id)
-        await timesheets.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), project_id, timer)
+        await actions.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), project_id, timer)
     await renaming
 
 
@@ -133,7 +133,7 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
         hour = replace(hour, task_id=task.id)
         made = [
-            await timesheets.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), world.project_id, hour)
+            await actions.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), world.project_id, hour)
             for _ in range(2)
         ]
         first, second = sorted(_id_in(each.body) for each in made)
@@ -141,12 +141,12 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
         drawn = InvoiceCreate(timesheet_ids=[second])
         invoice_id = _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, drawn))
         edit = InvoiceEdit(timesheet_ids=[first, second])
-        await invoices.edit_invoice(Write(tx, actor, BASE), invoice_id, edit)
+        await changing.edit_invoice(Write(tx, actor, BASE), invoice_id, edit)
         if how == "void":
-            await invoices.send_invoice(Write(tx, actor, BASE), invoice_id)
+            await changing.send_invoice(Write(tx, actor, BASE), invoice_id)
 
     async def free(tx: Transaction) -> object:
-        end = invoices.void_invoice if how == "void" else invoices.delete_invoice
+        end = changing.void_invoice if how == "void" else changing.delete_invoice
         return await end(Write(tx, actor, BASE), invoice_id)
 
     async with services.database.transaction() as tx:
@@ -171,7 +171,7 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
     draft = await _drafted(services, world, actor)
 
     async def send(tx: Transaction) -> object:
-        return await invoices.send_invoice(Write(tx, actor, BASE), draft)
+        return await changing.send_invoice(Write(tx, actor, BASE), draft)
 
     async with services.database.transaction() as tx:
         await projects.lock_project(Write(tx, actor, BASE), world.project_id)
@@ -191,7 +191,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
         await projects.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
-        await invoices.send_invoice(Write(tx, actor, BASE), draft)
+        await changing.send_invoice(Write(tx, actor, BASE), draft)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting
@@ -208,7 +208,7 @@ async def test_a_project_is_deleted_while_a_period_begins(
         await projects.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
-        await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
+        await billing.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting

@@ -27,7 +27,7 @@ from workhook.work.board import columns
 from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
-from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 from workhook.work.time.timesheets.schemas import timesheets as timesheet_rows
 
@@ -193,7 +193,7 @@ class _Robot:
     async def start(self, tx: Transaction) -> object:
         """By a token that is remembered as it was."""
         timer = TimesheetCreate(task_id=self.task_id)
-        return await timesheets.create_timesheet(
+        return await timesheets_actions.create_timesheet(
             Write(tx, self.actor, BASE, moment=now_ms()), self.world.project_id, timer
         )
 

@@ -36,7 +36,7 @@ from workhook.work.board.projects.api import ProjectEdit
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.people.members import admin_actions
-from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
@@ -195,7 +195,7 @@ class _Worker:
 
     async def start(self, tx: Transaction) -> object:
         timer = TimesheetCreate(task_id=self.task_id)
-        return await timesheets.create_timesheet(
+        return await timesheets_actions.create_timesheet(
             Write(tx, self.actor, BASE, moment=now_ms()), self.world.project_id, timer
         )
 

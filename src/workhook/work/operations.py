@@ -28,7 +28,7 @@ from workhook.work.money.services import api as services
 from workhook.work.people import clients
 from workhook.work.people.members import api as members
 from workhook.work.portability.moving import api as moving
-from workhook.work.time.rates import api as rates
+from workhook.work.time.rates import people as rates
 from workhook.work.time.timesheets import api as timesheets
 
 _APIS = (

@@ -20,7 +20,7 @@ from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import read_day
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.day_bounds import find_zone
-from workhook.work.money.credits import api, ledger
+from workhook.work.money.credits import ledger
 from workhook.work.money.credits.schemas import TaskCreditCreate
 
 places = Places("credits")
@@ -97,7 +97,7 @@ async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answe
     access = await _access(visit)
     try:
         create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
-        await visit.change(lambda write: api.create_task_credit(write, access.repository.project_id, create))
+        await visit.change(lambda write: ledger.create_task_credit(write, access.repository.project_id, create))
     except (Invalid, Conflict) as problem:
         return await _page(visit, access, refused_form(visit.fields, problem, _FIELDS[kind], section=kind))
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
@@ -112,7 +112,7 @@ async def reverse(visit: Visit) -> Answer:
     async def step(write: Write) -> None:
         row, its = await find_with_access(write.tx, ledger.entry_locked, write.actor, id=entry_id)
         access.require_same(its)
-        await api.delete_task_credit(write, ledger.entry_of(row).id)
+        await ledger.delete_task_credit(write, ledger.entry_of(row).id)
 
     await visit.change(step)
     return visit.done(paging.project_address(visit, "billing", "credits"), gettext("The entry was reversed."))

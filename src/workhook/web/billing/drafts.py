@@ -19,7 +19,7 @@ from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, form_pa
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
-from workhook.work.money.invoices import api, changing, presets
+from workhook.work.money.invoices import changing, presets
 from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit
 from workhook.work.money.invoices.schemas import Invoice, language_of
@@ -101,10 +101,10 @@ async def create_invoice(visit: Visit) -> Answer:
             return replace(create, timesheet_ids=[each.id for each in times]) if ids else create
 
         async def take(times: Sequence[InvoicedTime]) -> None:
-            made.append(await api.draft_invoice(write, project_id, wanted(times)))
+            made.append(await changing.draft_invoice(write, project_id, wanted(times)))
 
         taken = await unbilled.take_what_fits(
-            free, take, lambda times: api.plan_draft(write, project_id, wanted(times))
+            free, take, lambda times: changing.plan_draft(write, project_id, wanted(times))
         )
         return made[0], len(taken)
 
@@ -161,7 +161,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
         edit.due = UNSET  # a date alone would take its time of day away
     if not edit.discount and current.discount_minor is not None:
         edit.discount = UNSET  # nothing was said of the amount
-    await api.edit_invoice(write, invoice_id, edit)
+    await changing.edit_invoice(write, invoice_id, edit)
     if late:  # the rule has let pass what was changed of an invoice that was issued meanwhile
         raise ChangedMeanwhile
 
@@ -191,5 +191,5 @@ async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: I
 async def delete_draft(visit: Visit) -> Answer:
     """Delete a draft."""
     _, invoice = await invoice_at(visit)
-    await visit.change(lambda write: api.delete_invoice(write, invoice.id))
+    await visit.change(lambda write: changing.delete_invoice(write, invoice.id))
     return visit.done(paging.project_address(visit, "billing"), gettext("The draft was deleted."))

@@ -14,7 +14,7 @@ from workhook.web.billing.view import billing_page, invoice_address, invoice_at,
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.money.invoices import api, drafting
+from workhook.work.money.invoices import changing, documents, drafting
 from workhook.work.money.invoices.due import open_sums
 from workhook.work.money.invoices.inputs import InvoiceList
 
@@ -55,7 +55,7 @@ async def invoice_page(visit: Visit) -> Answer:
 async def invoice_pdf(visit: Visit) -> Answer:
     """Show an invoice as a PDF, as the API does."""
     _, invoice = await invoice_at(visit)
-    return await api.get_invoice_pdf(visit.call, invoice.id)
+    return await documents.get_invoice_pdf(visit.call, invoice.id)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/xml", head=False)
@@ -63,7 +63,7 @@ async def invoice_xml(visit: Visit) -> Answer:
     """Give an invoice as an e-invoice, as the API does; where something is missing, its page says what."""
     access, invoice = await invoice_at(visit)
     try:
-        return await api.get_invoice_xml(visit.call, invoice.id)
+        return await documents.get_invoice_xml(visit.call, invoice.id)
     except Invalid as problem:
         return await show_invoice(visit, access, invoice, missing=problem)
 
@@ -77,10 +77,10 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
 @places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True, action="invoice.send")
 async def issue(visit: Visit) -> Answer:
     """Issue a draft, which gets its number."""
-    return await _set_status(visit, api.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
+    return await _set_status(visit, changing.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/void", action="invoice.void")
 async def make_void(visit: Visit) -> Answer:
     """Void an invoice that was issued."""
-    return await _set_status(visit, api.void_invoice, gettext("The invoice is void. It keeps its number."))
+    return await _set_status(visit, changing.void_invoice, gettext("The invoice is void. It keeps its number."))

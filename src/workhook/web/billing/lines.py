@@ -28,7 +28,7 @@ from workhook.web.frame.places import AmountField, PercentField, Places, Quantit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices import api, changing, drafting, rules
+from workhook.work.money.invoices import changing, drafting, rules
 from workhook.work.money.invoices.inputs import ITEMS_MAX, InvoiceEdit, InvoiceItemInput
 from workhook.work.money.invoices.planning import input_of_item
 from workhook.work.money.invoices.rules import Item
@@ -104,7 +104,7 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
         raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
     by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
     given = [input_of_item(each, invoice.currency) if isinstance(each, Item) else each for each in by_hand]
-    await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
+    await changing.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
 
 
 async def _write_times(
@@ -113,7 +113,7 @@ async def _write_times(
     """Claim timesheets, or release them with their line: among lines that look the same, no other is taken for it."""
     claimed = await drafting.lock_times(write.tx, access.repository.id, [], invoice.id)
     kept = [each.id for each in claimed if each.id not in released]
-    await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
+    await changing.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True, action="invoice.edit")
@@ -140,7 +140,7 @@ async def group_time(visit: Visit) -> Answer:
     """Say what has one line of the time on a draft: each entry, or a task, a person or a day."""
     _, invoice = await invoice_at(visit)
     edit = visit.form(InvoiceEdit, "group_by")
-    await visit.change(lambda write: api.edit_invoice(write, invoice.id, edit))
+    await visit.change(lambda write: changing.edit_invoice(write, invoice.id, edit))
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, amount_of
 from workhook.core.zones import day_in, written_day
 from workhook.http.calls import Answer
@@ -22,8 +22,7 @@ from workhook.web.frame.forms import ChangedMeanwhile, PageForm, form_page
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
-from workhook.work.money.credit_notes import api as credit_notes
-from workhook.work.money.credit_notes import crediting
+from workhook.work.money.credit_notes import crediting, documents
 from workhook.work.money.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
 from workhook.work.money.credit_notes.rates import RateBooks
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
@@ -32,7 +31,7 @@ from workhook.work.money.invoices.days import zone_of_invoice
 from workhook.work.money.invoices.rounded_time import TimeOnInvoice, find_rounded
 from workhook.work.money.invoices.rules import Item, items_of
 from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.money.payments import api, booking
+from workhook.work.money.payments import booking
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
 
 T = TypeVar("T")
@@ -126,7 +125,7 @@ async def _book(
     visit: Visit,
     kind: str,
     read: Callable[[Invoice], Awaitable[T]],
-    book: Callable[[Write, T], Awaitable[object]],
+    book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Answer:
     """Run a form; `read` takes the invoice. A form that was made when something else was due is requested again: it may
@@ -139,10 +138,10 @@ async def _book(
         wanted = await read(invoice)
 
         async def step(write: Write) -> None:
-            _, current = await changing.lock_invoice(write, invoice.id)
+            access, current = await changing.lock_invoice(write, invoice.id)
             if visit.fields.get("was") != balance_of(current):
                 raise ChangedMeanwhile
-            await book(write, wanted)
+            await book(write, access, current, wanted)
 
         await visit.change(step)
         return visit.done(f"{invoice_address(visit)}#money", text)
@@ -162,10 +161,7 @@ async def book_payment(visit: Visit) -> Answer:
     async def read(invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
-    async def book(write: Write, wanted: PaymentCreate) -> None:
-        await api.create_payment(write, visit.path("invoice_id"), wanted)
-
-    return await _book(visit, PAYMENT, read, book, gettext("The payment was booked."))
+    return await _book(visit, PAYMENT, read, booking.pay, gettext("The payment was booked."))
 
 
 @places.post(
@@ -178,8 +174,11 @@ async def give_back(visit: Visit) -> Answer:
     async def read(invoice: Invoice) -> RefundCreate:
         return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
 
-    async def book(write: Write, wanted: RefundCreate) -> None:
-        await api.refund_of(write, visit.path("invoice_id"), payment_id, wanted)
+    async def book(write: Write, access: Access, invoice: Invoice, wanted: RefundCreate) -> None:
+        payment = await booking.find_payment(write.tx, write.actor, payment_id)
+        if payment.invoice.id != invoice.id:
+            raise NotFound()
+        await booking.refund(write, access, invoice, payment, wanted)
 
     return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
 
@@ -192,10 +191,9 @@ async def make_credit_note(visit: Visit) -> Answer:
     async def read(invoice: Invoice) -> CreditNoteCreate:
         return await _credited_line(visit, invoice) if is_line else _credited_total(visit, invoice)
 
-    async def book(write: Write, wanted: CreditNoteCreate) -> None:
-        await credit_notes.create_credit_note(write, visit.path("invoice_id"), wanted)
-
-    return await _book(visit, CREDIT_LINE if is_line else CREDIT, read, book, gettext("The credit note was made."))
+    return await _book(
+        visit, CREDIT_LINE if is_line else CREDIT, read, crediting.credit, gettext("The credit note was made.")
+    )
 
 
 def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
@@ -232,7 +230,7 @@ async def credit_note_xml(visit: Visit) -> Answer:
     """Give a credit note as an e-invoice, as the API does."""
     access, invoice = await invoice_at(visit)
     try:
-        return await credit_notes.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
+        return await documents.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
     except Invalid as problem:
         return await show_invoice(visit, access, invoice, missing=problem)
 
@@ -241,4 +239,4 @@ async def credit_note_xml(visit: Visit) -> Answer:
 async def credit_note_pdf(visit: Visit) -> Answer:
     """Show a credit note as a PDF, as the API does."""
     await invoice_at(visit)
-    return await credit_notes.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))
+    return await documents.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))

@@ -13,8 +13,7 @@ from workhook.web.frame.forms import Faults
 from workhook.web.frame.places import Visit
 from workhook.work.kernel.settings.schemas import AccountBillingEdit, ProjectBillingEdit
 from workhook.work.time.rates import people
-from workhook.work.time.rates.api import MemberRateEdit
-from workhook.work.time.rates.people import MemberTerms
+from workhook.work.time.rates.people import MemberRateEdit, MemberTerms
 
 BUYER = ("name", "address", "country", "vat_id", "email")
 RATE_PREFIX = "rate-"

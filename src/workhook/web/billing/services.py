@@ -19,7 +19,7 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Owner
 from workhook.work.money.invoices.presets import find_price_currency
-from workhook.work.money.services import api
+from workhook.work.money.services import actions
 from workhook.work.money.services.schemas import (
     PRICES_MAX,
     Service,
@@ -67,7 +67,7 @@ async def _owned(visit: Visit) -> Owner:
 async def _find(visit: Visit) -> tuple[Owner, Service]:
     """The service of the path. Raises `NotFound`, too where it is another account's."""
     owner = await _owner(visit)
-    service = await api.find_service(visit.database, visit.actor, visit.path("service_id"))
+    service = await actions.find_service(visit.database, visit.actor, visit.path("service_id"))
     if service.owner.id != owner.account.id:
         raise NotFound()
     return owner, service
@@ -97,7 +97,7 @@ async def list_services(visit: Visit) -> Answer:
     """Show the services of an account, in their order."""
     owner = await _owner(visit)
     query = ServiceQuery(organization=owner.account.login)
-    found = await api.find_services(visit.database, visit.actor, query)
+    found = await actions.find_services(visit.database, visit.actor, query)
     services = sorted(found[: query.limit], key=lambda each: (not each.active, each.position, each.id))
     cut = found.cut or len(found) > query.limit
     return await _page(visit, owner, "billing/services.html", services=services, cut=cut)
@@ -142,7 +142,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
 async def create_service(visit: Visit) -> Answer:
     """Make a service with its first price, if the form has one."""
     create = _both(visit, await _owned(visit))
-    made = await visit.change(lambda write: api.create_service(write, create))
+    made = await visit.change(lambda write: actions.create_service(write, create))
     service_id = str(made.service.id)  # type: ignore[attr-defined]
     return visit.done(_address(visit, service_id), gettext("The service was made."))
 
@@ -196,10 +196,10 @@ async def save_service(visit: Visit) -> Answer:
     _, service = await _find(visit)
 
     async def save(write: Write, edit: ServiceEdit) -> None:
-        current = await api.lock_service(write, service.id)
+        current = await actions.lock_service(write, service.id)
         if is_late(_ticked(visit), values_of(current)):
             raise ChangedMeanwhile
-        await api.edit_service(write, service.id, edit)
+        await actions.edit_service(write, service.id, edit)
 
     edit = _read(visit, ServiceEdit)
     await visit.change(lambda write: save(write, edit))
@@ -211,7 +211,7 @@ async def save_service(visit: Visit) -> Answer:
 async def delete_service(visit: Visit) -> Answer:
     """Delete a service. What runs of it goes on."""
     _, service = await _find(visit)
-    await visit.change(lambda write: api.delete_service(write, service.id))
+    await visit.change(lambda write: actions.delete_service(write, service.id))
     return visit.done(_address(visit), gettext("“%(title)s” was deleted.") % {"title": service.title})
 
 
@@ -230,9 +230,9 @@ async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
     """What `change` makes of the prices as they are when nobody else can change them."""
 
     async def step(write: Write) -> None:
-        current = await api.lock_service(write, service_id)
+        current = await actions.lock_service(write, service_id)
         prices = change(current.service_prices)
-        await api.edit_service(write, service_id, ServiceEdit(service_prices=prices))
+        await actions.edit_service(write, service_id, ServiceEdit(service_prices=prices))
 
     await visit.change(step)
 

@@ -40,16 +40,12 @@ from workhook.web.project import administered
 from workhook.web.project import settings_address as project_address
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT
-from workhook.work.kernel.settings.schemas import (
-    AccountBilling,
-    ProjectBilling,
-)
-from workhook.work.money.billing import api, logos
+from workhook.work.kernel.settings.schemas import AccountBilling, ProjectBilling
+from workhook.work.money.billing import actions, logos
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.settings import find_logo
 from workhook.work.time.rates import people
-from workhook.work.time.rates.api import change_member_rate
-from workhook.work.time.rates.people import MemberTerms
+from workhook.work.time.rates.people import MemberTerms, change_member_rate
 
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
 DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME)
@@ -221,7 +217,7 @@ async def _save(visit: Visit, page: AccountPage) -> Answer:
     async def save(write: Write) -> None:
         now = await settings.lock_account_billing(write.tx, account.id)
         _require_fresh(visit, now, await find_members(write.tx, account) if members else ())
-        await api.change_account_billing(write, account, edit)
+        await actions.change_account_billing(write, account, edit)
         for login, rate in rates.items():
             await change_member_rate(write, account, login, rate)
 
@@ -279,7 +275,7 @@ async def save_project(visit: Visit) -> Answer:
 
     async def save(write: Write) -> None:
         _require_fresh(visit, await settings.lock_project_billing(write.tx, access.repository.id))
-        await api.edit_project_billing(write, access.repository.project_id, edit)
+        await actions.edit_project_billing(write, access.repository.project_id, edit)
 
     called = dict(_CALLED)
     owner = await settings.find_account_currency(visit.database, access.repository.owner.id)

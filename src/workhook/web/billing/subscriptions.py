@@ -18,11 +18,11 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.settings.arithmetic import Discount
-from workhook.work.money.checkouts import api, billing
+from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.invoices.rules import Item, sums_of_items
 from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
-from workhook.work.money.services.api import find_services
+from workhook.work.money.services.actions import find_services
 from workhook.work.money.services.schemas import Service, ServicePrice, ServiceQuery
 
 places = Places("subscriptions")
@@ -103,14 +103,14 @@ async def subscribe(visit: Visit) -> Answer:
             ServiceCheckoutCreate, "qty", service_id=service_id, **({"service_price_id": price_id} if price_id else {})
         )
         made = await visit.change(
-            lambda write: api.create_service_checkout(write, access.repository.project_id, create)
+            lambda write: billing.create_service_checkout(write, access.repository.project_id, create)
         )
     except (Invalid, Conflict) as problem:  # not those of the start, for then the subscription is made
         return await _new_page(visit, refused_form(visit.fields, problem, _NEW))
     checkout_id = made.service_checkout.id
     text = gettext("The subscription is ready. It costs nothing until it is started.")
     if "start" in visit.fields:
-        await visit.change(lambda write: api.complete_service_checkout(write, checkout_id))
+        await visit.change(lambda write: billing.complete_service_checkout(write, checkout_id))
         text = gettext("The subscription has started.")
     return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
 
@@ -124,7 +124,7 @@ def _total_of(settings: InvoiceSettings, price: ServicePrice) -> int:
 async def _find(visit: Visit) -> tuple[Access, Checkout]:
     """The subscription of the path. Raises `NotFound`, too where it is another project's."""
     access = await visit.access()
-    its, checkout = await api.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
+    its, checkout = await billing.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
     access.require_same(its)
     return access, checkout
 
@@ -166,14 +166,14 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
 @form_page(_page, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Answer:
     """Start a subscription: its first period begins, and is billed."""
-    return await _step(visit, api.complete_service_checkout, gettext("The subscription has started."))
+    return await _step(visit, billing.complete_service_checkout, gettext("The subscription has started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
 @form_page(_page, on=(Invalid, Conflict))
 async def pause(visit: Visit) -> Answer:
     """Pause a subscription."""
-    return await _step(visit, api.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
+    return await _step(visit, billing.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume", action="service_checkout.unpause")
@@ -181,7 +181,7 @@ async def pause(visit: Visit) -> Answer:
 async def resume(visit: Visit) -> Answer:
     """Resume a subscription that is paused."""
     text = gettext("The subscription goes on. Its period is longer by the time of the pause.")
-    return await _step(visit, api.unpause_service_checkout, text)
+    return await _step(visit, billing.unpause_service_checkout, text)
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel", action="service_checkout.cancel")
@@ -190,7 +190,7 @@ async def cancel(visit: Visit) -> Answer:
     """Cancel a subscription, with the reason if somebody gives one."""
     _, checkout = await _find(visit)
     why = visit.form(ServiceCheckoutCancel, *_CANCEL)
-    await visit.change(lambda write: api.cancel_service_checkout(write, checkout.id, why))
+    await visit.change(lambda write: billing.cancel_service_checkout(write, checkout.id, why))
     return visit.done(_address(visit, checkout.id), gettext("The subscription is canceled."))
 
 
@@ -198,5 +198,5 @@ async def cancel(visit: Visit) -> Answer:
 async def delete(visit: Visit) -> Answer:
     """Take a subscription off the list. It ends; its invoices stay."""
     _, checkout = await _find(visit)
-    await visit.change(lambda write: api.delete_service_checkout(write, checkout.id))
+    await visit.change(lambda write: billing.delete_service_checkout(write, checkout.id))
     return visit.done(_address(visit), gettext("The subscription was deleted."))

@@ -15,7 +15,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import display
-from workhook.work.money.invoices import api, changing, drafting, planning
+from workhook.work.money.invoices import changing, drafting, planning
 from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceEdit
 from workhook.work.money.invoices.time_lines import InvoicedTime, complaint
 from workhook.work.time.timesheets import started
@@ -99,7 +99,7 @@ async def add_unbilled(visit: Visit) -> Answer:
             return 0
         added = await take_what_fits(
             offered,
-            lambda times: api.edit_invoice(write, invoice.id, edit(times)),
+            lambda times: changing.edit_invoice(write, invoice.id, edit(times)),
             lambda times: planning.plan_change(write.tx, here.repository, current, edit(times)),
         )
         return len(added)

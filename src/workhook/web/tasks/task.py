@@ -32,7 +32,7 @@ from workhook.work.board.tasks.queries import AccessedTask
 from workhook.work.board.tasks.related import find_related
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.receiving import limit_of
-from workhook.work.time.timesheets import api as timer_api
+from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries as timer_queries
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
@@ -257,9 +257,9 @@ def address(visit: Visit) -> str:
 timer_places = Places("timers")
 
 _STEPS = {
-    "pause": timer_api.pause_timesheet,
-    "resume": timer_api.resume_timesheet,
-    "finish": timer_api.finish_timesheet,
+    "pause": timesheets_actions.pause_timesheet,
+    "resume": timesheets_actions.resume_timesheet,
+    "finish": timesheets_actions.finish_timesheet,
 }
 
 
@@ -269,7 +269,7 @@ async def start_timer(visit: Visit) -> Answer:
     access = await visit.access()
     access.hide_from_clients()
     create = TimesheetCreate(task_id=visit.path("task_id"))
-    await visit.change(lambda write: timer_api.create_timesheet(write, access.repository.project_id, create))
+    await visit.change(lambda write: timesheets_actions.create_timesheet(write, access.repository.project_id, create))
     return visit.done(back_to(visit, project_address(visit)) if "back" in visit.fields else address(visit))
 
 

@@ -23,7 +23,7 @@ from workhook.web.time.week import week_page
 from workhook.work.history.activity.editors import find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import display
-from workhook.work.time.timesheets import api, queries
+from workhook.work.time.timesheets import actions, queries
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
 
 places = Places("time")
@@ -64,7 +64,7 @@ async def restore_entry(visit: Visit) -> Answer:
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
     access = await visit.access()
-    await visit.change(lambda write: api.create_timesheet(write, access.repository.project_id, create))
+    await visit.change(lambda write: actions.create_timesheet(write, access.repository.project_id, create))
     return visit.done(_back(visit), done)
 
 
@@ -116,7 +116,7 @@ async def edit_entry(visit: Visit) -> Answer:
         billable="billable" in visit.fields,
         **_changed_times(visit, zone_of(zone_name(visit))),
     )
-    await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
+    await visit.change(lambda write: actions.edit_timesheet(write, timesheet.id, edit))
     return visit.done(_back(visit), gettext("The entry was saved."))
 
 
@@ -152,16 +152,16 @@ def _step(name: str, action: Step) -> Callable[[Visit], Awaitable[Answer]]:
     return places.post(f"/{{owner}}/{{project}}/time/{{timesheet_id}}/{name}", action=f"timesheet.{name}")(step)
 
 
-pause_timer = _step("pause", api.pause_timesheet)
-resume_timer = _step("resume", api.resume_timesheet)
-finish_timer = _step("finish", api.finish_timesheet)
+pause_timer = _step("pause", actions.pause_timesheet)
+resume_timer = _step("resume", actions.resume_timesheet)
+finish_timer = _step("finish", actions.finish_timesheet)
 
 
 @places.post("/{owner}/{project}/time/{timesheet_id}/delete", action="timesheet.delete")
 async def delete_entry(visit: Visit) -> Answer:
     """Delete an entry."""
     timesheet, _ = await _find(visit)
-    await visit.change(lambda write: api.delete_timesheet(write, timesheet.id))
+    await visit.change(lambda write: actions.delete_timesheet(write, timesheet.id))
     return visit.done(_back(visit), gettext("The entry was deleted."), undo=_undo(visit, timesheet))
 
 

@@ -35,7 +35,8 @@ from workhook.work.history.across.schemas import AllTasksQuery, AllTimesheetsQue
 from workhook.work.history.across.tasks import list_all_tasks
 from workhook.work.history.across.timesheets import list_all_timesheets, whole_table
 from workhook.work.kernel import csv_tables
-from workhook.work.time.timesheets import api, queries, started
+from workhook.work.time.timesheets import actions as timesheets_actions
+from workhook.work.time.timesheets import queries, started
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX, FINISHED_MAX = 100, 50
@@ -222,7 +223,7 @@ async def _currency_of(visit: Visit) -> str:
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
     task = await actions.get_task(visit.database, visit.actor, create.task_id)
-    await visit.change(lambda write: api.create_timesheet(write, task.project.id, create))
+    await visit.change(lambda write: timesheets_actions.create_timesheet(write, task.project.id, create))
     return visit.done(own_page(visit.fields.get("return_to")) or PATH, done)
 
 

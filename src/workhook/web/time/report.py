@@ -35,8 +35,7 @@ from workhook.web.time.report_lines import (
 )
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
-from workhook.work.money.invoices import api as invoices
-from workhook.work.money.invoices import presets
+from workhook.work.money.invoices import changing, presets
 from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.money.invoices.rounded_time import TimeOnInvoice, foresee
 from workhook.work.time.rates.rules import Rounding
@@ -175,7 +174,7 @@ async def make_invoice(visit: Visit) -> Answer:
     blank.group_by = visit.form(InvoiceCreate, "group_by").group_by
     wanted = msgspec.structs.replace(blank, **begun.texts)
     project_id = access.repository.project_id
-    invoice = await visit.change(lambda write: invoices.draft_invoice(write, project_id, wanted))
+    invoice = await visit.change(lambda write: changing.draft_invoice(write, project_id, wanted))
     done = ngettext(
         "The draft has %(num)d entry. Clients see it when it is issued.",
         "The draft has %(num)d entries. Clients see it when it is issued.",

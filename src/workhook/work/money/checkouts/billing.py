@@ -14,30 +14,39 @@ from typing import Any
 
 import sqlalchemy as sa
 import structlog
+from msgspec import UnsetType
 from msgspec.structs import replace
 from prometheus_client import Counter
 
+from workhook.core.errors import Fault, Invalid
+from workhook.core.ids import new_id
+from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.core.zones import day_in
 from workhook.http.calls import Services
 from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.queries import repository_of
 from workhook.identity.removal import Loss
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
-from workhook.work.kernel.access import with_access
+from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.record_events import publish_event
+from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE
 from workhook.work.kernel.settings.schemas import account_billing, project_billing
-from workhook.work.money.checkouts import billing, rules
+from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
 from workhook.work.money.checkouts.schemas import (
     BoughtService,
     Checkout,
+    ServiceCheckoutAnswer,
+    ServiceCheckoutCancel,
+    ServiceCheckoutCreate,
     checkout_to_response,
     service_checkout_periods,
     service_checkouts,
@@ -297,7 +306,7 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
 
 
 def _locked(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    return billing.with_project.where(*where).order_by(service_checkouts.c.id).with_for_update(of=service_checkouts)
+    return with_project.where(*where).order_by(service_checkouts.c.id).with_for_update(of=service_checkouts)
 
 
 _of_project = _locked(projects.c.id == sa.bindparam("project_id", type_=sa.Text))
@@ -307,7 +316,7 @@ _of_owner = _locked(projects.c.account_id == big("account_id"))
 async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
     """Return the project's checkouts, pending ones too. Call it before the project is locked (decision 13)."""
     rows = await tx.fetch_all(_of_project, {"project_id": project_id, "user_id": 0})
-    return [billing.checkout_of(row) for row in rows]
+    return [checkout_of(row) for row in rows]
 
 
 async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
@@ -315,8 +324,8 @@ async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
     for each in checkouts:
         state = rules.stop(each.state, write.now)
         if state != each.state:
-            stopped = billing.changed(each, state, write.now)
-            await billing.update_checkout(write.tx, stopped)
+            stopped = changed(each, state, write.now)
+            await update_checkout(write.tx, stopped)
             record = checkout_to_response(stopped, write.now)
             await publish_event(write, stopped.repository, "service_checkout", "paused", record)
 
@@ -326,4 +335,157 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     if loss.app_id is not None or loss.account_id is not None:
         return
     rows = await tx.fetch_all(_of_owner, {"account_id": loss.user_id, "user_id": 0})
-    await stop(Write(tx, loss.actor, loss.base), [billing.checkout_of(row) for row in rows])
+    await stop(Write(tx, loss.actor, loss.base), [checkout_of(row) for row in rows])
+
+
+async def create_service_checkout(
+    write: Write, project_id: str, create: ServiceCheckoutCreate
+) -> ServiceCheckoutAnswer:
+    """Choose a service for a project.
+
+    It is pending, and costs nothing, until it is completed.
+    """
+    ids = {"project_id": project_id, "service_id": create.service_id}
+    row, access = await find_with_access(write.tx, offered, write.actor, **ids)
+    _require_may_change(access)
+    if (service := offer_of(row)) is None:
+        raise Invalid(faults=[_not_offered(create.service_id)])
+    checkout = Checkout(
+        id=new_id("sco"),
+        repository=access.repository,
+        service=service,
+        price=_choose_price(service, create),
+        qty=create.qty,
+        state=State(),
+        unsubscribe_reason=None,
+        unsubscribed_feedback=None,
+        created_at=write.now,
+        updated_at=write.now,
+    )
+    await insert_checkout(write.tx, checkout, write.actor.user.id)
+    return await _publish(write, checkout, "created")
+
+
+async def complete_service_checkout(write: Write, service_checkout_id: str) -> ServiceCheckoutAnswer:
+    """Complete a service checkout: its first period begins.
+
+    Its invoice and its task credits come at once, and again with each further period.
+    """
+    checkout = await _lock(write, service_checkout_id)
+    state = rules.complete(checkout.state, checkout.terms, write.now)
+    if state != checkout.state:
+        if not checkout.service.offered:
+            raise Invalid(faults=[_not_offered(checkout.service.id)])
+        await _publish(write, changed(checkout, state, write.now), "completed")
+        checkout = await begin_period(write, checkout, state)
+    return ServiceCheckoutAnswer(checkout_to_response(checkout, write.now))
+
+
+async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done:
+    """Pause a service checkout.
+
+    Its period stands still: neither invoices nor task credits come.
+    """
+    checkout = await catch_up(write, await _lock(write, service_checkout_id))
+    state = rules.pause(checkout.state, checkout.terms, write.now)
+    return await _change(write, checkout, state, "paused")
+
+
+async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Done:
+    """Resume a paused service checkout.
+
+    Its period is extended by the time of the pause.
+    """
+    checkout = await _lock(write, service_checkout_id)
+    return await _change(write, checkout, rules.unpause(checkout.state, checkout.terms, write.now), "unpaused")
+
+
+async def cancel_service_checkout(write: Write, service_checkout_id: str, why: ServiceCheckoutCancel) -> Done:
+    """Cancel a service checkout.
+
+    It ends now or, if the service says so, with its period.
+    """
+    checkout = await catch_up(write, await _lock(write, service_checkout_id))
+    state = rules.cancel(checkout.state, checkout.terms, write.now)
+    # The event comes at once, also if it ends with its period: `cancel_date` says when.
+    explained = replace(checkout, unsubscribe_reason=why.reason, unsubscribed_feedback=why.feedback)
+    return await _change(write, explained, state, "canceled")
+
+
+async def delete_service_checkout(write: Write, service_checkout_id: str) -> Done:
+    """Delete a service checkout.
+
+    It ends now. Its invoices stay.
+    """
+    checkout = await _lock(write, service_checkout_id)
+    write.require_match(ServiceCheckoutAnswer(checkout_to_response(checkout, write.now)))
+    checkout = await catch_up(write, checkout)
+    over = checkout.state.status(write.now) == "canceled"
+    deleted = changed(checkout, checkout.state if over else rules.end(checkout.state, write.now), write.now)
+    await update_checkout(write.tx, deleted, deleted_at=write.now)
+    await _publish(write, deleted, "deleted")
+    return Done()
+
+
+async def find_checkout(reader: Reader, actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
+    """The checkout, with what the actor may do in its project. Raises `NotFound`."""
+    return await _find(reader, by_id, actor, checkout_id)
+
+
+async def _lock(write: Write, checkout_id: str) -> Checkout:
+    """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access, checkout = await _find(write.tx, locked, write.actor, checkout_id)
+    _require_may_change(access)
+    return checkout
+
+
+async def _find(reader: Reader, statement: sa.Select[Any], actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
+    """The checkout with its project as the caller sees it. Raises `NotFound`."""
+    row, access = await find_with_access(reader, statement, actor, id=checkout_id)
+    return access, replace(checkout_of(row), repository=access.repository)
+
+
+def _require_may_change(access: Access) -> None:
+    access.require_writable()
+    access.require_member("change service checkouts")
+
+
+def _not_offered(service_id: str) -> Fault:
+    message = f"service_id {service_id} is no active service of the project's owner"
+    return Fault(field="service_id", code="not_offered", message=message)
+
+
+def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> ServicePrice | None:
+    """The price of a new checkout; None if the service has none. Raises `Invalid`."""
+    faults: list[Fault] = []
+    price = service.prices[0] if service.prices else None
+    if not isinstance(create.service_price_id, UnsetType) and create.service_price_id is not None:
+        price = next((each for each in service.prices if each.id == create.service_price_id), None)
+        if price is None:
+            message = f"service_price_id {create.service_price_id} is no price of the service"
+            faults.append(Fault(field="service_price_id", message=message))
+    if service.disable_quantity and create.qty != 1:
+        faults.append(Fault(field="qty", message="qty must be 1: the service is sold one at a time"))
+    elif price and create.qty * price.amount_minor > AMOUNT_MAX_MINOR:
+        most = f"{to_amount(AMOUNT_MAX_MINOR, price.currency)} {price.currency}"
+        faults.append(Fault(field="qty", message=f"qty must be less: an invoice is at most {most} before tax"))
+    elif price and create.qty * (price.credits_minor or 0) > AMOUNT_MAX_MINOR:
+        faults.append(Fault(field="qty", message=f"qty must be less: a grant is at most {HUNDREDTHS_MAX} credits"))
+    if faults:
+        raise Invalid(faults=faults)
+    return price
+
+
+async def _change(write: Write, checkout: Checkout, state: State, action: str) -> Done:
+    """A checkout that is in that state already is left alone."""
+    if state != checkout.state:
+        after = changed(checkout, state, write.now)
+        await update_checkout(write.tx, after)
+        await _publish(write, after, action)
+    return Done()
+
+
+async def _publish(write: Write, checkout: Checkout, action: str) -> ServiceCheckoutAnswer:
+    record = checkout_to_response(checkout, write.now)
+    await publish_event(write, checkout.repository, "service_checkout", action, record)
+    return ServiceCheckoutAnswer(record)

@@ -11,10 +11,12 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_hundredths
 from workhook.core.records import to_response
 from workhook.http.calls import Services
 from workhook.http.lists import Found
@@ -28,13 +30,21 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.kernel.access import with_access
+from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.record_events import publish_event
+from workhook.work.kernel.schemas import Done
 from workhook.work.money.credits import rules
 from workhook.work.money.credits.rules import LedgerStep, Lot, Use
-from workhook.work.money.credits.schemas import CreditTaskShape, TaskCredit, task_credits
+from workhook.work.money.credits.schemas import (
+    CreditTaskShape,
+    TaskCredit,
+    TaskCreditAnswer,
+    TaskCreditCreate,
+    faults_of,
+    task_credits,
+)
 
 LEDGERS_AT_ONCE = 100
 LOTS_AT_FIRST = 100
@@ -376,3 +386,83 @@ async def _expire_ledger(write: Write, repository_id: int) -> int:
     assert repository is not None, "its row is held"
     _, count = await LedgerWriter(write, repository).expire_due()
     return count
+
+
+async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditAnswer:
+    """Grant credits, or spend some on a task.
+
+    The oldest grant is spent first. A spend above the balance is refused with `insufficient_credits`.
+    """
+    task_id = wanted.task_id or None
+    row, access = await find_with_access(write.tx, project_locked, write.actor, project_id=project_id, task_id=task_id)
+    _require_writable(access)
+    faults = faults_of(wanted, write.now)
+    if wanted.kind == "spend" and task_id and row["task_title"] is None:
+        faults.append(Fault(field="task_id", message="task_id: the project has no such task"))
+    if faults:
+        raise Invalid(faults=faults)
+    task = CreditTaskShape(task_id, row["task_title"]) if task_id else None
+    details = EntryDetails(write.actor, wanted.notes or None, task)
+    change = _grant if wanted.kind == "grant" else _spend
+    return TaskCreditAnswer(to_response(await change(LedgerWriter(write, access.repository), details, wanted)))
+
+
+async def _grant(writer: LedgerWriter, details: EntryDetails, wanted: TaskCreditCreate) -> TaskCredit:
+    position, _ = await writer.expire_due()
+    if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
+        message = f"amount must leave the balance at {HUNDREDTHS_MAX} or less"
+        raise Invalid(faults=[Fault(field="amount", message=message)])
+    expires_at = None if isinstance(wanted.expires_at, UnsetType) else wanted.expires_at
+    return await writer.append_grant(position, details, wanted.amount, expires_at)
+
+
+async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCreditCreate) -> TaskCredit:
+    position, _ = await writer.expire_due(enough_minor=wanted.amount)
+    step = rules.spend(position.balance_minor, position.lots, wanted.amount)
+    if step is None:
+        have, want = to_hundredths(position.balance_minor), to_hundredths(wanted.amount)
+        raise Conflict(f"The balance is {have}; {want} cannot be spent.", code="insufficient_credits")
+    return await writer.append(position.last_id, step, details)
+
+
+async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
+    """Reverse a spend, or a grant that was not used.
+
+    The entry stays; another one that undoes it is appended. Credits that go back to a grant that has expired meanwhile
+    expire at once.
+    """
+    row, access = await find_with_access(write.tx, entry_locked, write.actor, id=task_credit_id)
+    _require_writable(access)
+    entry = entry_of(row)
+    uses = uses_of(entry)
+    # The locked row may be older than the wait for its lock, so read what changes again.
+    grant_ids = [each.grant_id for each in uses]
+    position, fresh = await position_of(write.tx, access.repository.id, entry.id, grant_ids)
+    entry = msgspec.structs.replace(entry, reversed=bool(fresh["reversed"]), updated_at=fresh["updated_at"])
+    write.require_match(TaskCreditAnswer(to_response(entry)))
+    if entry.reversed:
+        return Done()
+    if entry.kind not in ("grant", "spend"):
+        raise Conflict("Only grants and spends can be reversed.", code="not_reversible")
+    if entry.kind == "grant":
+        steps = _reverse_grant(position, entry.id, write.now)
+    else:
+        steps = rules.reverse_spend(position.balance_minor, uses, position.lots, write.now)
+    first = EntryDetails(write.actor, task=entry.task, reverses_id=entry.id, reverses_at=entry.updated_at)
+    entries = [(step, EntryDetails() if number else first) for number, step in enumerate(steps)]
+    await LedgerWriter(write, access.repository).append_all(position.last_id, entries)
+    return Done()
+
+
+def _reverse_grant(position: Position, entry_id: str, now: int) -> list[rules.LedgerStep]:
+    lot = next(each for each in position.lots if each.id == entry_id)
+    step = None if lot.is_due(now) else rules.reverse_grant(position.balance_minor, lot)
+    if step is None:
+        raise Conflict("Some of this grant was spent or has expired.", code="credit_used")
+    return [step]
+
+
+def _require_writable(access: Access) -> None:
+    """Raises `NotFound`, `Forbidden`, and `Conflict` if the project is archived."""
+    access.hide_from_clients()
+    access.require_writable()

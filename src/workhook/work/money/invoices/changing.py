@@ -7,9 +7,11 @@ from collections.abc import Mapping
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UnsetType
 from msgspec.structs import replace
 
-from workhook.core.errors import Conflict, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.zones import is_known
 from workhook.identity.context import Write
 from workhook.identity.notifications import telling
 from workhook.identity.schemas import Actor, Repository
@@ -18,11 +20,22 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.record_events import Changes, differences, publish_event, told_in
+from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.settings.arithmetic import TaxRate
+from workhook.work.kernel.settings.parties import party_text
 from workhook.work.kernel.tables import clients
-from workhook.work.money.invoices import drafting
+from workhook.work.money.invoices import drafting, planning, presets, rules
 from workhook.work.money.invoices.days import overdue_at
-from workhook.work.money.invoices.rules import ISSUED
-from workhook.work.money.invoices.schemas import Invoice, invoice_to_response
+from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit
+from workhook.work.money.invoices.rules import ISSUED, Books
+from workhook.work.money.invoices.schemas import Invoice, InvoiceAnswer, blank_invoice, invoice_to_response
+from workhook.work.money.invoices.settings import (
+    InvoiceSettings,
+    find_settings_to_issue,
+    issued_values,
+    lacking_vat_id,
+    settings_of_row,
+)
 
 # An invoice is the business of who owns the project, and of who is to pay it.
 _concerned = sa.select(accounts).where(
@@ -131,3 +144,166 @@ async def lock_project(tx: Transaction, repository_id: int) -> None:
     """
     if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
         raise NotFound()
+
+
+# What no amount follows from, and what names neither the invoice nor its parties.
+_AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
+
+
+async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> Invoice:
+    """The new draft. Raises what `plan_draft` does, before anything is written."""
+    access, blank, change = await plan_draft(write, project_id, wanted)
+    invoice = replace(blank, **change.values)
+    await drafting.insert_invoice(write.tx, access.repository, invoice)
+    await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
+    await publish_event(write, access.repository, "invoice", "created", invoice_to_response(invoice, write.now))
+    return invoice
+
+
+async def plan_draft(
+    write: Write, project_id: str, wanted: InvoiceCreate
+) -> tuple[Access, Invoice, planning.InvoiceChange]:
+    """What `draft_invoice` begins with, and what it makes of that. Raises `NotFound`, `Forbidden`, `Conflict`,
+    `Invalid`."""
+    row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
+    access.require_writable()
+    access.require_member(_DOING)
+    settings = settings_of_row(row)
+    currency = settings.currency or await presets.find_last_currency(write.tx, access.repository)
+    blank = _begun(settings, currency, wanted, write)
+    return access, blank, await planning.plan_change(write.tx, access.repository, blank, wanted)
+
+
+def _begun(settings: InvoiceSettings, currency: str, wanted: InvoiceCreate, write: Write) -> Invoice:
+    """A draft that says what the settings say. Of the tax only if the caller speaks of neither rate nor category."""
+    speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
+    rate = TaxRate() if speaks_of_tax else settings.rate
+    return replace(
+        blank_invoice(currency, write.actor.user, write.now),
+        tax_millionths=rate.millionths,
+        tax_category=rate.category,
+        payment_terms=settings.payment_terms,
+        language=settings.language,
+        buyer_shown=party_text(settings.buyer),
+        seller_shown=party_text(settings.seller),
+    )
+
+
+async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> InvoiceAnswer:
+    """Change an invoice.
+
+    After it is sent, its lines, timesheets, tax, currency and number cannot be changed; after it is void, nothing can.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    write.require_match(answer_of(invoice, write.now))
+    change = await planning.plan_change(write.tx, access.repository, invoice, wanted)
+    changed = {name for name, value in change.values.items() if value != getattr(invoice, name)}
+    if change.claims_differ:
+        changed.add("timesheet_ids")
+    if not changed:
+        return answer_of(invoice, write.now)
+    if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
+        fixed = "what its amounts follow from, its parties and its number stay as they are"
+        stays = "everything stays as it is" if invoice.status == "void" else fixed
+        message = f"The invoice is {invoice.status}; {stays}."
+        raise Conflict(message, code=f"invoice_{invoice.status}")
+    claims: dict[str, dict[str, object]] = {}
+    if change.claims_differ:
+        await drafting.release(write.tx, invoice.id, but=change.kept_ids)
+        claims["timesheet_ids"] = {"from": change.claimed_before, "to": change.timesheet_ids}
+    await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
+    after = await change_invoice(write, access, invoice, "edited", change.values, more_changes=claims)
+    return answer_of(after, write.now)
+
+
+async def delete_invoice(write: Write, invoice_id: str) -> Done:
+    """Delete a draft.
+
+    Its timesheets can be invoiced again.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    write.require_match(answer_of(invoice, write.now))
+    if invoice.status != "draft":
+        raise Conflict("Only drafts can be deleted.", code=f"invoice_{invoice.status}")
+    await drafting.delete_invoice(write.tx, invoice.id)
+    await publish_event(write, access.repository, "invoice", "deleted", invoice_to_response(invoice, write.now))
+    return Done()
+
+
+async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
+    """Issue a draft: it gets its number, and its amounts and parties are fixed.
+
+    One without lines is 422 `empty`. One whose total is 0 is paid at once. One without `due` gets it from
+    `payment_days` of the billing settings. A tax that is `reverse_charge` needs the VAT ids of both parties.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status == "sent":
+        return answer_of(invoice, write.now)
+    if invoice.status != "draft":
+        message = f"The invoice is {invoice.status}; it would have to be a draft."
+        raise Conflict(message, code=f"invoice_{invoice.status}")
+    if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
+        message = "invoice_items: the invoice has no lines; add some before it is sent"
+        raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+    await lock_project(write.tx, access.repository.id)
+    settings = await find_settings_to_issue(write.tx, access.repository.id)
+    _require_vat_ids(invoice, settings, access)
+    _require_zone(settings, access)
+    values = {"status": Books(invoice.total_minor).status, "issued": write.now}
+    values |= issued_values(settings, invoice.due, write.now)
+    if invoice.total_minor == 0:
+        values["paid_at"] = write.now
+    return answer_of(await change_invoice(write, access, invoice, "sent", values), write.now)
+
+
+def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
+    """Raises `Invalid` where the buyer owes the tax and a VAT id is missing."""
+    if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
+        return
+    if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
+        return
+    if who == "seller":
+        where = f"/organizations/{access.repository.owner.login}/billing"
+        message = f"seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {where} first"
+    else:
+        where = f"/projects/{access.repository.project_id}/billing"
+        message = f"buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {where} first"
+    raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
+
+
+def _require_zone(settings: InvoiceSettings, access: Access) -> None:
+    """Raises `Invalid` where this server does not know the zone of who bills: the invoice would have the days of
+    another one for good."""
+    zone = settings.seller.timezone
+    if zone is None or is_known(zone):
+        return
+    where = f"/organizations/{access.repository.owner.login}/billing"
+    message = f"seller.timezone: this server does not know {zone}; set timezone in {where} to one that it knows first"
+    raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
+
+
+async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
+    """Void an invoice that was sent, and on which nothing is paid or credited.
+
+    It keeps its number; its timesheets can be invoiced again. One with a total of 0 counts as paid, and can be voided.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status == "void":
+        return answer_of(invoice, write.now)
+    require_issued(invoice)
+    books = invoice.books
+    if books.credited:
+        rest = "The invoice has credit notes; credit the rest of it instead."
+        message = rest if books.not_credited else "All of the invoice is credited."
+        raise Conflict(message, code="has_credit_notes")
+    if books.paid and books.due:
+        raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
+    if invoice.status != "sent" and invoice.total_minor:  # of 0, nothing can be credited
+        message = f"The invoice is {invoice.status}; credit it instead (credit_notes)."
+        raise Conflict(message, code=f"invoice_{invoice.status}")
+    await drafting.release(write.tx, invoice.id)
+    return answer_of(await change_invoice(write, access, invoice, "voided", {"status": "void"}), write.now)
+
+
+def answer_of(invoice: Invoice, now: int) -> InvoiceAnswer:
+    return InvoiceAnswer(invoice_to_response(invoice, now))

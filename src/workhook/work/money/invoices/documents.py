@@ -10,10 +10,13 @@ import structlog
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer, Call, Services
 from workhook.http.messages import disposition
+from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
+from workhook.work.kernel.access import find_with_access
 from workhook.work.kernel.settings.parties import Party
-from workhook.work.money.invoices import drafting, pdf
+from workhook.work.money.invoices import drafting, pdf, printing
+from workhook.work.money.invoices.changing import require_issued, visible
 from workhook.work.money.invoices.drafting import LogoFile
 from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of
 from workhook.work.money.invoices.pdf import Pdf
@@ -113,3 +116,45 @@ async def make_pdf(
         einvoice=einvoice,
     )
     return await pdf.printer().make(job, partial(pdf.read_logo, services.blobs))
+
+
+async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
+    """Get an invoice as a PDF.
+
+    A draft is marked as one. The logo is that of the billing settings, or else the project's `avatar` if that is a
+    PNG, JPEG or SVG among the project's files. It must not be private, and must be drawn within two seconds. Otherwise
+    the initials of the account that bills stand in its place. An organization's invoices are printed one after the
+    other; 503 `pdf_unavailable`: too many wait already, or it took too long. Emoji are left out. If no font of the
+    server has some characters, they are printed as boxes. `X-Missing-Characters` then names the first of them, such as
+    `U+6F22`.
+
+    If the invoice has an e-invoice (`/xml`), the PDF carries it, as Factur-X (ZUGFeRD) of the profile EN 16931: it is
+    PDF/A-3 with the file `factur-x.xml`. One with boxes carries none.
+    """
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
+    invoice, repository = visible(row, access), access.repository
+    return await pdf_answer(
+        call,
+        repository,
+        invoice.id,
+        printing.printed(invoice, repository),
+        einvoice=attachment_of(invoice, repository, row),
+        logo_id=printing.logo_of(invoice),
+        avatar=row["project_avatar"],
+        timestamp_s=printing.timestamp_s(invoice),
+        file_name=printing.file_name(invoice),
+    )
+
+
+async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
+    """Get an invoice as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
+
+    Of an invoice that was sent. It needs the country and the name of the buyer, and the country of the seller with a
+    VAT id or a tax number: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one
+    409 `invoice_void`.
+    """
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
+    invoice = visible(row, access)
+    require_issued(invoice)
+    document = einvoice_of(invoice, access.repository, parties_now(row))
+    return xml_answer(document, printing.file_name(invoice, "xml"))

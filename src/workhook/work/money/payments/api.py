@@ -5,7 +5,6 @@ Whoever sees an invoice sees its payments. Owners and members book them.
 
 from __future__ import annotations
 
-from workhook.core.errors import NotFound
 from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
@@ -63,14 +62,7 @@ async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) ->
 
     Without `amount` it is what is left of the payment. Unless something is to be refunded, the invoice is due again.
     """
-    return await refund_of(write, None, payment_id, wanted)
-
-
-async def refund_of(write: Write, invoice_id: str | None, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
-    """`invoice_id`: the invoice that the payment has to be of, if there is one. Raises `NotFound` for another."""
     payment = await booking.find_payment(write.tx, write.actor, payment_id)
-    if invoice_id not in (None, payment.invoice.id):
-        raise NotFound()
     access, invoice = await lock_invoice(write, payment.invoice.id)
     _, given = await booking.refund(write, access, invoice, payment, wanted)
     return PaymentAnswer(to_response(given))

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, shown
+from workhook.core.errors import Fault, Invalid, NotFound, shown
 from workhook.core.money import DEFAULT_CURRENCY, to_amount
+from workhook.http.calls import Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
 from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, memberships, projects
+from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
 from workhook.storage.metadata import big, metadata
 from workhook.work.board.tasks.assignees import on_team
-from workhook.work.kernel.schemas import rate_minor_of
+from workhook.work.kernel.access import find_owned
+from workhook.work.kernel.record_events import record_audit
+from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
 from workhook.work.kernel.settings.schemas import PersonRate, PersonRateShape, account_billing, project_billing
 
 project_rates = sa.Table(
@@ -206,3 +217,88 @@ async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_m
         tx.defer(_drop_member, [place])
     else:
         tx.defer(_set_member, [{**place, "hourly_rate_minor": rate_minor}])
+
+
+class MemberRateEdit(msgspec.Struct):
+    """Null: the member has no rate of their own."""
+
+    hourly_rate: Rate | UnsetType | None = UNSET
+
+
+class OrganizationMemberShape(msgspec.Struct):
+    """A member of an organization, as its owners see them."""
+
+    id: int
+    login: str
+    username: str
+    role: Literal["owner", "member"]
+    hourly_rate: (
+        Annotated[float, Meta(ge=0, description="What an hour costs in projects that say nothing nearer.")] | None
+    )
+
+
+class OrganizationMemberAnswer(msgspec.Struct):
+    member: OrganizationMemberShape
+    success: bool = True
+
+
+async def change_member_rate(write: Write, account: Account, username: str, edit: MemberRateEdit) -> MemberTerms:
+    """The member afterwards. The caller owns the account. Raises `NotFound`, `Invalid`, `PreconditionFailed`."""
+    before = await get_member(write.tx, account, username)
+    write.require_match(member_answer(before))
+    rate_minor = given_rate(edit.hourly_rate, before.currency, "hourly_rate")
+    if isinstance(rate_minor, UnsetType) or rate_minor == before.rate_minor:
+        return before
+    after = msgspec.structs.replace(before, rate_minor=rate_minor)
+    await set_member_rate(write.tx, account.id, before.user_id, after.rate_minor)
+    changes = {"hourly_rate": {"from": _amount(before), "to": _amount(after)}}
+    await record_audit(write, account, "member.edit_rate", before.login, detail=changes)
+    return after
+
+
+async def get_member(reader: Reader, account: Account, username: str) -> MemberTerms:
+    found = await find_member(reader, account.id, username)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+def member_answer(member: MemberTerms) -> OrganizationMemberAnswer:
+    role: Literal["owner", "member"] = "owner" if member.is_owner else "member"
+    return OrganizationMemberAnswer(
+        OrganizationMemberShape(member.user_id, member.login, member.login, role, _amount(member))
+    )
+
+
+def _amount(member: MemberTerms) -> float | None:
+    return None if member.rate_minor is None else to_amount(member.rate_minor, member.currency)
+
+
+_DOING = "see and change the rates of its members"
+
+
+routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
+
+
+@routes.get("/organizations/{login}/members/{username}")
+async def get_organization_member(call: Call, login: str, username: str) -> OrganizationMemberAnswer:
+    """Get a member of an organization, and what an hour of theirs costs.
+
+    For owners of the organization.
+    """
+    account = await find_owned(call.database, actor_of(call), login, _DOING)
+    return member_answer(await get_member(call.database, account, username))
+
+
+@routes.patch("/organizations/{login}/members/{username}")
+async def edit_organization_member(
+    write: Write, login: str, username: str, edit: MemberRateEdit
+) -> OrganizationMemberAnswer:
+    """Set what an hour of a member costs.
+
+    For owners of the organization. It counts for time that finishes from now on, in projects with the organization's
+    currency that say nothing of their own.
+    """
+    account = await find_owned(write.tx, write.actor, login, _DOING)
+    check_whole_account(write.actor, account.id)
+    return member_answer(await change_member_rate(write, account, username, edit))

@@ -1,0 +1,232 @@
+"""Timesheets are started, recorded, corrected, paused, resumed, finished and deleted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from workhook.core import json
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed
+from workhook.core.money import amount_of
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.work.kernel import questions
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.record_events import differences
+from workhook.work.kernel.schemas import Done, given_rate, if_set
+from workhook.work.time.rates.rules import TimeTerms
+from workhook.work.time.timesheets import queries, rules, timers
+from workhook.work.time.timesheets.budgets import Settled, settle
+from workhook.work.time.timesheets.rules import Times
+from workhook.work.time.timesheets.schemas import (
+    Timesheet,
+    TimesheetAnswer,
+    TimesheetCreate,
+    TimesheetEdit,
+    changed,
+    given_times,
+    timesheet_to_response,
+)
+
+_COUNTED = "."  # between the two parts of a tag; SHA-256 in hexadecimal has none
+
+
+async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Answer:
+    """Start a timer, or record time that was spent.
+
+    With `duration` or `end_time` the timesheet is finished. Otherwise a timer starts, and the caller's other timer is
+    paused, in whatever project it runs. Without `billable` and `billable_rate` it has what the project says, or else
+    the organization.
+    """
+    given = given_times(create)
+    runs = given.duration_ms is None and given.end is None
+    access, task, terms = await queries.find_target(write.tx, write.actor, project_id, create.task_id, lock_user=runs)
+    _require_writable(access)
+    times = _times(task is not None, lambda: rules.created(given, write.now))
+    assert task is not None, "else there was a fault"
+    timesheet = replace(
+        timers.new_timesheet(access, task, terms, times, write.now),
+        notes=if_set(create.notes),
+        billable=if_set(create.billable, terms.billable),
+    ).at_rate(given_rate(if_set(create.billable_rate), access.repository.currency, "billable_rate"), terms)
+    if runs:
+        if not await timers.may_run(write.tx, write.actor.user.id, access.repository.id):
+            raise NotFound()  # the right was lost while the user's lock was waited for
+        running = await queries.lock_running(write.tx, write.actor, write.actor.user.id)
+        await timers.pause(write, running)
+    await queries.insert_timesheet(write.tx, timesheet)
+    await timers.publish(write, timesheet, "started" if runs else "finished")
+    if not runs:
+        await Settled([timesheet], {timesheet.id: terms}).tell(write)
+    return answer_of(timesheet, write.now)
+
+
+async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -> Answer:
+    """Correct a timesheet.
+
+    A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
+    `duration` or an `end_time` finishes a timer. A `billable_rate` of null takes the rate of its place now. A timesheet
+    on an invoice cannot be changed.
+    """
+    task_id = if_set(edit.task_id)
+    before, access, wanted_task, terms = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
+    _require_writable(access)
+    _require_match(write, before)
+    if _says_nothing_new(before, edit):
+        return answer_of(before, write.now)
+    if before.invoice_id is not None:
+        raise await questions.find_invoiced_conflict(write.tx, before.invoice_id, "changed")
+    if edit.end_time is None and before.times.finished:
+        raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
+    task = before.task if task_id is None or task_id == _task_id(before) else wanted_task
+    given = given_times(edit)
+    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, given, write.now))
+    after = replace(
+        changed(before, times, write.now),
+        task=task,
+        notes=if_set(edit.notes, before.notes),
+        billable=if_set(edit.billable, before.billable),
+    )
+    after = _at_rate(before, after, given_rate(edit.billable_rate, access.repository.currency, "billable_rate"), terms)
+    if after == changed(before, before.times, write.now):
+        return answer_of(before, write.now)  # it asked for the rate of its place, and there is none
+    await queries.update_timesheets(write.tx, [after])
+    action = "finished" if after.times.finished and not before.times.finished else "edited"
+    changes = differences(timesheet_to_response(before, write.now), timesheet_to_response(after, write.now))
+    await timers.publish(write, after, action, changes=changes)
+    if after.times.finished:
+        await Settled([after], {after.id: terms}).tell(write)
+    return answer_of(after, write.now)
+
+
+def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None, terms: TimeTerms) -> Timesheet:
+    """With its own rate, or that of its place: what has finished keeps that, unless the caller asks for it anew (null)
+    where there was none, or another of its own."""
+    own_minor = if_set(billable_rate, before.own_rate_minor)
+    finishes = after.times.finished and not before.times.finished
+    asks = billable_rate is None and before.rate_source is None
+    return after.at_rate(own_minor, terms) if own_minor is not None or finishes or asks else after
+
+
+async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
+    """Delete a timesheet."""
+    timesheet, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
+    _require_writable(access)
+    _require_match(write, timesheet)
+    if timesheet.invoice_id is not None:
+        raise await questions.find_invoiced_conflict(write.tx, timesheet.invoice_id, "deleted")
+    await queries.delete_timesheet(write.tx, timesheet_id)
+    await timers.publish(write, timesheet, "deleted")
+    return Done()
+
+
+async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
+    """Pause a timer."""
+    return await _stop(write, timesheet_id, rules.paused, "paused")
+
+
+async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
+    """Resume a timer; the other timer of its user is paused.
+
+    If the timer is somebody else's, and another timer of that person runs where you cannot write, nothing changes and
+    the answer is 409 `timer_elsewhere`.
+    """
+    found, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.user_locked)
+    _require_writable(access)
+    timers_of_user = await queries.lock_running(write.tx, write.actor, found.user.id, and_id=timesheet_id)
+    before = next((each for each in timers_of_user if each.id == timesheet_id), None)
+    if before is None:  # it was deleted while this waited
+        raise NotFound()
+    times = rules.resumed(before.times, write.now)
+    if times != before.times:
+        if not await timers.may_run(write.tx, found.user.id, before.repository.id):
+            message = "The user of this timer can no longer write to the project, so that the timer stays as it is."
+            raise Conflict(message, code="not_in_project")
+        await timers.pause(write, [each for each in timers_of_user if each.id != timesheet_id])
+    return await _change_times(write, before, times, "resumed")
+
+
+async def finish_timesheet(write: Write, timesheet_id: str) -> Answer:
+    """Finish a timer."""
+    return await _stop(write, timesheet_id, rules.finished, "finished")
+
+
+async def _stop(write: Write, timesheet_id: str, rule: Callable[[Times, int], Times], action: str) -> Answer:
+    before, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
+    _require_writable(access)
+    return await _change_times(write, before, rule(before.times, write.now), action)
+
+
+async def _change_times(write: Write, before: Timesheet, times: Times, action: str) -> Answer:
+    """A timesheet whose times are these already is left alone."""
+    after = before
+    if times != before.times:
+        after = changed(before, times, write.now)
+        settled = await settle(write.tx, [after]) if times.finished else Settled([after], {})
+        [after] = settled.timesheets
+        await queries.update_timesheets(write.tx, [after])
+        await timers.publish(write, after, action)
+        await settled.tell(write)
+    return answer_of(after, write.now)
+
+
+def _require_writable(access: Access) -> None:
+    access.hide_from_clients()
+    access.require_writable()
+
+
+def _task_id(timesheet: Timesheet) -> str | None:
+    return timesheet.task.id if timesheet.task else None
+
+
+def _times(task_found: bool, times: Callable[[], Times]) -> Times:
+    """What `times` returns. Raises `Invalid` with what is wrong with them, and with the task if it was not found."""
+    faults = [] if task_found else [Fault(field="task_id", message="task_id must be a task of the project")]
+    try:
+        found = times()
+    except Invalid as wrong:
+        raise Invalid(faults=[*faults, *wrong.faults]) from None
+    if faults:
+        raise Invalid(faults=faults)
+    return found
+
+
+def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
+    times, own = timesheet.times, timesheet.own_rate_minor
+    asks = edit.billable_rate is None and timesheet.billable_rate_minor is None and timesheet.invoice_id is None
+    current: dict[str, object] = {
+        "task_id": _task_id(timesheet),
+        "start_time": times.start,
+        "end_time": times.end,
+        "duration": times.counted_ms if times.finished else None,
+        "notes": timesheet.notes,
+        "billable": timesheet.billable,
+        "billable_rate": None if own is None else amount_of(own, timesheet.repository.currency),
+    }
+    return not asks and all(getattr(edit, name) in (UNSET, value) for name, value in current.items())
+
+
+def _steady_tag(timesheet: Timesheet) -> str:
+    """Over the body that a GET answers, as of the moment the timer last began to run."""
+    body = TimesheetAnswer(timesheet_to_response(timesheet, timesheet.times.running_since or 0))
+    return hashlib.sha256(json.encode(body)).hexdigest()
+
+
+def answer_of(timesheet: Timesheet, now: int) -> Answer:
+    """The timesheet as of `now` with its tag."""
+    counted = f"{_COUNTED}{rules.elapsed_ms(timesheet.times, now)}" if timesheet.times.is_active else ""
+    headers = {"ETag": f'W/"{_steady_tag(timesheet)}{counted}"'}
+    return Answer(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)
+
+
+def _require_match(write: Write, timesheet: Timesheet) -> None:
+    """Raises `PreconditionFailed` unless `If-Match` is absent, `*`, or lists a tag of what the timesheet is now."""
+    condition = write.request.header("if-match") if write.request else None
+    if condition is None or condition.strip() == "*":
+        return
+    tags = [each.strip().removeprefix("W/").strip('"').partition(_COUNTED)[0] for each in condition.split(",")]
+    if _steady_tag(timesheet) not in tags:
+        raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")
