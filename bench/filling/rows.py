@@ -228,6 +228,7 @@ insert_invoices = sql.rows(
         **dict.fromkeys(("due", "overdue_at"), sa.case((_issued, SOME_AT + whole(14 * DAY_MS)), else_=sa.null())),
         "items": sql.text("[]"),
         "recurring_items": sql.text("[]"),
+        "taxes": sql.text("[]"),
         **_some_times,
     },
 )

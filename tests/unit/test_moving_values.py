@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from workhook import asgi
 from workhook.http import parameters
-from workhook.work.portability.moving.declared import EMPTIED, INPUTS, declared_check
+from workhook.work.portability.moving.checks import CHECKED_BY_NAME, EMPTIED, INPUTS, declared_check
 from workhook.work.portability.moving.kinds import KINDS, LineKind
 from workhook.work.portability.moving.lines import Field, fields_of_kind
-from workhook.work.portability.moving.values import CHECKED_BY_NAME
 
 assert asgi, "it knows every table"
 

@@ -17,7 +17,7 @@ from workhook.http import parameters
 from workhook.work.board.projects.api import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.portability.imports.texts import title_of
-from workhook.work.portability.moving.values import check_account_name, check_name
+from workhook.work.portability.moving.checks import check_account_name, check_name
 
 BREAKS = ("\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\x01", "\t")
 

@@ -117,7 +117,7 @@ def claim(studio: Studio, timesheet_id: str) -> None:
         assert row is not None
         invoice_id = new_id("inv")
         place = {"repository_id": row["repository_id"], "account_id": row["account_id"]}
-        texts = {"status": "draft", "currency": "EUR", "items": "[]", "recurring_items": "[]"}
+        texts = {"status": "draft", "currency": "EUR", "items": "[]", "recurring_items": "[]", "taxes": "[]"}
         await insert_row(services, invoices, id=invoice_id, **place, **texts)
         async with services.database.transaction() as tx:
             await tx.execute(_claim, {"timesheet_id": timesheet_id, "invoice_id": invoice_id})

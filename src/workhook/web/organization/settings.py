@@ -22,7 +22,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.deletion import count_issued_invoices, delete_organization
 from workhook.work.history import trash as api
-from workhook.work.portability.moving.archive import MEDIA_TYPE, headers_of, make_archive
+from workhook.work.portability.moving.exporting import MEDIA_TYPE, headers_of, make_archive
 
 
 class Entry(NamedTuple):

@@ -20,7 +20,7 @@ class InvoiceDays(NamedTuple):
 
 
 def zone_of_seller(text: str | None) -> tzinfo:
-    """Of a column. UTC of what was sent before there were parties or zones."""
+    """Of a column. UTC of a draft, and where no zone is set."""
     return (seller_of(text) if text else Seller()).zone
 
 

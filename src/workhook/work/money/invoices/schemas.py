@@ -35,7 +35,6 @@ from workhook.work.kernel.settings.arithmetic import (
     TaxRow,
     percent_to_response,
     rows_of,
-    rows_text,
 )
 from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
 from workhook.work.money.invoices import rules
@@ -168,15 +167,15 @@ class Invoice(Record, frozen=True):
     # Null until the first payment or credit note.
     paid_minor: Annotated[int | None, HIDDEN]
     credited_minor: Annotated[int | None, HIDDEN]
-    taxes: Annotated[str | None, HIDDEN]  # null of what was made before there were several
+    taxes: Annotated[str, HIDDEN]
     payments: Annotated[str | None, HIDDEN]
     credit_notes: Annotated[str | None, HIDDEN]
-    # As they were when it was sent; null of a draft, and of what was sent before there were parties.
+    # As they were when it was sent; null of a draft.
     buyer: Annotated[str | None, HIDDEN]
     seller: Annotated[str | None, HIDDEN]
     # When the day or moment of `due` is over in the zone of the seller; null of a draft.
     overdue_at: Annotated[int | None, HIDDEN]
-    language: Annotated[Language | None, HIDDEN]  # null of what was made before there were several
+    language: Annotated[Language | None, HIDDEN]  # null: the default
     # As somebody said them; null: the days of the lines count.
     service_from: Annotated[str | None, HIDDEN]
     service_to: Annotated[str | None, HIDDEN]
@@ -199,11 +198,7 @@ class Invoice(Record, frozen=True):
 
     @property
     def tax_rows(self) -> tuple[TaxRow, ...]:
-        if self.taxes is not None:
-            return rows_of(self.taxes)
-        if not self.amount_minor:
-            return ()
-        return (TaxRow(*self.rate.otherwise(TaxRate()), self.amount_minor, self.total_minor - self.amount_minor),)
+        return rows_of(self.taxes)
 
     @property
     def books(self) -> Books:
@@ -269,7 +264,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
             to_refund_minor=books.to_refund if books else 0,
-            taxes_shown=rows_text(invoice.tax_rows) if invoice.taxes is None else invoice.taxes,
+            taxes_shown=invoice.taxes,
             payments_shown=invoice.payments or "[]",
             credit_notes_shown=invoice.credit_notes or "[]",
             language_shown=language_of(invoice),
@@ -344,7 +339,7 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         service_checkout_id=None,
         paid_minor=None,
         credited_minor=None,
-        taxes=None,
+        taxes="[]",
         payments=None,
         credit_notes=None,
         buyer=None,

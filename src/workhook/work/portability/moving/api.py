@@ -13,7 +13,7 @@ from workhook.http.operations import WORK_API
 from workhook.identity import policy
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_owned
-from workhook.work.portability.moving.archive import MEDIA_TYPE, headers_of, make_archive, require_room
+from workhook.work.portability.moving.exporting import MEDIA_TYPE, headers_of, make_archive, require_room
 
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 

@@ -1,40 +1,156 @@
-"""Writes the lines of an organization into a folder, all of one moment. The bytes of its files follow by themselves:
-the store of files is no part of that moment, and nothing of it is read while the database's transaction is open."""
+"""Exports of an organization: its lines, all of one moment, then the bytes of its files.
+
+The lines are written first, into a folder: as long as the database's transaction is open, nothing waits for a client or
+for the store of files, which is no part of that moment. The manifest is written last: without one an export was cut.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
+import sqlalchemy as sa
+import structlog
 
 from workhook import __version__
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.identity.schemas import Account
-from workhook.storage import Database, Reader, Row
+from workhook.core.errors import Conflict, TooManyRequests
+from workhook.http.calls import Services
+from workhook.http.messages import disposition
+from workhook.identity import audit
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import accounts, memberships, projects
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.blobs import BlobMissing, Blobs
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, metadata
+from workhook.storage.statements import PerDialect
 from workhook.work.portability.moving.kinds import KINDS, WITH_BYTES, LineKind
-from workhook.work.portability.moving.lines import ReferenceNames, people_in, write_line
-from workhook.work.portability.moving.manifest import (
+from workhook.work.portability.moving.lines import (
+    FILES,
     FORMAT,
+    MANIFEST,
     PEOPLE_FILE,
     VERSION,
     ExportManifest,
     LinesFile,
     MovedPerson,
+    ReferenceNames,
     StoredBytes,
+    people_in,
+    write_line,
 )
-from workhook.work.portability.moving.statements import PAGE_ROWS, pages_of, people_rows, project_numbers
 
 Progress = Callable[[str, int, int], None]
 
-ROWS = "kinds of lines written"
+PAGE_ROWS = 200
+ROWS, BYTES = "kinds of lines written", "files copied"
 CONTENTS = ".contents"
 """In the folder while it is written: which blob is whose. It is no part of the export."""
+
+MEDIA_TYPE = "application/x-tar"
+FOLDER = "exports"  # in the data folder
+READ_AT_ONCE = 2  # in one process: each reads the database as fast as it can
+RETRY_AFTER_S = 10
+LEFT_AFTER_S = 24 * 3600  # a folder that is older is of a process that died
+_BLOCK = 256 * 1024
+_TAR_BLOCK = 512
+
+log = structlog.get_logger(__name__)
+
+# Their addresses are read only of members: owners see those, and no others.
+people_rows = (
+    sa.select(
+        accounts.c.id,
+        accounts.c.login,
+        accounts.c.name,
+        accounts.c.kind,
+        sa.case((memberships.c.user_id.is_not(None), accounts.c.email)).label("email"),
+    )
+    .select_from(
+        accounts.outerjoin(
+            memberships,
+            sa.and_(
+                memberships.c.user_id == accounts.c.id,
+                memberships.c.organization_id == big("owner"),
+                memberships.c.role != "app",
+            ),
+        )
+    )
+    .where(any_of(accounts.c.id, "ids"))
+    .order_by(accounts.c.id)
+)
+project_numbers = (
+    sa.select(projects.c.repository_id, projects.c.id)
+    .where(projects.c.account_id == big("owner"))
+    .order_by(projects.c.repository_id)
+)
+
+
+class KindPages:
+    """`first` and `next` take `owner` (the account, or the number of the project) and `limit`; `next` also `after(row)`
+    of the last row of the page before. They read rows of the kind. If the kind belongs to its owner `through` another
+    table, they read the ids of that one's rows, and `below` the kind's rows that refer to some of them (`ids`)."""
+
+    def __init__(self, kind: LineKind) -> None:
+        table = kind.source
+        paged = table if kind.through is None else metadata.tables[kind.through.table]
+        self.owner = paged.c[kind.by]
+        self.key = [each for each in paged.primary_key.columns if each is not self.owner] or [self.owner]
+        columns = [*table.columns] if kind.through is None else [paged.c.id]
+        self._rows = sa.select(*columns).where(*(_besides(kind, table) if kind.through is None else ()))
+        self.first = PerDialect.made_by(lambda dialect: self._page(dialect, begins=True))
+        self.next = PerDialect.made_by(lambda dialect: self._page(dialect, begins=False))
+        self.below: sa.Select[Any] | None = None
+        if kind.through is not None:
+            refers = table.c[kind.through.column]
+            self.below = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
+
+    def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
+        """On PostgreSQL the order is one that the key alone has not: else the planner may go through everybody's rows
+        by their keys (see `storage.index_ranges`)."""
+        owner, after = big("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
+        order = self.key
+        rows = self._rows.where(self.owner == owner)
+        if dialect == "postgresql" and self.key != [self.owner]:
+            order = [self.owner, *self.key]
+            rows = self._rows.where(self.owner >= owner, self.owner <= owner)
+        if not begins and order is self.key:
+            rows = rows.where(sa.tuple_(*self.key) > sa.tuple_(*after))
+        elif not begins:
+            rows = rows.where(sa.tuple_(*order) > sa.tuple_(owner, *after))
+        return rows.order_by(*order).limit(big("limit"))
+
+    def after(self, row: Any) -> dict[str, Any]:
+        return {f"after_{each.name}": row[each.name] for each in self.key}
+
+
+@cache
+def pages_of(kind: LineKind) -> KindPages:
+    return KindPages(kind)
+
+
+def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
+    """Rows of apps stay: their webhooks, and the places of their bots."""
+    if kind.name == "webhooks":
+        return (table.c.app_id.is_(None), table.c.installation_id.is_(None))
+    if kind.name == "members":
+        return (table.c.role != "app",)
+    return ()
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
@@ -51,12 +167,17 @@ class LinesWritten(msgspec.Struct, frozen=True):
     lines: dict[str, LinesFile]
     exported_at: int
 
+    @property
+    def files(self) -> int:
+        """How many files go along, with those that the store has lost."""
+        return sum(self.lines[f"{each}.jsonl"].lines for each in WITH_BYTES)
+
 
 class _LinesWriter:
     """One file, on threads: a slow disk stops nobody else."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        self._file = _new_file(path)
         self._digest = hashlib.sha256()
         self.lines = 0
 
@@ -73,14 +194,24 @@ class _LinesWriter:
         await asyncio.to_thread(self._file.close)
 
 
+@asynccontextmanager
+async def _lines_file(path: Path) -> AsyncIterator[_LinesWriter]:
+    writer = _LinesWriter(path)
+    try:
+        yield writer
+    finally:
+        await writer.close()
+
+
+def _new_file(path: Path) -> IO[bytes]:
+    """For its owner alone."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
 async def write_lines(database: Database, account: Account, folder: Path, progress: Progress) -> LinesWritten:
     """Into `folder`, which is there and empty. Raises `Unavailable`, `OSError`."""
-    contents = _LinesWriter(folder / CONTENTS)
-    try:
-        async with database.snapshot() as reader:
-            return await _Lines(reader, account, folder, contents, progress).write()
-    finally:
-        await contents.close()
+    async with _lines_file(folder / CONTENTS) as contents, database.snapshot() as reader:
+        return await _Lines(reader, account, folder, contents, progress).write()
 
 
 class _Lines:
@@ -107,8 +238,7 @@ class _Lines:
         return LinesWritten(files, at)
 
     async def _kind(self, kind: LineKind) -> LinesFile:
-        writer = _LinesWriter(self._folder / f"{kind.name}.jsonl")
-        try:
+        async with _lines_file(self._folder / f"{kind.name}.jsonl") as writer:
             for owner in sorted(self._names.projects) if kind.of_project else [self._account.id]:
                 async for rows in self._pages(kind, owner):
                     await self._know(people_in(kind, rows))
@@ -116,8 +246,6 @@ class _Lines:
                     if kind.name in WITH_BYTES:
                         found = [ExportedBytes(row["id"], row["blob"], row["size"]) for row in rows]
                         await self._contents.add([msgspec.json.encode(each) + b"\n" for each in found])
-        finally:
-            await writer.close()
         return writer.facts()
 
     async def _pages(self, kind: LineKind, owner: int) -> AsyncIterator[Sequence[Row]]:
@@ -143,12 +271,9 @@ class _Lines:
             self._names.logins[row["id"]] = row["login"]
 
     async def _write_people(self) -> LinesFile:
-        writer = _LinesWriter(self._folder / PEOPLE_FILE)
-        try:
+        async with _lines_file(self._folder / PEOPLE_FILE) as writer:
             known = [self._people[each] for each in sorted(self._people)]
             await writer.add([json.on_one_line(json.encode(each)) + b"\n" for each in known])
-        finally:
-            await writer.close()
         return writer.facts()
 
 
@@ -160,9 +285,13 @@ def contents_of(folder: Path) -> Iterator[ExportedBytes]:
             yield decoder.decode(line)
 
 
-def manifest_of(account: Account, server: str, written: LinesWritten, files: StoredBytes) -> bytes:
-    """The bytes of `manifest.json`, for people to read as well."""
-    made = ExportManifest(
+def manifest_of(
+    folder: Path, account: Account, server: str, written: LinesWritten, missing: list[str]
+) -> ExportManifest:
+    """`missing`: ids of files that the store has lost."""
+    lost = set(missing)
+    sizes = [each.size for each in contents_of(folder) if each.id not in lost]
+    return ExportManifest(
         format=FORMAT,
         format_version=VERSION,
         workhook=__version__,
@@ -170,6 +299,174 @@ def manifest_of(account: Account, server: str, written: LinesWritten, files: Sto
         organization=account.login,
         exported_at=written.exported_at,
         lines=written.lines,
-        files=files,
+        files=StoredBytes(len(sizes), sum(sizes), missing),
     )
-    return msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
+
+
+def _text_of(manifest: ExportManifest) -> bytes:
+    """For people to read as well."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+
+
+# --- as one tar, which is sent while it is made -----------------------------------------------------------------------
+
+_running: set[int] = set()
+_reading: set[int] = set()
+
+
+class Archive(AsyncIterator[bytes]):
+    """The bytes of a tar. Close it, begun or not: until then the organization has no other export in this process."""
+
+    def __init__(
+        self, services: Services, account: Account, base: str, folder: Path, written: LinesWritten, request_id: str
+    ) -> None:
+        self._services, self._account, self._base = services, account, base
+        self._folder, self._written, self._request_id = folder, written, request_id
+        self._pieces: AsyncGenerator[bytes, None] = self._send()
+
+    async def __anext__(self) -> bytes:
+        return await self._pieces.__anext__()
+
+    async def aclose(self) -> None:
+        """May be called several times."""
+        _running.discard(self._account.id)
+        await self._pieces.aclose()
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _send(self) -> AsyncGenerator[bytes, None]:
+        """What goes wrong here comes too late for an answer: the connection is cut, and the manifest is missing."""
+        try:
+            for name in [f"{each.name}.jsonl" for each in KINDS] + [PEOPLE_FILE]:
+                async for piece in self._lines(name):
+                    yield piece
+            missing = []
+            for content in contents_of(self._folder):
+                try:
+                    pieces = await self._services.blobs.read(content.blob, 0, content.size)
+                except BlobMissing:
+                    missing.append(content.id)
+                    continue
+                yield self._head(f"{FILES}/{content.id}", content.size)
+                async for piece in pieces:
+                    yield piece
+                yield _padding(content.size)
+            made = _text_of(manifest_of(self._folder, self._account, self._base, self._written, missing))
+            yield self._head(MANIFEST, len(made)) + made + _padding(len(made))
+            yield b"\0" * (2 * _TAR_BLOCK)
+        except Exception:
+            log.exception("export_cut", request_id=self._request_id, account_id=self._account.id)
+            raise
+
+    async def _lines(self, name: str) -> AsyncIterator[bytes]:
+        path = self._folder / name
+        size = (await asyncio.to_thread(path.stat)).st_size
+        yield self._head(name, size)
+        with path.open("rb") as file:
+            while block := await asyncio.to_thread(file.read, _BLOCK):
+                yield block
+        yield _padding(size)
+
+    def _head(self, name: str, size: int) -> bytes:
+        import tarfile  # few servers ever make an export: the others do not keep it in memory
+
+        entry = tarfile.TarInfo(f"{self._account.login}-export/{name}")
+        entry.size, entry.mode, entry.mtime = size, 0o600, self._written.exported_at // 1000
+        return entry.tobuf(format=tarfile.PAX_FORMAT)
+
+
+def _padding(size: int) -> bytes:
+    return b"\0" * (-size % _TAR_BLOCK)
+
+
+async def make_archive(services: Services, actor: Actor, account: Account, base: str, request_id: str) -> Archive:
+    """All lines are read when this returns, and the audit log says so. The caller sees to it that the actor owns the
+    organization.
+
+    Raises what `require_room` does.
+    """
+    require_room(account)
+    _running.add(account.id)
+    _reading.add(account.id)
+    folder = None
+    try:
+        folder = await asyncio.to_thread(_new_folder, services.settings.data / FOLDER)
+        written = await write_lines(services.database, account, folder, lambda *_: None)
+        await services.database.in_transaction(lambda tx: _record(tx, actor, account, written))
+        return Archive(services, account, base, folder, written, request_id)
+    except BaseException:
+        _running.discard(account.id)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        _reading.discard(account.id)
+
+
+def require_room(account: Account) -> None:
+    """Raises `Conflict` while another export of the organization runs, `TooManyRequests` while two others are read."""
+    if account.id in _running:
+        message = f"An export of {account.login} is running already. Wait until it is done, or end it."
+        raise Conflict(message, code="export_running")
+    if len(_reading) >= READ_AT_ONCE:
+        message = "The server makes other exports at this moment. Try again in some seconds."
+        raise TooManyRequests(message, code="exports_running", headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+async def _record(tx: Transaction, actor: Actor, account: Account, written: LinesWritten) -> None:
+    detail = {"lines": sum(each.lines for each in written.lines.values()), "files": written.files}
+    await audit.record(tx, actor, "organization.export", account.login, account_id=account.id, detail=detail)
+
+
+def _new_folder(parent: Path) -> Path:
+    """For the process's user alone. What dead processes have left goes."""
+    parent.mkdir(mode=0o700, exist_ok=True)
+    before = time.time() - LEFT_AFTER_S
+    for each in os.scandir(parent):
+        if each.stat(follow_symlinks=False).st_mtime < before:
+            shutil.rmtree(each.path, ignore_errors=True)
+    return Path(tempfile.mkdtemp(dir=parent))
+
+
+def headers_of(account: Account, at_ms: int) -> dict[str, str]:
+    """A browser saves the answer under that name."""
+    day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+    return {**disposition(f"{account.login}-{day}.tar"), "Cache-Control": "no-store"}
+
+
+# --- as a folder, which `workhook organization export` makes ----------------------------------------------------------
+
+
+async def export_to_folder(
+    database: Database, blobs: Blobs, account: Account, server: str, folder: Path, progress: Progress
+) -> ExportManifest:
+    """`folder` is there and empty, for its owner alone to read. Raises `Unavailable`, `OSError`."""
+    written = await write_lines(database, account, folder, progress)
+    (folder / FILES).mkdir(mode=0o700)
+    missing = []
+    for done, content in enumerate(contents_of(folder), 1):
+        if not await _copy(blobs, content, folder / FILES / content.id):
+            missing.append(content.id)
+        progress(BYTES, done, written.files)
+    made = manifest_of(folder, account, server, written, missing)
+    (folder / CONTENTS).unlink()
+    await asyncio.to_thread(_write_durably, folder / MANIFEST, _text_of(made))
+    return made
+
+
+async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
+    """Whether the store had it, whole."""
+    with _new_file(path) as file:
+        try:
+            async for piece in await blobs.read(content.blob, 0, content.size):
+                await asyncio.to_thread(file.write, piece)
+        except BlobMissing:
+            await asyncio.to_thread(path.unlink)
+            return False
+    return True
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with _new_file(path) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

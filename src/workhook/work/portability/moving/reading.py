@@ -1,35 +1,43 @@
 """Reads an export, and checks all of it before anything is written: the manifest, the checksums, each line, what lines
-refer to, and that the books add up."""
+refer to, and that the books add up.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 
+from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.json import values_in
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.column_order import new_bucket_id
+from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
+from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import Books
-from workhook.work.portability.moving import sums
-from workhook.work.portability.moving.keys import Keys
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
-from workhook.work.portability.moving.lines import BadLine, Field, fields_of_kind, line_type, reader_of
-from workhook.work.portability.moving.manifest import (
+from workhook.work.portability.moving.lines import (
     FILES,
     FORMAT,
     MANIFEST,
     MANIFEST_MAX_BYTES,
     PEOPLE_FILE,
     VERSION,
+    BadLine,
     ExportManifest,
+    Field,
     MovedPerson,
     fault_of_manifest,
     faults_of,
+    fields_of_kind,
+    line_type,
+    reader_of,
 )
 from workhook.work.portability.moving.new_ids import NewIds
 
@@ -146,7 +154,7 @@ class _Checker:
         self._done = 0
         self._later: list[tuple[str, str]] = []
         self._books: dict[str, list[int]] = {}
-        self._credited: dict[str, sums.CreditedRates] = {}
+        self._credited: dict[str, CreditedRates] = {}
         self._stretched: set[str] = set()  # columns that have a stretch
 
     def check(self) -> None:
@@ -280,9 +288,9 @@ class _Checker:
 
     def _check_sums_of(self, kind: LineKind, line: Any, place: str) -> None:
         if kind.name == "invoices" and line.status != "draft":
-            faults = sums.faults_of_invoice(line)
+            faults = faults_of_invoice(line)
         elif kind.name == "credit_notes":
-            faults = sums.faults_of_credit_note(line)
+            faults = faults_of_credit_note(line)
         else:
             return
         for field, wrong in faults:
@@ -316,7 +324,7 @@ class _Checker:
             if line.status != books.status:
                 self._fault(f"{place}, status: with what is paid and credited it is {books.status}")
             self._books[line.id] = [books.paid, books.credited]
-            self._credited[line.id] = sums.CreditedRates.of_invoice(line)
+            self._credited[line.id] = CreditedRates(line.taxes)
         elif kind.name == "payments" and line.invoice_id in self._books:
             self._books[line.invoice_id][0] -= line.amount_minor
         elif kind.name == "credit_notes" and line.invoice_id in self._books:
@@ -348,3 +356,114 @@ def is_plain_file(path: Path) -> bool:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_OWNERS = frozenset({"account_id", "organization_id"})
+
+
+class Keys:
+    """Those of the lines of one kind so far. Held in memory until the kind ends."""
+
+    def __init__(self, kind: LineKind) -> None:
+        self._kind = kind
+        self._seen: dict[tuple[object, ...], int] = {}
+
+    def add(self, number: int, line: Any) -> Iterator[str]:
+        """What the line `number` has that was there before: `invoice_number: 7 was there before, in line 2`."""
+        for names in keys_of(self._kind):
+            values = tuple(getattr(line, each) for each in names)
+            if None in values:
+                continue
+            first = self._seen.setdefault((names, *values), number)
+            if first != number:
+                yield _words(names, values, first)
+        if self._kind.name == PROJECTS and line.deleted_at is None:
+            first = self._seen.setdefault(("name", key_of(line.name)), number)
+            if first != number:
+                yield f"name: {line.name} was there before, in line {first}"
+
+
+def _words(names: tuple[str, ...], values: tuple[object, ...], first: int) -> str:
+    if not names:
+        return "there can be only one line"
+    return f"{', '.join(names)}: {', '.join(map(str, values))} was there before, in line {first}"
+
+
+@cache
+def keys_of(kind: LineKind) -> tuple[tuple[str, ...], ...]:
+    """The fields of each key. Without ids, which are looked at as such, and what the import gives."""
+    names = {each.column: each.name for each in fields_of_kind(kind)}
+    found = []
+    for columns in _unique_columns(kind.source):
+        rest = columns - _OWNERS
+        if rest <= names.keys() and rest != {"id"} and kind.name != "timesheets":  # that is of timers that run
+            found.append(tuple(names[each.name] for each in kind.source.columns if each.name in rest))
+    return tuple(found)
+
+
+def _unique_columns(table: sa.Table) -> Iterator[set[str]]:
+    yield {each.name for each in table.primary_key.columns}
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.UniqueConstraint):
+            yield {each.name for each in constraint.columns}
+    for index in table.indexes:
+        if index.unique:
+            yield {each.name for each in index.columns}
+
+
+class CreditedRates:
+    """What is left of an invoice at each of its rates, while its credit notes are read."""
+
+    def __init__(self, billed: Sequence[TaxRow]) -> None:
+        self._left = {(each.millionths, each.category): [each.base, each.tax] for each in billed}
+        self._is_foreign = False
+
+    def add(self, taxes: Sequence[TaxRow]) -> None:
+        """Take off the taxes of a credit note."""
+        for each in taxes:
+            left = self._left.get((each.millionths, each.category))
+            if left is None:
+                self._is_foreign = True
+                continue
+            left[0] -= each.base
+            left[1] -= each.tax
+
+    def fault(self) -> str | None:
+        """Return what is wrong with the credit notes together, or None."""
+        if self._is_foreign:
+            return "they credit a rate that the invoice does not have"
+        if any(min(each) < 0 for each in self._left.values()):
+            return "they credit more at a rate than the invoice has"
+        return None
+
+
+def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
+    """The fields that are wrong, and what is wrong with each. The values have passed the checks of each alone."""
+    items = [item for each in (line.items, line.recurring_items) for item in rules.items_of(json.encode_text(each))]
+    for number, item in enumerate(items, 1):
+        for fault in rules.item_faults(item, f"line {number} of the invoice, "):
+            yield "items", str(fault.message)
+            return
+    nets = sum(each.amount_minor for each in items)
+    if wrong := rate_fault(line.tax_millionths, line.tax_category):
+        yield "tax_category", wrong
+        return
+    discount = Discount(line.discount_millionths, line.discount_minor)
+    if wrong := discount_fault(discount.millionths, discount.minor, {"the sum of the lines": nets}):
+        yield "discount_minor", wrong
+        return
+    sums = rules.sums_of_items(items, TaxRate(line.tax_millionths, line.tax_category), discount)
+    if line.amount_minor != sums.amount:
+        yield "amount_minor", f"its lines and discounts give {sums.amount}"
+    if line.total_minor != sums.total:
+        yield "total_minor", f"its lines, discounts and taxes give {sums.total}"
+    if tuple(line.taxes) != sums.taxes:
+        yield "taxes", "they are not what its lines give"
+
+
+def faults_of_credit_note(line: Any) -> Iterator[tuple[str, str]]:
+    """The same; a credit note need not have lines."""
+    if line.amount_minor != sum(each.base for each in line.taxes):
+        yield "amount_minor", "it is not the sum of what is taxed"
+    if line.total_minor != sum(each.gross for each in line.taxes):
+        yield "total_minor", "it is not the sum of its taxes and what is taxed"

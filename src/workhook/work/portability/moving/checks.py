@@ -1,12 +1,13 @@
 """What the fields of a line may hold beyond their types: what the API takes.
 
-It goes by what columns are called, mostly, so that a new one is checked as well.
+The parameters of the API that set a field judge it. Besides, it goes by what columns are called, so that a new one is
+checked as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -23,29 +24,109 @@ from workhook.core.money import CURRENCIES
 from workhook.core.zones import is_known
 from workhook.events.catalog import ANY_EVENT, CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
+from workhook.http import parameters
 from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.parameters import ON_ONE_LINE, Checked, LongText, Title, WebAddress, preparer
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
 from workhook.identity.actions import is_login
-from workhook.work.board.projects.api import ProjectName
+from workhook.work.board.columns import ColumnCreate
+from workhook.work.board.projects.api import ProjectCreate, ProjectName
 from workhook.work.board.projects.schemas import LabelColors
 from workhook.work.board.pushes import ID_CHARS
 from workhook.work.board.tasks.field_types import Labels, Sections, Texts
 from workhook.work.board.tasks.imported_fields import SOURCES
+from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.discussion import markup
+from workhook.work.discussion.schemas import CommentCreate, ReplyCreate
+from workhook.work.files.schemas import FileCreate, FolderCreate
 from workhook.work.files.upload import clean_media_type, clean_name
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import RATE_MAX_MINOR
 from workhook.work.kernel.settings.arithmetic import MILLION, Category
 from workhook.work.kernel.settings.bank import Bic, Iban, TaxNumber, VatId
 from workhook.work.kernel.settings.parties import Party, Seller
-from workhook.work.kernel.settings.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
+from workhook.work.kernel.settings.schemas import (
+    BUDGET_MAX_HOURS,
+    PAYMENT_DAYS_MAX,
+    AccountBillingEdit,
+    BuyerEdit,
+    ProjectBillingEdit,
+)
+from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, ServiceCheckoutCreate
+from workhook.work.money.credit_notes.schemas import CreditNoteCreate
+from workhook.work.money.credits.schemas import TaskCreditCreate
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.inputs import ServiceDay
-from workhook.work.portability.moving.declared import Check, declared_check, party_check
+from workhook.work.money.invoices.inputs import InvoiceCreate, ServiceDay
+from workhook.work.money.payments.schemas import PaymentCreate
+from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
+from workhook.work.people.clients import ClientCreate
 from workhook.work.portability.moving.kinds import Id
 from workhook.work.time.timesheets.rules import DURATION_MAX_MS
+from workhook.work.time.timesheets.schemas import TimesheetCreate
+
+Check = Callable[[Any], str | None]
+"""Return what is wrong with a value that is not null, or None."""
+
+INPUTS: Mapping[str, type[msgspec.Struct]] = {
+    "organization_billing": AccountBillingEdit,
+    "project_billing": ProjectBillingEdit,
+    "projects": ProjectCreate,
+    "clients": ClientCreate,
+    "columns": ColumnCreate,
+    "tasks": TaskCreate,
+    "task_comments": CommentCreate,
+    "file_comments": CommentCreate,
+    "file_comment_replies": ReplyCreate,
+    "folders": FolderCreate,
+    "files": FileCreate,
+    "services": ServiceCreate,
+    "service_prices": ServicePriceParameters,
+    "service_checkouts": ServiceCheckoutCreate,
+    "task_credits": TaskCreditCreate,
+    "invoices": InvoiceCreate,
+    "payments": PaymentCreate,
+    "credit_notes": CreditNoteCreate,
+    "timesheets": TimesheetCreate,
+}
+"""By the kind of line."""
+_RENAMED: Mapping[tuple[str, str], tuple[type[msgspec.Struct], str]] = {
+    **{("project_billing", f"buyer_{name}"): (BuyerEdit, name) for name in BuyerEdit.__struct_fields__},
+    ("service_checkouts", "unsubscribe_reason"): (ServiceCheckoutCancel, "reason"),
+    ("service_checkouts", "unsubscribed_feedback"): (ServiceCheckoutCancel, "feedback"),
+}
+_OTHERWISE = {
+    ("organization_billing", "timezone"): "a zone that settings no longer take stays",
+    ("projects", "archive"): "a flag",
+    ("columns", "position"): "may be anything that sorts",
+    ("invoices", "invoice_number"): "those that were counted are longer than one that is chosen may be",
+    ("invoices", "credit_type"): "stored as text",
+    ("task_credits", "kind"): "the ledger has more kinds than the API makes",
+}
+"""Fields that the API sets from parameters of the same name in another form, and why."""
+EMPTIED = (("task_comments", "text"), ("file_comments", "text"), ("file_comment_replies", "body"))
+"""Texts that somebody has to write, and that are empty once they were deleted."""
+
+
+def declared_check(kind: str, column: str) -> Check | None:
+    """Return the check of a field by the parameter of the API that sets it, or None if no parameter does."""
+    if (kind, column) in _OTHERWISE:
+        return None
+    shape, name = _RENAMED.get((kind, column), (INPUTS.get(kind), column))
+    if shape is None or not parameters.takes(shape, name):
+        return None
+    if (kind, column) in EMPTIED:
+        return lambda value: parameters.fault_of(shape, name, value) if value else None
+    return lambda value: parameters.fault_of(shape, name, value)
+
+
+def party_check(name: str, *, bills: bool) -> Check | None:
+    """The same for a field of a party that an invoice has frozen."""
+    shape, parameter = (AccountBillingEdit, "legal_name" if name == "name" else name) if bills else (BuyerEdit, name)
+    if name in ("timezone", "logo") or not parameters.takes(shape, parameter):
+        return None
+    return lambda value: parameters.fault_of(shape, parameter, value)
+
 
 MINOR_MAX = 10**15
 """No amount or sum that the API takes is more in any currency, and JavaScript's numbers hold it exactly."""
