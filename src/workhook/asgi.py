@@ -13,12 +13,12 @@ from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
 from workhook.identity import audit_api
 from workhook.identity import policy as identity_policy
-from workhook.identity.apps import app_api, manage_api, manage_installations_api
+from workhook.identity.apps import app_api, manage_api
+from workhook.identity.audit import Refusals
 from workhook.identity.authenticator import Authenticator
 from workhook.identity.oauth import api as oauth_api
 from workhook.identity.oauth import applications
 from workhook.identity.rate import PageLimiter, RateLimiter
-from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
 from workhook.web import operations as web_operations
@@ -39,7 +39,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *tokens_api.routes,
         *manage_api.oauth_apps,
         *manage_api.apps,
-        *web_operations.beside(manage_installations_api.routes),
+        *web_operations.beside(manage_api.installations),
         *hooks_api.OPERATIONS,
         *work_operations.OPERATIONS,
         *organization.routes,

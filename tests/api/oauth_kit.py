@@ -20,7 +20,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.apps import installing
-from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
+from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions

@@ -18,7 +18,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.http.calls import Services
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import find_account
 from workhook.identity.tokens.issue import OAUTH, issue

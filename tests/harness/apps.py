@@ -20,7 +20,7 @@ from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions, credentials, installing
-from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
 from workhook.identity.tokens.issue import APP_USER, issue
 from workhook.storage import Transaction

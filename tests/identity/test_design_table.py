@@ -14,7 +14,7 @@ from tests.harness.world import World, add_user
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.tokens.issue import OAUTH, issue
 
 ADMIN = "Must have admin rights to Repository."

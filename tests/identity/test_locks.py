@@ -12,8 +12,7 @@ from tests.harness.beside import Beside
 from workhook.core.errors import NotFound
 from workhook.http.calls import Services
 from workhook.identity.apps import actions, app_api, installing
-from workhook.identity.apps.app_schemas import AccessTokenBody
-from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
+from workhook.identity.apps.app_schemas import AccessTokenBody, AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth.codes import create_code, redeem_code
 from workhook.identity.oauth.grants import Refusal, TokenAnswer, allow

@@ -14,11 +14,10 @@ from tests.delivery.test_plans import Asked, asked, plans
 from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity import audit_queries, members, profiles, queries, rate
+from workhook.identity import audit_queries, members, queries, rate
 from workhook.identity.apps import actions, app_api, credentials, installing
 from workhook.identity.apps import queries as apps
-from workhook.identity.apps.app_schemas import AccessTokenBody
-from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.app_schemas import AccessTokenBody, AppCreate
 from workhook.identity.audit_queries import Selection
 from workhook.identity.oauth import codes
 from workhook.identity.oauth.codes import create_code, redeem_code
@@ -93,19 +92,19 @@ async def _ask_who_is_where(database: Database, world: World) -> None:
     assert organization is not None
     page = Page(1)
     assert (
-        await profiles.find_visible(database, actor, profiles.visible_by_login, login_key=actor.user.login.lower())
+        await members.find_visible(database, actor, members.visible_by_login, login_key=actor.user.login.lower())
         == actor.user
     )
     of_login = {"login_key": queries.key_of(world.owner)}
-    by_login, by_id = profiles.visible_by_login, profiles.visible_by_id
-    assert await profiles.find_visible(database, actor, by_login, **of_login) == actor.user
-    assert await profiles.find_visible(database, actor, by_id, id=actor.user.id) == actor.user
-    assert (await profiles.list_shared(database, actor, actor.user.id, page))[1] == 1
-    assert (await profiles.list_seen(database, actor, profiles.all_seen, page))[1] == 1
+    by_login, by_id = members.visible_by_login, members.visible_by_id
+    assert await members.find_visible(database, actor, by_login, **of_login) == actor.user
+    assert await members.find_visible(database, actor, by_id, id=actor.user.id) == actor.user
+    assert (await members.list_shared(database, actor, actor.user.id, page))[1] == 1
+    assert (await members.list_seen(database, actor, members.all_seen, page))[1] == 1
     assert (
-        await profiles.list_seen(database, actor, profiles.seen_of_account, page, account_id=organization.account.id)
+        await members.list_seen(database, actor, members.seen_of_account, page, account_id=organization.account.id)
     )[1] == 1
-    assert (await members.list_members(database, organization.account.id, "all", page))[1] == 1
+    assert (await members.list_people(database, organization.account.id, page))[1] == 1
     assert await members.find_member(database, organization.account.id, world.owner) is not None
     assert (await members.list_own(database, actor, page))[1] == 1
     for affiliation, number in (("all", 1), ("direct", 0), ("outside", 0)):

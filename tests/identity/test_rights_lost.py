@@ -16,7 +16,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries, removal
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.apps import installing
-from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
+from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss

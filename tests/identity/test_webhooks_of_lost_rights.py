@@ -20,7 +20,7 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant

@@ -13,9 +13,8 @@ from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity.apps import actions, app_api, installing
-from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.app_schemas import AccessTokenBody, AppCreate, OauthAppCreate
 from workhook.identity.apps.installing import uninstall
-from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor

@@ -14,7 +14,7 @@ from tests.plans.filled import Fill
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions, credentials, installing
-from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account

@@ -15,7 +15,7 @@ from tests.plans.filled import OTHER_ORGANIZATION_ID, START
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions, credentials, installing
-from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
 from workhook.identity.tokens.issue import FINE_GRAINED, INSTALLATION, issue
 from workhook.identity.tokens.lookup import find_actor

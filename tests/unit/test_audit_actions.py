@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from workhook.asgi import operations
-from workhook.identity.audit_actions import VIEW, action_of, is_page, operation_type
+from workhook.identity.audit import VIEW, action_of, is_page, operation_type
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services

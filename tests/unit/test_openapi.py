@@ -25,7 +25,7 @@ from workhook.identity.apps import actions as apps
 from workhook.identity.apps.installing import REPOSITORIES_MAX
 from workhook.identity.apps.schemas import CALLBACKS_MAX
 from workhook.identity.policy import access_of
-from workhook.identity.tokens.schemas import REPOSITORIES_MAX as TOKEN_REPOSITORIES_MAX
+from workhook.identity.tokens.personal import REPOSITORIES_MAX as TOKEN_REPOSITORIES_MAX
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX
 from workhook.work.board.tasks.field_types import BLOCKERS_MAX, KEYS_MAX

@@ -20,7 +20,7 @@ from workhook.core import json
 from workhook.core.errors import Invalid
 from workhook.http import parameters
 from workhook.http.parameters import LongText, Money, Title, WebAddress
-from workhook.identity.refusals import LATE_MS, _Alike, _row, _Seen
+from workhook.identity.audit import LATE_MS, _Alike, _row, _Seen
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
 from workhook.web.frame import refusals, texts

@@ -25,7 +25,7 @@ from tests.work.studio import Caller
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
 from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue

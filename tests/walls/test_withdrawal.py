@@ -42,7 +42,7 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.policy import SCOPES

@@ -19,7 +19,7 @@ from tests.web.test_problem_pages import is_page
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps.actions import edit_app
-from workhook.identity.apps.manage_schemas import AppEdit
+from workhook.identity.apps.app_schemas import AppEdit
 from workhook.identity.apps.queries import find_app
 from workhook.identity.signin import sessions
 from workhook.web.signin.installing import LISTED_MAX

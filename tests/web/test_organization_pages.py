@@ -19,8 +19,8 @@ from tests.web.places_kit import add_in, age_sign_in, owner_of
 from tests.web.studio import HOSTILE, text_of, undo
 from workhook.http.calls import Services
 from workhook.identity.apps.actions import edit_app
+from workhook.identity.apps.app_schemas import AppEdit
 from workhook.identity.apps.credentials import authenticate_client
-from workhook.identity.apps.manage_schemas import AppEdit
 from workhook.identity.apps.queries import find_app
 
 CALLBACK = "https://client.example/callback"

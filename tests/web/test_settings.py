@@ -12,7 +12,7 @@ from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, f
 from tests.web.places_kit import age_sign_in
 from workhook.http.calls import Services
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue

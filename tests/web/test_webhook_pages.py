@@ -21,7 +21,7 @@ from tests.web.webhooks import Office, Visitor, office, text_of
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor

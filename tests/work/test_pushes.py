@@ -13,7 +13,7 @@ from workhook.hooks.publishing import parse_publication, publish
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tokens.issue import CLASSIC, FINE_GRAINED, OAUTH, Kind, issue
 

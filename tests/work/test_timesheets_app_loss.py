@@ -17,7 +17,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
 from workhook.identity.apps import actions, credentials, installing
-from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.schemas import BOT_SUFFIX, Installation
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account

@@ -16,7 +16,7 @@ from workhook.cli.options import Argument, CommandGroup, Flag, Option
 from workhook.cli.output import cell, format_time
 from workhook.core import errors
 from workhook.identity import queries as identity_queries
-from workhook.identity.apps import actions, credentials, manage_schemas, queries, schemas
+from workhook.identity.apps import actions, app_schemas, credentials, queries, schemas
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -90,13 +90,13 @@ class ChangedProfile(ProfileOptions):
         None
     )
 
-    def change(self, **more: Any) -> manage_schemas.AppEdit:
+    def change(self, **more: Any) -> app_schemas.AppEdit:
         """The change that these options and `more` ask for."""
         given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
         change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         cleared = {"homepage_url": self.homepage_url, "description": self.description}
         change |= {name: text or None for name, text in cleared.items() if text is not None}
-        return manage_schemas.AppEdit(**change)
+        return app_schemas.AppEdit(**change)
 
 
 async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> credentials.NewKey:
@@ -175,7 +175,7 @@ async def create_app(
                 tx,
                 None,
                 owner,
-                manage_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
+                app_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
                 key=key,
             )
             _write_key(kept, pem)
@@ -192,7 +192,7 @@ async def create_oauth_app(
     async with context.transaction() as tx:
         owner = await find_organization(tx, organization)
         made, secret = await actions.create_oauth_app(
-            tx, None, owner, manage_schemas.OauthAppCreate(name=name, **profile.values())
+            tx, None, owner, app_schemas.OauthAppCreate(name=name, **profile.values())
         )
     data = {**_app_json(made, owner), "client_secret": secret}
     context.answer(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
@@ -270,7 +270,7 @@ async def edit_oauth_app(
     await _edit(context, name, OAUTH_APP, profile.change(name=new_name))
 
 
-async def _edit(context: Context, name: str, kind: AppKind, change: manage_schemas.AppEdit) -> None:
+async def _edit(context: Context, name: str, kind: AppKind, change: app_schemas.AppEdit) -> None:
     async with context.transaction() as tx:
         found = await actions.edit_app(tx, None, await find_app(tx, name, kind), change)
         data = _app_json(found, await _owner_of(tx, found))

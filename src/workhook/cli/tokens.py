@@ -8,7 +8,7 @@ from workhook.cli.common import Context, command, find_enabled_user, find_user, 
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, comma_list, days, permission_list, row_id, scope_list
 from workhook.cli.output import format_time
-from workhook.identity.tokens import personal, schemas
+from workhook.identity.tokens import personal
 
 app = new_app("Tokens: with them programs call the API.")
 
@@ -96,11 +96,11 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
 
 def _wanted(
     kind: str, scopes: str | None, options: tuple[str | None, ...], expires_in: float | None, note: str | None
-) -> schemas.TokenCreate:
+) -> personal.TokenCreate:
     from msgspec import UNSET
 
     permissions, organization, repositories = options
-    wanted = schemas.TokenCreate(note=note, expires_in_days=expires_in)
+    wanted = personal.TokenCreate(note=note, expires_in_days=expires_in)
     if kind == _FINE_GRAINED:
         wanted.kind = "fine_grained"
         pairs = [each.partition("=") for each in comma_list(permissions)]
@@ -155,7 +155,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _to_json(token: schemas.TokenDetails) -> dict[str, object]:
+def _to_json(token: personal.TokenDetails) -> dict[str, object]:
     return {
         "id": token.id,
         "kind": token.kind,
@@ -171,7 +171,7 @@ def _to_json(token: schemas.TokenDetails) -> dict[str, object]:
     }
 
 
-def _confinement(token: schemas.TokenDetails) -> dict[str, object]:
+def _confinement(token: personal.TokenDetails) -> dict[str, object]:
     return {
         "permissions": token.permissions,
         "organization": token.organization,

@@ -81,7 +81,7 @@ class Operation:
     summary: str
     access: str | None
     tag: str = ""
-    action: str = ""  # what the audit log calls it, where its own name does not say (`identity.audit_actions`)
+    action: str = ""  # what the audit log calls it, where its own name does not say (`identity.audit`)
     body: Any = None  # a msgspec type, or a JSON Schema
     body_required: bool = False
     body_media_type: str = "application/json"

@@ -19,7 +19,7 @@ from workhook.events.samples import random_quote
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import GRAPHQL, WEBHOOK_API
-from workhook.identity import members, profiles
+from workhook.identity import members
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.schemas import Account, account_shape
 
@@ -206,4 +206,4 @@ async def graphql(call: Call) -> GraphQLAnswer:
     return GraphQLAnswer({"viewer": {name: known[name] for name in wanted}})
 
 
-OPERATIONS = (*routes, *profiles.routes, *members.routes, *graphql_routes)
+OPERATIONS = (*routes, *members.routes, *graphql_routes)

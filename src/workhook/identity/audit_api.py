@@ -16,7 +16,7 @@ from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.negotiation import weighted
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import audit_queries
-from workhook.identity.audit_actions import operation_type
+from workhook.identity.audit import operation_type
 from workhook.identity.audit_queries import PHRASE_MAX_CHARS, Selection, parse_phrase
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.tokens.issue import KINDS, OAUTH

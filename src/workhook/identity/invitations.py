@@ -1,12 +1,17 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
 An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
-until it is accepted. How it ends without anybody asking for that is in `removal`, and links to it in
-`invitation_links`.
+until it is accepted. How it ends without anybody asking for that is in `removal`.
+
+Whoever has the link to an invitation accepts it, once. An invitation has one link at most, and its secret is stored as
+a digest only. The link is good as long as the invitation holds: it ends with it, by whatever way. A new link takes the
+place of the old one; so does inviting again, and a changed role ends it: a link gives what it was made for. Decision 40
+says what whoever has it may do.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +19,13 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.identity.notifications import tell_invited
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
+from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
@@ -33,6 +40,11 @@ can go over it by one each."""
 CLIENT = "client"
 """The role of a client in a repository. GitHub's clients know no such role: to an invited person it is shown as `read`,
 and the lists of a repository leave it out."""
+
+PATH = "/invitations/links/"
+NOBODY = 0  # no account has this id
+_SECRET_BYTES = 32
+_SECRET_MAX_CHARS = 100
 
 NO_STRANGERS = "On this server only owners of an organization invite people by e-mail address, and only to it."
 BY_EMAIL = "(by e-mail)"
@@ -144,27 +156,27 @@ to_repositories = (
     .where(projects.c.deleted_at.is_(None), holds)
 )
 is_client = invitations.c.role == CLIENT
-_to_organizations, _to_repositories = to_organizations, to_repositories.where(sa.not_(is_client))
 # Of an organization's invitations by e-mail: whoever has the address now.
 for_invited = sa.or_(
     invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
 )
 _by_id = invitations.c.id == big("id")
-_of_organization = listed(_to_organizations.where(invitations.c.account_id == big("account_id")), invitations.c.id)
-_of_repository = listed(_to_repositories.where(invitations.c.repository_id == big("repository_id")), invitations.c.id)
-_organizations_of_caller = listed(_to_organizations.where(for_invited), invitations.c.id)
-_repositories_of_caller = listed(to_repositories.where(for_invited), invitations.c.id)
-_in_organization = _to_organizations.where(invitations.c.account_id == big("account_id"))
-_one_of_organization = _in_organization.where(_by_id)
-_of_person_here = to_repositories.where(
-    invitations.c.repository_id == big("repository_id"), invitations.c.invitee == sa.bindparam("invitee")
-)
-_of_person = _in_organization.where(invitations.c.invitee == sa.bindparam("invitee"))
+_by_digest = invitations.c.link_digest == sa.bindparam("link_digest", type_=sa.LargeBinary)
+_here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
+_of_invitee = invitations.c.invitee == sa.bindparam("invitee", type_=sa.Text)
+_statements = {Account: to_organizations, Repository: to_repositories}
+_one_here = {kind: each.where(_here, sa.or_(_by_id, _of_invitee)) for kind, each in _statements.items()}
+_linked = [each.where(_by_digest) for each in _statements.values()]
+_all_here = {
+    (kind, clients): listed(each.where(_here, is_client if clients else sa.not_(is_client)), invitations.c.id)
+    for kind, each in _statements.items()
+    for clients in (False, True)
+}
+_to_user = {kind: listed(each.where(for_invited), invitations.c.id) for kind, each in _statements.items()}
 # By login and by e-mail there can be two: the newer one comes first.
-_to_caller = _to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
+_to_caller = to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
     invitations.c.created_at.desc(), invitations.c.id.desc()
 )
-_one_of_repository = _to_repositories.where(invitations.c.repository_id == big("repository_id"), _by_id)
 _one_to_caller = to_repositories.where(for_invited, _by_id)
 
 _COLUMNS = (
@@ -190,15 +202,15 @@ _room = sa.select(
     owns_organization(big("account_id"), big("inviter_id")).label("owns_organization"),
     _waiting.scalar_subquery().label("others"),
 )
-_delete = sa.delete(invitations).where(invitations.c.id == big("id"))
-take_statement = _delete.where(holds).returning(invitations.c.role)
-_of_place = sa.delete(invitations).where(invitations.c.place == sa.bindparam("place"))
-_withdraw = _of_place.where(invitations.c.invitee == sa.bindparam("invitee"))
+_delete = sa.delete(invitations).where(_by_id)
+_take = _delete.where(holds).returning(invitations.c.role)
+_take_by_link = _take.where(_by_digest)
+_of_place = sa.delete(invitations).where(_here)
+_withdraw = _of_place.where(_of_invitee)
 _withdraw_all = _of_place.where(for_invited)
 # A link gives the role that it was made for.
-_change = (
-    sa.update(invitations).where(invitations.c.id == big("id")).values(role=sa.bindparam("role"), link_digest=sa.null())
-)
+_change = sa.update(invitations).where(_by_id).values(role=sa.bindparam("role"), link_digest=sa.null())
+_set_link = sa.update(invitations).where(_by_id).values(link_digest=sa.bindparam("new_digest", type_=sa.LargeBinary))
 
 
 async def invite(
@@ -265,54 +277,44 @@ def _too_many(place: str, field: str) -> Invalid:
     return Invalid(faults=[Fault(field, "custom", message, resource="Invitation")])
 
 
-async def list_of_organization(
-    reader: Reader, organization: Account, viewer: Account, page: Page
+async def list_of(
+    reader: Reader, place: Account | Repository, viewer: Account, page: Page, *, clients: bool = False
 ) -> tuple[list[Invitation], int]:
-    """Oldest first, and how many there are."""
-    return await find_page(reader, _of_organization, {"account_id": organization.id}, viewer, page)
-
-
-async def list_of_repository(
-    reader: Reader, repository: Repository, viewer: Account, page: Page
-) -> tuple[list[Invitation], int]:
-    """Oldest first, and how many there are."""
-    return await find_page(reader, _of_repository, {"repository_id": repository.id}, viewer, page)
+    """The invitations to an organization or a repository, oldest first, and how many there are. `clients`: of clients
+    of the repository, and otherwise of everybody else."""
+    return await _find_page(reader, _all_here[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
 async def list_to_organizations(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
     """The invitations to organizations that the user may accept, oldest first, and how many there are."""
-    return await find_page(reader, _organizations_of_caller, invited(user), user, page)
+    return await _find_page(reader, _to_user[Account], invited(user), user, page)
 
 
 async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
     """The invitations to repositories that the user may accept, oldest first, and how many there are."""
-    return await find_page(reader, _repositories_of_caller, invited(user), user, page)
+    return await _find_page(reader, _to_user[Repository], invited(user), user, page)
 
 
-async def find_of_organization(
-    reader: Reader, organization: Account, invitation_id: int, viewer: Account
+async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
+    """The invitation to an organization or a repository with this id. Raises `NotFound`."""
+    found = await _find_here(reader, place, viewer, number=number)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+async def find_pending(
+    reader: Reader, place: Account | Repository, invitee: Account, viewer: Account
 ) -> Invitation | None:
-    return await find_one(reader, _one_of_organization, {"account_id": organization.id, "id": invitation_id}, viewer)
+    """The invitation of a user to an organization or a repository."""
+    return await _find_here(reader, place, viewer, invitee=_key(invitee, None))
 
 
-async def find_of_repository(
-    reader: Reader, repository: Repository, invitation_id: int, viewer: Account
+async def _find_here(
+    reader: Reader, place: Account | Repository, viewer: Account, *, number: int = 0, invitee: str = ""
 ) -> Invitation | None:
-    return await find_one(reader, _one_of_repository, {"repository_id": repository.id, "id": invitation_id}, viewer)
-
-
-async def find_pending(reader: Reader, organization: Account, invitee: Account, viewer: Account) -> Invitation | None:
-    """The invitation of a user to an organization."""
-    params = {"account_id": organization.id, "invitee": _key(invitee, None)}
-    return await find_one(reader, _of_person, params, viewer)
-
-
-async def find_pending_here(
-    reader: Reader, repository: Repository, invitee: Account, viewer: Account
-) -> Invitation | None:
-    """The invitation of a user to a repository."""
-    params = {"repository_id": repository.id, "invitee": _key(invitee, None)}
-    return await find_one(reader, _of_person_here, params, viewer)
+    params = {"place": place_key(place), "id": number, "invitee": invitee}
+    return await _find_one(reader, _one_here[type(place)], params, viewer)
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
@@ -325,7 +327,7 @@ async def find_to_organization(reader: Reader, user: Account, login_key: str) ->
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:
     """The invitation to a repository, if the user may accept it."""
-    return await find_one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
+    return await _find_one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
@@ -333,10 +335,11 @@ async def delete(tx: Transaction, invitation: Invitation) -> bool:
     return await tx.execute(_delete, {"id": invitation.id}) > 0
 
 
-async def take(tx: Transaction, invitation: Invitation) -> Invitation | None:
-    """For who accepts: it is deleted, and answered as it was then. None: it holds no more. Of two who accept at once
-    one gets it."""
-    row = await tx.fetch_one(take_statement, {"id": invitation.id, "now": now_ms()})
+async def take(tx: Transaction, invitation: Invitation, secret: str | None = None) -> Invitation | None:
+    """For who accepts: it is deleted, and answered as it was then. `secret`: only if this is still its link. None: it
+    holds no more. Of two who accept at once one gets it."""
+    params = {"id": invitation.id, "link_digest": digest_of(secret or ""), "now": now_ms()}
+    row = await tx.fetch_one(_take if secret is None else _take_by_link, params)
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 
 
@@ -378,7 +381,7 @@ def invited(user: Account) -> dict[str, object]:
     return {"invitee": own, "addressed": _key(None, user.email) if user.email else own}
 
 
-async def find_page(
+async def _find_page(
     reader: Reader, what: Listed, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     """For `what`, of `to_organizations` or `to_repositories`: those of a page, and how many there are."""
@@ -387,7 +390,7 @@ async def find_page(
     return [invitation_of(row, viewer) for row in rows], number
 
 
-async def find_one(
+async def _find_one(
     reader: Reader, what: sa.Select[Any], params: Mapping[str, object], viewer: Account
 ) -> Invitation | None:
     row = await reader.fetch_one(what, {**params, "user_id": viewer.id, "now": now_ms()})
@@ -412,3 +415,31 @@ def invitation_of(row: Row, viewer: Account | None) -> Invitation:
         is_known=bool(row["is_known"]) or (invitee is not None and invitee.id == viewer_id),
         has_link=bool(row["has_link"]),
     )
+
+
+class InvitationLink(Secretive, msgspec.Struct, frozen=True):
+    """`path` holds the secret, which is seen only here. `expires_at`: milliseconds since the epoch."""
+
+    path: str
+    expires_at: int
+
+
+async def make_link(tx: Transaction, invitation: Invitation) -> InvitationLink:
+    """A link to an invitation that has just been made, or renewed, in this transaction."""
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    await tx.execute(_set_link, {"id": invitation.id, "new_digest": digest_of(secret)})
+    return InvitationLink(PATH + secret, invitation.expires_at)
+
+
+async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:
+    """None for a link that is unknown, was used or replaced, or whose invitation does not hold. Looking does not use it
+    up. `viewer`: whose role `Invitation.repository` has."""
+    if len(secret) > _SECRET_MAX_CHARS:
+        return None
+    user_id = NOBODY if viewer is None else viewer.id
+    params = {"link_digest": digest_of(secret), "user_id": user_id, "now": now_ms()}
+    for statement in _linked:
+        row = await reader.fetch_one(statement, params)
+        if row is not None:
+            return invitation_of(row, viewer)
+    return None

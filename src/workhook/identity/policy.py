@@ -64,7 +64,7 @@ _CLASSIC = frozenset({CLASSIC.name})  # what no app does for a user: no page of 
 RULES = {
     # who and where
     "user": Rule("user", kinds=PEOPLE),
-    "account.read": Rule("user"),  # which accounts: `identity.profiles`
+    "account.read": Rule("user"),  # which accounts: `identity.members`
     "organization.read": Rule("organization", role="member"),
     "organization.membership": Rule("organization", role="invited", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),

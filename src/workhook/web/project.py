@@ -11,7 +11,6 @@ from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import list_clients as list_invited_clients
 from workhook.identity.invitations import Invitation
 from workhook.identity.mail.links import find_unsent
 from workhook.identity.mail.recipients import Undelivered
@@ -61,8 +60,8 @@ async def settings_page(visit: Visit, form: PageForm | None = None) -> Answer:
     access = await administered(visit)
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
     added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
-    waiting, _ = await invitations.list_of_repository(reader, repository, visit.actor.user, page)
-    invited_clients, _ = await list_invited_clients(reader, repository, visit.actor.user, page)
+    waiting, _ = await invitations.list_of(reader, repository, visit.actor.user, page)
+    invited_clients, _ = await invitations.list_of(reader, repository, visit.actor.user, page, clients=True)
     clients: Any = await list_clients(visit.call, repository.project_id, ListQuery(per_page=SHOWN_MAX))
     return visit.page(
         "project/settings.html",

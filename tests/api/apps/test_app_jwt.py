@@ -21,7 +21,7 @@ from tests.harness.world import World
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions, credentials
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.apps.queries import find_app, list_keys
 
 pytestmark = pytest.mark.one_database

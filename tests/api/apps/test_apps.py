@@ -28,7 +28,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World, add_token, add_user
 from workhook.http.calls import Services
-from workhook.identity.apps import manage_api, manage_installations_api
+from workhook.identity.apps import manage_api
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import find_account
 from workhook.identity.tables import audit_log
@@ -41,7 +41,7 @@ KEYS = {
 # Those of an installation's repositories, one by one, are asked in test_user_installations.
 MANAGED = [
     each
-    for each in (*manage_api.oauth_apps, *manage_api.apps, *manage_installations_api.routes)
+    for each in (*manage_api.oauth_apps, *manage_api.apps, *manage_api.installations)
     if each.access and each.path.startswith("/orgs/")
 ]
 

@@ -17,7 +17,7 @@ from tests.harness.world import make_world
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions as app_actions
-from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.oauth.grants import Refusal, TokenAnswer, allow, issue_to, renew, revoke_grant
 from workhook.identity.tokens.lookup import find_actor
 

@@ -17,7 +17,7 @@ from tests.harness.world import World, add_token
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 

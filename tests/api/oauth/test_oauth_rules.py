@@ -17,7 +17,7 @@ from tests.api.oauth_kit import new_pkce
 from workhook.core.urls import with_parameters
 from workhook.identity.apps import credentials
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth import authorization, codes, grants
+from workhook.identity.oauth import codes, grants
 from workhook.web.signin.consent import PERMISSION_WORDS, SCOPE_WORDS
 
 APP = App(
@@ -39,7 +39,7 @@ LOOPBACKS = ("http://127.0.0.1/cb", "http://[::1]:8080/cb?x=1", "http://localhos
     ],
 )
 def test_only_the_port_of_a_loopback_address_is_free(asked: str) -> None:
-    assert authorization.fits(asked, LOOPBACKS)
+    assert codes.fits(asked, LOOPBACKS)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_only_the_port_of_a_loopback_address_is_free(asked: str) -> None:
     ],
 )
 def test_nothing_else_of_it_is(asked: str) -> None:
-    assert not authorization.fits(asked, LOOPBACKS)
+    assert not codes.fits(asked, LOOPBACKS)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,12 @@ def test_nothing_else_of_it_is(asked: str) -> None:
      "https://[::1/x"],
 )  # fmt: skip
 def test_a_browser_is_never_sent_to_what_it_would_run(uri: str) -> None:
-    assert not authorization.can_be_sent_to(uri)
+    assert not codes.can_be_sent_to(uri)
 
 
 def test_native_addresses_are_told() -> None:
-    assert all(authorization.is_native(uri) for uri in (*LOOPBACKS, "com.example.app:/cb", "http://localhost:3000"))
-    assert not any(
-        authorization.is_native(uri) for uri in ("https://127.0.0.1.example/", "https://a.example/localhost")
-    )
+    assert all(codes.is_native(uri) for uri in (*LOOPBACKS, "com.example.app:/cb", "http://localhost:3000"))
+    assert not any(codes.is_native(uri) for uri in ("https://127.0.0.1.example/", "https://a.example/localhost"))
 
 
 @pytest.mark.parametrize(
@@ -108,28 +106,28 @@ def test_parameters_are_added_to_what_is_there(uri: str, expected: str) -> None:
 
 @given(st.from_regex(r"[A-Za-z0-9\-._~]{43,128}", fullmatch=True))
 def test_the_challenge_of_a_verifier_is_that_of_authlib(verifier: str) -> None:
-    assert authorization.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
+    assert codes.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
 
 
 def test_pkce_takes_the_right_verifier_and_no_other() -> None:
     verifier, parameters = new_pkce()
     challenge = parameters["code_challenge"]
-    assert authorization.challenge_fault(challenge, "S256") is None
-    assert authorization.verifier_fault(verifier, challenge) is None
+    assert codes.challenge_fault(challenge, "S256") is None
+    assert codes.verifier_fault(verifier, challenge) is None
     # The example of RFC 7636, appendix B.
     example = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-    assert authorization.verifier_fault(example, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") is None
+    assert codes.verifier_fault(example, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") is None
     for wrong in (None, "", challenge, verifier[:-1], verifier + "a", verifier + "\n", "a" * 129, "ä" * 43):
-        assert authorization.verifier_fault(wrong, challenge)
-    assert authorization.verifier_fault(None, None) is None
-    assert authorization.verifier_fault(verifier, None)
+        assert codes.verifier_fault(wrong, challenge)
+    assert codes.verifier_fault(None, None) is None
+    assert codes.verifier_fault(verifier, None)
     for method in (None, "plain", "s256", "S512", ""):
-        assert authorization.challenge_fault(challenge, method)
+        assert codes.challenge_fault(challenge, method)
     for bad in ("", challenge + "=", challenge[:-1], challenge[:-1] + "+", challenge + "\n"):
-        assert authorization.challenge_fault(bad, "S256")
+        assert codes.challenge_fault(bad, "S256")
 
 
-@pytest.mark.parametrize("check", [authorization.verifier_fault, credentials.authenticate_client])
+@pytest.mark.parametrize("check", [codes.verifier_fault, credentials.authenticate_client])
 def test_secrets_are_compared_in_constant_time(check: Callable[..., Any]) -> None:
     """A measurement would be noise here; that nothing else compares them is in the code."""
     source = inspect.getsource(inspect.getmodule(check) or check)

@@ -30,8 +30,8 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.config import load
 from workhook.http.calls import Services
 from workhook.identity import audit, audit_queries
+from workhook.identity.audit import ROWS_A_MINUTE, ROWS_OF_ONE_A_MINUTE, Budget
 from workhook.identity.policy import SCOPES
-from workhook.identity.refusals import ROWS_A_MINUTE, ROWS_OF_ONE_A_MINUTE, Budget
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row

@@ -19,9 +19,9 @@ from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import queries, schemas
+from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate, OauthAppEdit
 from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key
 from workhook.identity.apps.installing import cut, uninstall
-from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate, OauthAppEdit
 from workhook.identity.apps.schemas import App, AppKey, AppSecret
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import (

@@ -1,7 +1,8 @@
-"""What an app asks with its key, and its tokens, is answered in shapes that the field's typed clients insist on.
+"""OAuth apps, apps and installations on the wire.
 
-Their models require some keys of things that do not exist here. Those are links under the account or repository that
-they belong to, and nothing is served there.
+What an app asks with its key, and its tokens, is answered in shapes that GitHub's typed clients require. Their models
+require some keys of things that do not exist here. Those are links under the account or repository that they belong to,
+and nothing is served there. Those who manage apps see more of them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,19 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.disclosure import Secretive
 from workhook.http.wire_types import Time, Unserved, Url
-from workhook.identity import schemas
-from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.apps import schemas
+from workhook.identity.apps.credentials import PEM_MAX
+from workhook.identity.apps.installing import REPOSITORIES_MAX
+from workhook.identity.apps.schemas import BOT_SUFFIX, App, Installation
+from workhook.identity.schemas import (
+    Account,
+    AccountShape,
+    Repository,
+    RepositoryShape,
+    account_shape,
+    repository_shape,
+    shape_of,
+)
 
 NAMED_MAX = 500
 """Repositories that a token can be narrowed to."""
@@ -30,7 +42,7 @@ Selection = Annotated[
 ]
 
 
-class OwnerShape(schemas.AccountShape):
+class OwnerShape(AccountShape):
     """A user or organization, with every key that typed clients expect."""
 
     followers_url: Unserved
@@ -101,7 +113,7 @@ _OF_COLLABORATORS = Annotated[str, Meta(extra_json_schema={"format": "uri-templa
 
 if TYPE_CHECKING:
 
-    class AppRepositoryShape(schemas.RepositoryShape, kw_only=True):
+    class AppRepositoryShape(RepositoryShape, kw_only=True):
         """A repository, with every key that typed clients expect."""
 
         owner: OwnerShape
@@ -117,7 +129,7 @@ else:
             ("topics", tuple[str, ...], ()),
             *((name, bool, False) for name in ("has_issues", "has_projects", "has_wiki", "has_pages")),
         ],
-        bases=(schemas.RepositoryShape,),
+        bases=(RepositoryShape,),
         namespace={"__doc__": "A repository, with every key that typed clients expect."},
         module=__name__,
         kw_only=True,
@@ -175,9 +187,7 @@ class AccessTokenBody(msgspec.Struct):
 
 
 _OF_ACCOUNT = tuple(
-    name.removesuffix("_url")
-    for name in OwnerShape.__struct_fields__
-    if name not in schemas.AccountShape.__struct_fields__
+    name.removesuffix("_url") for name in OwnerShape.__struct_fields__ if name not in AccountShape.__struct_fields__
 )
 
 ONLY_REPOSITORIES: dict[str, Any] = {
@@ -186,17 +196,17 @@ ONLY_REPOSITORIES: dict[str, Any] = {
 """Permissions for single files are not known here."""
 
 
-def owner_shape(account: schemas.Account, base: str) -> OwnerShape:
+def owner_shape(account: Account, base: str) -> OwnerShape:
     """`base`: what links in the body start with."""
-    shape = schemas.account_shape(account, base)
+    shape = account_shape(account, base)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
     links["organizations_url"] = f"{base}/users/{account.login}/orgs"
     return OwnerShape(**msgspec.structs.asdict(shape), **links)
 
 
-def integration_shape(app: App, owner: schemas.Account, installations: int, base: str) -> IntegrationShape:
+def integration_shape(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
     page = f"{_web(base)}/apps/{app.slug}"
-    return schemas.shape_of(
+    return shape_of(
         IntegrationShape,
         app,
         node_id=f"I_{app.id}",
@@ -211,7 +221,7 @@ def integration_shape(app: App, owner: schemas.Account, installations: int, base
 
 def installation_shape(installation: Installation, base: str) -> InstallationShape:
     account, app = installation.account, installation.app
-    return schemas.shape_of(
+    return shape_of(
         InstallationShape,
         installation,
         account=owner_shape(account, base),
@@ -230,9 +240,9 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
     )
 
 
-def app_repository_shape(repository: schemas.Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
+def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
     """`permissions`: with what the caller may do in it."""
-    shape = schemas.repository_shape(repository, base, permissions=permissions)
+    shape = repository_shape(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
@@ -253,3 +263,191 @@ def _path(name: str) -> str:
 
 def _web(base: str) -> str:
     return base.removesuffix("/api/v3")
+
+
+# --- for those who manage apps ----------------------------------------------------------------------------------------
+
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=schemas.NAME_MAX,
+        description="No other app may have this name.",
+        examples=["Time Keeper"],
+    ),
+]
+Description = Annotated[str, Meta(max_length=schemas.DESCRIPTION_MAX)]
+Homepage = Annotated[str, Meta(max_length=schemas.URL_MAX, extra_json_schema={"format": "uri"})]
+Callbacks = Annotated[
+    list[str],
+    Meta(
+        max_length=schemas.CALLBACKS_MAX,
+        description="Where users are sent back to: https, or http on this machine. `redirect_uri` must be exactly "
+        "one of these.",
+        examples=[["https://example.com/callback"]],
+    ),
+]
+DeviceFlow = Annotated[bool, Meta(description="Whether users may authorise it on another device (RFC 8628).")]
+Public = Annotated[bool, Meta(description="Whether other organizations may install it.")]
+Wanted = Annotated[
+    dict[str, Level],
+    Meta(description="The most that an installation may be granted: `repository_hooks`, `organization_hooks`, `work`."),
+]
+PublicKey = Annotated[
+    str,
+    Meta(max_length=PEM_MAX, description="Your own RSA key of at least 2048 bits, as PEM. Default: a new key is made."),
+]
+AppName = Annotated[str, Meta(min_length=1, max_length=100, description="The app's slug or client id.")]
+Repositories = Annotated[
+    list[str], Meta(max_length=REPOSITORIES_MAX, description="Names of the chosen ones, without the owner.")
+]
+
+
+class SecretShape(Secretive, msgspec.Struct, kw_only=True):
+    """A client secret."""
+
+    id: int
+    last_eight: Annotated[str, Meta(description="Its last characters, so that you can tell it from the other one.")]
+    created_at: Time
+    last_used_at: Annotated[Time | None, Meta(description="Accurate to ten minutes.")]
+    client_secret: Annotated[str | UnsetType, Meta(description="Shown only where it is made.")] = UNSET
+
+
+class KeyShape(Secretive, msgspec.Struct, kw_only=True):
+    """The public half of a key that the app signs with."""
+
+    id: int
+    fingerprint: Annotated[str, Meta(examples=["SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="])]
+    public_key: Annotated[str, Meta(description="PEM.")]
+    created_at: Time
+    pem: Annotated[str | UnsetType, Meta(description="The private key. Shown only where it is made.")] = UNSET
+
+
+class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
+    """An OAuth app: it acts for users, with scopes."""
+
+    id: int
+    client_id: str
+    slug: str
+    name: str
+    description: str | None
+    homepage_url: str | None
+    callback_urls: list[str]
+    device_flow: DeviceFlow
+    owner: AccountShape
+    url: Url
+    created_at: Time
+    updated_at: Time
+    client_secret: Annotated[str | UnsetType, Meta(description="Shown only where the app is made.")] = UNSET
+    secrets: Annotated[list[SecretShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
+
+
+class AppShape(OauthAppShape, kw_only=True):
+    """An app: it acts for itself where it is installed, and for users, with permissions."""
+
+    public: Public
+    permissions: PermissionMap
+    bot_id: Annotated[int, Meta(description="The account that its installations act as.")]
+    bot_login: str
+    pem: Annotated[str | UnsetType, Meta(description="The private key. Shown only where the app is made.")] = UNSET
+    keys: Annotated[list[KeyShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
+
+
+class OwnInstallationShape(InstallationShape, kw_only=True):
+    """An installation, as the organization's owners see it."""
+
+    repository_ids: Annotated[list[int] | None, Meta(description="The chosen repositories; null: all.")]
+    app_permissions: Annotated[
+        PermissionMap, Meta(description="What the app asks for now. Anything not in `permissions` waits to be granted.")
+    ]
+
+
+class OwnInstallations(msgspec.Struct):
+    """A page of installations."""
+
+    total_count: int
+    installations: list[OwnInstallationShape]
+
+
+class OauthAppCreate(msgspec.Struct, kw_only=True):
+    """An OAuth app to register."""
+
+    name: Name
+    callback_urls: Callbacks = msgspec.field(default_factory=list)
+    homepage_url: Homepage | None = None
+    description: Description | None = None
+    device_flow: DeviceFlow = False
+
+
+class AppCreate(OauthAppCreate, kw_only=True):
+    """An app to register."""
+
+    permissions: Wanted = msgspec.field(default_factory=dict)
+    public: Public = False
+    public_key: PublicKey | None = None
+
+
+class OauthAppEdit(msgspec.Struct, kw_only=True):
+    """Fields that are absent stay as they are."""
+
+    name: Name | UnsetType = UNSET
+    callback_urls: Callbacks | UnsetType = UNSET
+    homepage_url: Homepage | UnsetType | None = UNSET
+    description: Description | UnsetType | None = UNSET
+    device_flow: DeviceFlow | UnsetType = UNSET
+
+
+class AppEdit(OauthAppEdit, kw_only=True):
+    """Fields that are absent stay as they are."""
+
+    permissions: Wanted | UnsetType = UNSET
+    public: Public | UnsetType = UNSET
+
+
+class KeyCreate(msgspec.Struct):
+    """A key to add. Without `public_key` a key is made, and its private half is shown in this answer only."""
+
+    public_key: PublicKey | None = None
+
+
+class InstallationCreate(msgspec.Struct, kw_only=True):
+    """An app to install."""
+
+    app: AppName
+    permissions: Annotated[
+        dict[str, Level] | UnsetType, Meta(description="At most what the app asks for. Default: all of that.")
+    ] = UNSET
+    repository_selection: Selection | UnsetType = UNSET
+    repositories: Repositories | UnsetType = UNSET
+
+
+class InstallationEdit(msgspec.Struct, kw_only=True):
+    """Fields that are absent stay as they are. To accept what the app asks for now, grant it in `permissions`."""
+
+    permissions: Annotated[dict[str, Level] | UnsetType, Meta(description="At most what the app asks for.")] = UNSET
+    repository_selection: Selection | UnsetType = UNSET
+    repositories: Repositories | UnsetType = UNSET
+
+
+def app_path(app: App, organization: Account) -> str:
+    """Where it is managed."""
+    if app.is_oauth:
+        return f"/orgs/{organization.login}/oauth-apps/{app.client_id}"
+    return f"/orgs/{organization.login}/apps/{app.slug}"
+
+
+def app_shape(app: App, organization: Account, base: str) -> OauthAppShape:
+    """An `AppShape` of an app, without its secrets and keys. `base`: what links in the body start with."""
+    owner, url = account_shape(organization, base), base + app_path(app, organization)
+    urls = list(app.callback_urls)
+    if app.is_oauth:
+        return shape_of(OauthAppShape, app, callback_urls=urls, owner=owner, url=url)
+    return shape_of(
+        AppShape,
+        app,
+        callback_urls=urls,
+        owner=owner,
+        url=url,
+        permissions=levels(app.permissions),
+        bot_login=app.slug + BOT_SUFFIX,
+    )

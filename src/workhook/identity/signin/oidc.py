@@ -26,7 +26,7 @@ from workhook.core.disclosure import Secretive
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
 from workhook.core.mail_address import is_address
 from workhook.core.urls import with_parameters
-from workhook.identity.oauth.authorization import challenge_of
+from workhook.identity.oauth.codes import challenge_of
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

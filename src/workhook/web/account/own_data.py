@@ -17,8 +17,8 @@ from workhook.http.lists import PER_PAGE_MAX, ListQuery
 from workhook.http.messages import disposition
 from workhook.identity import audit
 from workhook.identity.context import Write
+from workhook.identity.members import user_get, user_organizations, user_repositories
 from workhook.identity.oauth import grants
-from workhook.identity.profiles import user_get, user_organizations, user_repositories
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.tokens.personal import tokens_list
 from workhook.storage import Row

@@ -10,7 +10,7 @@ from workhook.http.parameters import Title
 from workhook.identity.context import Write
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens import personal
-from workhook.identity.tokens.schemas import TokenCreate
+from workhook.identity.tokens.personal import TokenCreate
 from workhook.storage.pages import Page
 from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit

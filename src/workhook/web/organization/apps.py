@@ -10,8 +10,8 @@ from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.apps import actions, manage_api, queries
-from workhook.identity.apps import manage_schemas as s
-from workhook.identity.apps.manage_api import find_named_app
+from workhook.identity.apps import app_schemas as s
+from workhook.identity.apps.manage_api import find_named_app, make_key, register_app
 from workhook.identity.apps.schemas import App, AppSecret
 from workhook.identity.context import Write
 from workhook.storage.database import UniqueViolation
@@ -90,8 +90,9 @@ async def create(visit: Visit, site: AppSite) -> Answer:
 
 async def _create(visit: Visit, wanted: s.OauthAppCreate) -> s.OauthAppShape:
     if isinstance(wanted, s.AppCreate):
-        register = await manage_api.creation(visit.call, wanted)
-        return await visit.change(lambda write: register(write.tx), retry=NAME_TAKEN)
+        key = await make_key(wanted.public_key)
+        app = await visit.change(lambda write: register_app(write, wanted, key), retry=NAME_TAKEN)
+        return app.body
     made = await visit.change(lambda write: manage_api.oauth_apps_create(write, wanted), retry=NAME_TAKEN)
     return made.body
 
@@ -234,12 +235,12 @@ async def add_key(visit: Visit) -> Answer:
     """Add a key to an app. If it is made here, this page alone shows its private half."""
     site, app = await _app_of_key(visit)
     wanted = visit.form(s.KeyCreate, "public_key")
-    add = await manage_api.key_creation(visit.call, app, wanted)
-    shape = await visit.change(lambda write: add(write.tx))
-    if shape.pem is UNSET:
+    key = await make_key(wanted.public_key)
+    made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
+    if key.private_key is None:
         return visit.done(f"{site.address(app)}#keys", gettext("The key was added."))
-    file_name = f"{app.slug}-{shape.id}.pem"
-    return _made_page(visit, site, app, MadeSecrets(pem=shape.pem, file_name=file_name))
+    file_name = f"{app.slug}-{made.id}.pem"
+    return _made_page(visit, site, app, MadeSecrets(pem=key.private_key, file_name=file_name))
 
 
 @places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete", action="app.delete_key")

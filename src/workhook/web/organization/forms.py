@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from workhook.identity.apps import manage_schemas as s
+from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.schemas import LEVELS, App
 from workhook.identity.policy import PERMISSIONS
 from workhook.web.frame.forms import PageForm

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.identity.apps import installing, queries
-from workhook.identity.apps.manage_installations_api import find_named_installation
+from workhook.identity.apps.manage_api import find_named_installation
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import covers, wanted

@@ -8,7 +8,6 @@ from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import find_any_of_repository
 from workhook.identity.invitations import CLIENT, Invitation
 from workhook.identity.queries import find_account, key_of
 from workhook.web.frame.flash import Undo
@@ -64,7 +63,7 @@ async def _add_with_link(
 async def _pending(write: Write, access: Access, login: str) -> Invitation | None:
     """The invitation of somebody who is not in the project yet."""
     person = (await find_user(write, login)).account
-    return await invitations.find_pending_here(write.tx, access.repository, person, write.actor.user)
+    return await invitations.find_pending(write.tx, access.repository, person, write.actor.user)
 
 
 async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBody) -> str:
@@ -176,10 +175,7 @@ async def renew_link(visit: Visit) -> Answer:
 
 async def _any_invitation(write: Write, access: Access, invitation_id: int) -> Invitation:
     """To the project, also of a client. Raises `NotFound`."""
-    found = await find_any_of_repository(write.tx, access.repository, invitation_id, write.actor.user)
-    if found is None:
-        raise NotFound()
-    return found
+    return await invitations.get(write.tx, access.repository, invitation_id, write.actor.user)
 
 
 def _body(visit: Visit) -> api.CollaboratorBody:

@@ -21,8 +21,7 @@ from workhook.http.operations import PAGES
 from workhook.identity import rate
 from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import PATH, InvitationLink
-from workhook.identity.invitations import Invitation
+from workhook.identity.invitations import PATH, Invitation, InvitationLink
 from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_confirmation
 from workhook.identity.schemas import Account, Repository

@@ -51,9 +51,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
     projects: list[Project] = []
     if place.role == "owner":
         projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=place.account.id)
-        waiting, _ = await invitations.list_of_organization(
-            visit.database, place.account, visit.actor.user, Page(INVITATIONS_MAX)
-        )
+        waiting, _ = await invitations.list_of(visit.database, place.account, visit.actor.user, Page(INVITATIONS_MAX))
         bounces = await find_bounces(visit.database, [each.account.id for each in found])
         unsent = await find_unsent(visit.database, [each.id for each in waiting])
     return visit.page(
@@ -186,9 +184,7 @@ async def renew_link(visit: Visit) -> Answer:
     invitation_id = visit.call.path_integer("invitation_id")
 
     async def renew(write: Write) -> MadeLink:
-        found = await invitations.find_of_organization(write.tx, place.account, invitation_id, write.actor.user)
-        if found is None:
-            raise NotFound()
+        found = await invitations.get(write.tx, place.account, invitation_id, write.actor.user)
         return await renewed_link(write, found)
 
     return link_page(visit, place.account, await visit.change(renew), _address(visit))
@@ -202,9 +198,7 @@ async def cancel(visit: Visit) -> Answer:
     invitation_id = visit.call.path_integer("invitation_id")
 
     async def end(write: Write) -> Invitation:
-        found = await invitations.find_of_organization(write.tx, place.account, invitation_id, write.actor.user)
-        if found is None:
-            raise NotFound()
+        found = await invitations.get(write.tx, place.account, invitation_id, write.actor.user)
         await api.organization_invitations_cancel(write, invitation_id)
         return found
 

@@ -16,9 +16,8 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth import authorization, codes
-from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
-from workhook.identity.oauth.codes import DeviceRequest, create_code
+from workhook.identity.oauth import codes
+from workhook.identity.oauth.codes import AuthorizationRequest, DeviceRequest, Redirected, create_code
 from workhook.identity.oauth.grants import allow, is_allowed, wanted
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import throttle
@@ -143,8 +142,8 @@ async def page_authorize_decide(call: Call) -> Answer:
 
 
 async def _read_request(call: Call, given: Mapping[str, Sequence[str]]) -> AuthorizationRequest:
-    app = await find_client(call.database, authorization.client_id_of(given))
-    return authorization.read(app, given, call.base_for_others)
+    app = await find_client(call.database, codes.client_id_of(given))
+    return codes.read_request(app, given, call.base_for_others)
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:

@@ -15,7 +15,7 @@ from workhook.http.operations import PAGES
 from workhook.identity.apps import installing, queries
 from workhook.identity.apps.manage_api import change
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.oauth import authorization
+from workhook.identity.oauth import codes
 from workhook.identity.oauth.grants import wanted
 from workhook.identity.queries import find_account_by_id, find_member_role, key_of
 from workhook.identity.schemas import Account
@@ -183,7 +183,7 @@ def _asked(session: Session, app: App, place: Account) -> str:
 def _leads_to(app: App) -> str | None:
     """Where the app goes on with whoever has installed it: the first address that its owners have registered."""
     first = app.callback_urls[0] if app.callback_urls else None
-    return first if first is not None and authorization.can_be_sent_to(first) else None
+    return first if first is not None and codes.can_be_sent_to(first) else None
 
 
 async def _ask(

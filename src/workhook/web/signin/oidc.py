@@ -18,7 +18,7 @@ from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavai
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.invitation_links import PATH, find_by_link
+from workhook.identity.invitations import PATH, find_by_link
 from workhook.identity.signin import identities, throttle
 from workhook.identity.signin.oidc import Claims, Provider, SignInAttempt, SignInRefused
 from workhook.storage import Transaction

@@ -13,7 +13,7 @@ from workhook.http.calls import Answer
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.context import Write
-from workhook.identity.profiles import list_shared
+from workhook.identity.members import list_shared
 from workhook.identity.queries import find_member_role, find_repository
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords

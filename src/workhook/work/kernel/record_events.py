@@ -9,7 +9,7 @@ import msgspec
 from workhook.events import outbox
 from workhook.events.outbox import Draft
 from workhook.identity import audit
-from workhook.identity.audit_actions import verb_of
+from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
 

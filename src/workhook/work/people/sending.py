@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import InvitationLink, make_link
-from workhook.identity.invitations import BY_EMAIL, Invitation
+from workhook.identity.invitations import BY_EMAIL, Invitation, InvitationLink, make_link
 from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_invitation_link
 from workhook.work.kernel.record_events import record_audit

@@ -11,8 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.identity.invitation_links import NOBODY
-from workhook.identity.invitations import Invitation, invitation_of, invited, to_organizations, to_repositories
+from workhook.identity.invitations import NOBODY, Invitation, invitation_of, invited, to_organizations, to_repositories
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import invitations, mail_messages, notifications
 from workhook.storage import Reader, Transaction

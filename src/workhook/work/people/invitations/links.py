@@ -11,8 +11,7 @@ from workhook.core.errors import Conflict, Fault, Forbidden, NotFound
 from workhook.http.parameters import Title
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import InvitationLink, find_by_link, take_by_link
-from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
+from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation, InvitationLink, find_by_link
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords
@@ -101,7 +100,7 @@ async def accept(write: Write, secret: str) -> Invitation:
     if invitation.repository is None:
         # The owners are locked before the invitation, as where an owner loses the role.
         await actions.lock_owners(write.tx, invitation.account)
-    taken = await take_by_link(write.tx, invitation, secret)
+    taken = await invitations.take(write.tx, invitation, secret)
     if taken is None:
         raise NotFound(GONE)
     if await is_in(write.tx, taken, user):
@@ -125,7 +124,7 @@ async def decline(write: Write, secret: str) -> None:
     invitation = await find(write.tx, secret, write.actor.user)
     if not is_for(invitation, write.actor.user):
         raise Forbidden("This invitation is for somebody else.", code="not_invited")
-    if await take_by_link(write.tx, invitation, secret) is None:
+    if await invitations.take(write.tx, invitation, secret) is None:
         raise NotFound(GONE)
     invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
     await record_audit(write, invitation.repository or invitation.account, "invitation.delete", invitee)

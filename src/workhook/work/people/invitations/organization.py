@@ -98,9 +98,8 @@ async def find_user(write: Write, login: str) -> KnownUser:
 @routes.get("/orgs/{org}/invitations")
 async def organization_invitations_list(call: Call, page: Page) -> Paged[list[OrganizationInvitation]]:
     """List the invitations to an organization."""
-    found, total = await invitations.list_of_organization(
-        call.database, named_organization(call).account, actor_of(call).user, page
-    )
+    place = named_organization(call).account
+    found, total = await invitations.list_of(call.database, place, actor_of(call).user, page)
     return Paged([organization_invitation(each, call.base) for each in found], total)
 
 
@@ -156,8 +155,8 @@ async def _refuse_members(reader: Reader, organization: Account, login: str | No
 async def organization_invitations_cancel(write: Write, invitation_id: int) -> None:
     """Take back an invitation to an organization."""
     organization = named_organization(write.call).account
-    found = await invitations.find_of_organization(write.tx, organization, invitation_id, write.actor.user)
-    if found is None or not await end_invitation(write, found):
+    found = await invitations.get(write.tx, organization, invitation_id, write.actor.user)
+    if not await end_invitation(write, found):
         raise NotFound()
 
 

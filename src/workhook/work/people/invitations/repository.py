@@ -13,7 +13,6 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of, named_repository
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import find_any_of_repository
 from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import find_member_role, key_of
@@ -92,18 +91,8 @@ async def repository_collaborators_remove(write: Write, username: str) -> None:
 @routes.get("/repos/{owner}/{repo}/invitations")
 async def repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
     """List the invitations to a repository."""
-    found, total = await invitations.list_of_repository(
-        call.database, named_repository(call), actor_of(call).user, page
-    )
+    found, total = await invitations.list_of(call.database, named_repository(call), actor_of(call).user, page)
     return Paged([repository_invitation(each, call.base) for each in found], total)
-
-
-async def _of_repository(write: Write, number: int) -> Invitation:
-    repository = named_repository(write.call)
-    found = await invitations.find_of_repository(write.tx, repository, number, write.actor.user)
-    if found is None:
-        raise NotFound()
-    return found
 
 
 @routes.patch("/repos/{owner}/{repo}/invitations/{invitation_id}")
@@ -111,8 +100,8 @@ async def repository_invitations_update(
     write: Write, invitation_id: int, body: RepositoryInvitationBody
 ) -> RepositoryInvitation:
     """Change the permission that an invitation to a repository gives."""
-    found = await _of_repository(write, invitation_id)
-    changed = await invitations.change_role(write.tx, found, body.permissions)
+    found = await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user)
+    changed = await invitations.change_role(write.tx, found, body.permissions) if found.role != CLIENT else None
     if changed is None:
         raise NotFound()
     invitee = changed.invitee.login if changed.invitee else BY_EMAIL
@@ -124,9 +113,7 @@ async def repository_invitations_update(
 @routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}", action="invitation.delete")
 async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
     """Take back an invitation to a repository, also one of a client."""
-    found = await find_any_of_repository(write.tx, named_repository(write.call), invitation_id, write.actor.user)
-    if found is None:
-        raise NotFound()
+    found = await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user)
     await _delete(write, found)
 
 
