@@ -11,8 +11,8 @@ from workhook.core.errors import Invalid
 from workhook.core.zones import zone_of
 from workhook.web.frame import formats, texts
 from workhook.web.hooks import charts as hook_charts
-from workhook.web.time import charts, periods
-from workhook.web.time.periods import Period
+from workhook.web.time import charts, days
+from workhook.web.time.days import Period
 from workhook.work.time.timesheets.report_groups import Spent
 
 MONDAY = date(2026, 1, 5)
@@ -34,21 +34,21 @@ def spent(ms: int, billable_ms: int = 0) -> Spent:
     ],
 )
 def test_periods_with_a_name(name: str, today: date, first: date, last: date) -> None:
-    assert periods.named(name, today) == Period(first, last)
+    assert days.period_named(name, today) == Period(first, last)
 
 
 def test_a_period_has_its_name_again() -> None:
     today = date(2026, 1, 14)
-    for name in periods.NAMES:
-        assert periods.name_of(periods.named(name, today), today) == name
-    assert periods.name_of(Period(today, today), today) == ""
+    for name in days.PERIODS:
+        assert days.period_name(days.period_named(name, today), today) == name
+    assert days.period_name(Period(today, today), today) == ""
 
 
 def test_a_period_is_a_year_at_most() -> None:
-    last = MONDAY + timedelta(days=periods.DAYS_MAX - 1)
-    assert len(periods.read_period("2026-01-05", last.isoformat()).days) == periods.DAYS_MAX
+    last = MONDAY + timedelta(days=days.PERIOD_MAX_DAYS - 1)
+    assert len(days.read_period("2026-01-05", last.isoformat()).days) == days.PERIOD_MAX_DAYS
     with pytest.raises(Invalid) as refused:
-        periods.read_period("2026-01-05", (last + timedelta(days=1)).isoformat())
+        days.read_period("2026-01-05", (last + timedelta(days=1)).isoformat())
     assert [each.field for each in refused.value.faults] == ["to"]
 
 

@@ -11,7 +11,7 @@ from workhook.http.operations import Handler, Operation
 from workhook.web import activity, administration, audit, calendar, home, inbox, listing, project, search, trash
 from workhook.web.account import notifications, own_data, tokens
 from workhook.web.account import settings as account_settings
-from workhook.web.billing import all_invoices, drafts, invoices, lines, money, services, subscriptions, unbilled
+from workhook.web.billing import all_invoices, drafts, invoices, lines, services, subscriptions
 from workhook.web.billing import credits as task_credits
 from workhook.web.billing import settings as billing_settings
 from workhook.web.board import board, columns, selection
@@ -53,8 +53,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *invoices.places,
     *drafts.places,
     *lines.places,
-    *unbilled.places,
-    *money.places,
     *subscriptions.places,
     *task_credits.places,
     *services.places,

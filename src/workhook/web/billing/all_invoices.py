@@ -13,8 +13,7 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
-from workhook.web.billing.invoices import ROWS
-from workhook.web.billing.view import recipient
+from workhook.web.billing.invoices import ROWS, recipient
 from workhook.web.frame import paging
 from workhook.web.frame.paging import fill_page, project_options
 from workhook.web.frame.places import Places, Visit

@@ -11,13 +11,13 @@ from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
-from workhook.web.billing.view import billing_page
+from workhook.web.billing.invoices import billing_page
 from workhook.web.frame import paging
 from workhook.web.frame.forms import PageForm, refused_form
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import read_day
+from workhook.web.time.forms import offer_tasks
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.money.credits import ledger

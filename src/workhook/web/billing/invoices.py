@@ -1,25 +1,98 @@
-"""The invoices of a project: the list, the page of each with its PDF, and the way from draft to paid."""
+"""The invoices of a project: the list, and the page of each, with its money and the forms that book it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, date, tzinfo
+from typing import Any, TypeVar
+
+import msgspec
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Invalid
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.money import DEFAULT_CURRENCY, amount_of
+from workhook.core.zones import day_in, has_passed, written_day
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
-from workhook.web.billing.money import show_invoice
-from workhook.web.billing.view import billing_page, invoice_address, invoice_at, recipient
-from workhook.web.frame import paging
-from workhook.web.frame.places import Places, Visit
+from workhook.identity.queries import find_member_role
+from workhook.identity.schemas import Account, Repository
+from workhook.storage import Reader
+from workhook.web.frame import navigation, paging
+from workhook.web.frame.formats import number
+from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, form_page
+from workhook.web.frame.places import AmountField, Places, Visit
+from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext
-from workhook.work.money.invoices import changing, documents, drafting
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.settings.arithmetic import percent_of
+from workhook.work.kernel.settings.bank import grouped
+from workhook.work.money.credit_notes import crediting
+from workhook.work.money.credit_notes import documents as credit_documents
+from workhook.work.money.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
+from workhook.work.money.credit_notes.rates import RateBooks
+from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
+from workhook.work.money.invoices import changing, documents, drafting, einvoice, printing, rules, unprintable
+from workhook.work.money.invoices.days import zone_of_invoice
 from workhook.work.money.invoices.due import open_sums
 from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.money.invoices.mail_outcomes import find_mailed
+from workhook.work.money.invoices.rounded_time import TimeOnInvoice, find_rounded
+from workhook.work.money.invoices.rules import Item, items_of
+from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.payments import booking
+from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
+from workhook.work.time.timesheets import started
+
+T = TypeVar("T")
 
 places = Places("billing")
+
 ROWS = 50
+PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
+FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
+_ALL = 4 * booking.BOOKED_MAX  # with what takes all that is left
+LINE, UNBILLED = "line", "unbilled"  # sections of the page of an invoice that have a form
+UNDO_MAX_CHARS = 500
+"""The longest texts of a line whose removal can be undone: what undoes it travels in a cookie."""
+
+
+def recipient(invoice: Invoice) -> str:
+    """The first line of whom it names: what is written on it, or else the party of the settings."""
+    return next(iter(printing.buyer_text(invoice).strip().splitlines()), "")
+
+
+async def _owns(visit: Visit, repository: Repository) -> bool:
+    """Whether the billing settings of who bills are the visitor's to write. Only admins of the project can own it."""
+    if repository.role != "admin" or repository.owner.id == visit.actor.user.id:
+        return repository.role == "admin"
+    return await find_member_role(visit.database, repository.owner.id, visit.actor.user.id) == "owner"
+
+
+async def is_in_account(visit: Visit, account: Account) -> bool:
+    """Whether the visitor is in the account, and so sees its services."""
+    user = visit.actor.user
+    return account.id == user.id or await find_member_role(visit.database, account.id, user.id) is not None
+
+
+async def billing_page(
+    visit: Visit, access: Access, template: str, current: str, *, status: int = 200, **context: Any
+) -> Answer:
+    """A page of a project's billing. `current`: the part of it that the page belongs to."""
+    if status != 200:  # the answer to a form: the header was not read yet
+        await visit.load_frame()
+    sees_services = not access.is_client and await is_in_account(visit, access.repository.owner)
+    return visit.page(
+        template,
+        status=status,
+        access=access,
+        current=current,
+        parts_of_billing=navigation.places_of_billing(access, sees_services=sees_services),
+        may_write=access.may_write and not access.is_client,
+        now=now_ms(),
+        **context,
+    )
 
 
 @places.get("/{owner}/{project}/billing")
@@ -43,6 +116,291 @@ async def billing(visit: Visit) -> Answer:
         more=paging.next_page(headers),
         begins=not cursor,
     )
+
+
+# --- an invoice ------------------------------------------------------------------------------------------------------
+
+
+async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
+    """The invoice that the path names. Raises `NotFound`, too where it is another project's."""
+    access = await visit.access()
+    its, invoice = await changing.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
+    access.require_same(its)
+    return access, invoice
+
+
+def invoice_address(visit: Visit, *more: str) -> str:
+    """Of the invoice that the path names, or of a part of its page."""
+    return paging.project_address(visit, "billing", visit.path("invoice_id"), *more)
+
+
+def _is_late(invoice: Invoice) -> bool:
+    return invoice.due is not None and has_passed(invoice.due, now_ms(), zone_of_invoice(invoice))
+
+
+async def _unprintable(access: Access, invoice: Invoice) -> str:
+    """The characters of which its PDF would have boxes, for those who can do something about it."""
+    if access.is_client or invoice.status == "void":
+        return ""
+    return await unprintable.missing_in(printing.texts_of(invoice, access.repository))
+
+
+def can_be_undone(item: Item) -> bool:
+    """The removal of the line."""
+    return len(" ".join(item.timesheet_ids) or item.description) <= UNDO_MAX_CHARS
+
+
+def line_digest(item: Item) -> str:
+    """Of a line: by it a form says which one it was made for."""
+    shown = {
+        "timesheet_ids": " ".join(item.timesheet_ids),
+        "description": item.description,
+        "qty": f"{item.qty:f}",
+        "unit_price": str(item.unit_price_minor),
+    }
+    rest = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
+    return digest({**shown, "rest": str(rest)})
+
+
+def percent_text(millionths: int | None) -> str:
+    """As a form has it; empty without one."""
+    return "" if millionths is None else number(percent_of(millionths).normalize())
+
+
+class Money(msgspec.Struct):
+    """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
+
+    `rates`, `lines`: what was billed, and how much of it can still be credited. `was`: what its forms say that the page
+    has shown. `form`: the one that was refused; its section is one of the constants, or the id of the payment that was
+    to be given back. `rounded`: the time of a draft, where it is rounded.
+    """
+
+    payments: Sequence[Payment] = ()
+    credit_notes: Sequence[CreditNote] = ()
+    left: dict[str, int] = {}
+    was: str = ""
+    form: PageForm = msgspec.field(default_factory=PageForm)
+    currency: str = DEFAULT_CURRENCY
+    zone: tzinfo = UTC
+    rounded: TimeOnInvoice | None = None
+    rates: Sequence[RateBooks] = ()
+    lines: Sequence[CreditableLine] = ()
+
+    def day_of(self, booked: Payment | CreditNote) -> date:
+        """Of what was booked, as the invoice has its days."""
+        if isinstance(booked, Payment):
+            return written_day(booked.paid_at, self.zone)
+        return day_in(booked.issued, self.zone)
+
+    def of(self, kind: str, **values: str) -> PageForm:
+        """The form of this kind, as it was sent or with these values."""
+        return self.form.of(kind, **values)
+
+    def amount_of(self, kind: str, name: str, minor: int) -> PageForm:
+        """The form of this kind, with an amount in its field."""
+        return self.of(kind, **{name: number(amount_of(minor, self.currency))})
+
+
+async def money_of(reader: Reader, invoice: Invoice) -> Money:
+    """Without forms."""
+    payments = await booking.list_payments(reader, invoice, after=None, limit=_ALL)
+    notes = await crediting.rows.listed(reader, invoice.id, after=None, limit=_ALL)
+    left = Counter[str]()
+    for each in payments:
+        left[each.refund_of or each.id] += each.amount_minor
+    rates = await find_rates(reader, invoice)
+    return Money(
+        payments,
+        notes,
+        dict(left),
+        balance_of(invoice),
+        currency=invoice.currency,
+        zone=zone_of_invoice(invoice),
+        rates=rates.rows,
+        lines=lines_of(invoice, rates, _lines_of_notes(notes)),
+    )
+
+
+def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
+    return [item for note in notes for item in items_of(note.items)]
+
+
+async def show_invoice(
+    visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
+) -> Answer:
+    """The page of an invoice with its money. `form`: that of one of its sections, as it was sent; `missing`: what an
+    e-invoice needs and does not have."""
+    form = form or PageForm()
+    money = await money_of(visit.database, invoice)
+    money.form = form
+    if invoice.status == "draft":
+        money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
+    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    buyer, seller = printing.parties_of(invoice)
+    missing_shapes = await _unprintable(access, invoice)
+    return await billing_page(
+        visit,
+        access,
+        "billing/invoice.html",
+        "invoices",
+        status=missing.status if missing else form.status,
+        invoice=invoice,
+        address=f"/{access.repository.full_name}/billing/{invoice.id}",
+        items=[(each, line_digest(each), can_be_undone(each)) for each in rules.items_of(invoice.items)],
+        recurring=rules.items_of(invoice.recurring_items),
+        nets=sum(each.amount_minor for each in every),
+        taxes=[(percent_of(each.millionths).normalize(), each) for each in invoice.tax_rows],
+        percent_text=percent_text,
+        shows_taxes=invoice.tax_millionths is not None
+        or any(each.millionths or each.category in ("exempt", "reverse_charge") for each in invoice.tax_rows),
+        money=money,
+        missing=[] if missing is None else [in_words(each) for each in missing.reasons],
+        lacking=einvoice.lacking_of_draft(invoice, access.repository) if invoice.status == "draft" else [],
+        owns_account=await _owns(visit, access.repository),
+        books=invoice.books,
+        line=form.of(LINE, qty="1"),
+        mailed=await find_mailed(visit.database, access, invoice, now_ms()),
+        unbilled=form.of(UNBILLED),
+        unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
+        pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
+        unprintable=unprintable.in_sight(missing_shapes),
+        font_package=unprintable.package_for(missing_shapes),
+        seller=seller,
+        buyer=buyer,
+        seller_text=printing.seller_text(invoice, access.repository),
+        buyer_text=printing.buyer_text(invoice),
+        grouped=grouped,
+        is_late_already=invoice.status == "draft" and _is_late(invoice),
+    )
+
+
+async def show_refused(visit: Visit, form: PageForm) -> Answer:
+    """The page of the invoice that the path names, with the form that was refused."""
+    access, invoice = await invoice_at(visit)
+    if form.section not in (LINE, UNBILLED):
+        form.was = balance_of(invoice)
+    return await show_invoice(visit, access, invoice, form)
+
+
+async def _book(
+    visit: Visit,
+    kind: str,
+    read: Callable[[Invoice], Awaitable[T]],
+    book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
+    text: str,
+) -> Answer:
+    """Run a form; `read` takes the invoice. A form that was made when something else was due is requested again: it may
+    have been sent twice."""
+    called = {"invoice_items": "unit_price"}
+
+    @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
+    async def run(visit: Visit) -> Answer:
+        _, invoice = await invoice_at(visit)
+        wanted = await read(invoice)
+
+        async def step(write: Write) -> None:
+            access, current = await changing.lock_invoice(write, invoice.id)
+            if visit.fields.get("was") != balance_of(current):
+                raise ChangedMeanwhile
+            await book(write, access, current, wanted)
+
+        await visit.change(step)
+        return visit.done(f"{invoice_address(visit)}#money", text)
+
+    return await run(visit)
+
+
+def balance_of(invoice: Invoice) -> str:
+    """What a form says of the invoice that its page has shown."""
+    return f"{invoice.paid_minor or 0}/{invoice.credited_minor or 0}"
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/payments", makes=True, action="invoice.pay")
+async def book_payment(visit: Visit) -> Answer:
+    """Book a payment of an invoice."""
+
+    async def read(invoice: Invoice) -> PaymentCreate:
+        return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
+
+    return await _book(visit, PAYMENT, read, booking.pay, gettext("The payment was booked."))
+
+
+@places.post(
+    "/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund", makes=True, action="invoice.refund"
+)
+async def give_back(visit: Visit) -> Answer:
+    """Book that a payment, or a part of it, was given back."""
+    payment_id = visit.path("payment_id")
+
+    async def read(invoice: Invoice) -> RefundCreate:
+        return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
+
+    async def book(write: Write, access: Access, invoice: Invoice, wanted: RefundCreate) -> None:
+        payment = await booking.find_payment(write.tx, write.actor, payment_id)
+        if payment.invoice.id != invoice.id:
+            raise NotFound()
+        await booking.refund(write, access, invoice, payment, wanted)
+
+    return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True, action="invoice.credit")
+async def make_credit_note(visit: Visit) -> Answer:
+    """Credit an invoice, a part of it, or one of its lines."""
+    is_line = "line" in visit.fields
+
+    async def read(invoice: Invoice) -> CreditNoteCreate:
+        return await _credited_line(visit, invoice) if is_line else _credited_total(visit, invoice)
+
+    return await _book(
+        visit, CREDIT_LINE if is_line else CREDIT, read, crediting.credit, gettext("The credit note was made.")
+    )
+
+
+def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
+    """Raises `Invalid`."""
+    wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
+    if (rate := visit.fields.get("rate", "")) != "":
+        row = _chosen(invoice.tax_rows, rate, "rate")
+        wanted.tax, wanted.tax_category = row.millionths, row.category
+    return wanted
+
+
+async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
+    """Raises `Invalid`."""
+    notes = await crediting.rows.listed(visit.database, invoice.id, after=None, limit=_ALL)
+    lines = lines_of(invoice, await find_rates(visit.database, invoice), _lines_of_notes(notes))
+    credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
+    if visit.fields.get("unit_price"):
+        amount = AmountField("unit_price", invoice.currency)
+        credited.unit_price = visit.form(CreditedItemInput, amount, description="-", qty=1).unit_price
+    wanted = visit.form(CreditNoteCreate, "reason")
+    wanted.invoice_items = [credited]
+    return wanted
+
+
+def _chosen(found: Sequence[T], text: str, field: str) -> T:
+    """Raises `Invalid`."""
+    if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(found)):
+        raise Invalid(faults=[Fault(field=field, message=gettext("Choose one of the list."))])
+    return found[int(text)]
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/xml", head=False)
+async def credit_note_xml(visit: Visit) -> Answer:
+    """Give a credit note as an e-invoice, as the API does."""
+    access, invoice = await invoice_at(visit)
+    try:
+        return await credit_documents.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
+    except Invalid as problem:
+        return await show_invoice(visit, access, invoice, missing=problem)
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)
+async def credit_note_pdf(visit: Visit) -> Answer:
+    """Show a credit note as a PDF, as the API does."""
+    await invoice_at(visit)
+    return await credit_documents.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}")

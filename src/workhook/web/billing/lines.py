@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
-from workhook.web.billing.money import show_refused
-from workhook.web.billing.view import (
+from workhook.web.billing.invoices import (
     LINE,
     billing_page,
     can_be_undone,
@@ -20,6 +19,7 @@ from workhook.web.billing.view import (
     invoice_at,
     line_digest,
     percent_text,
+    show_refused,
 )
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from workhook.core.clock import HOUR_MS
-from workhook.core.errors import Conflict, Invalid, TooLarge
+from workhook.core.errors import Conflict, Fault, Invalid, TooLarge
 from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY, minor_of
 from workhook.core.zones import zone_names
+from workhook.http import parameters
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
+from workhook.storage import Reader
 from workhook.storage.blobs import BlobMissing
-from workhook.web.billing.rates import (
-    BUYER,
-    RATE_PREFIX,
-    TEAM_MAX,
-    account_edit,
-    find_members,
-    project_edit,
-    rate_field,
-    rates_of,
-)
-from workhook.web.billing.view import percent_text
-from workhook.web.frame.formats import typed_amount, typed_hundredths
-from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, is_late, refused_form
+from workhook.web.billing.invoices import percent_text
+from workhook.web.frame.formats import read_amount, read_hours, typed_amount, typed_hundredths
+from workhook.web.frame.forms import ChangedMeanwhile, Faults, PageForm, digest, is_late, refused_form
 from workhook.web.frame.places import AmountField, PercentField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import check_alive
@@ -40,12 +32,79 @@ from workhook.web.project import administered
 from workhook.web.project import settings_address as project_address
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT
-from workhook.work.kernel.settings.schemas import AccountBilling, ProjectBilling
+from workhook.work.kernel.settings.schemas import AccountBilling, AccountBillingEdit, ProjectBilling, ProjectBillingEdit
 from workhook.work.money.billing import actions, logos
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.settings import find_logo
 from workhook.work.time.rates import people
-from workhook.work.time.rates.people import MemberTerms, change_member_rate
+from workhook.work.time.rates.people import MemberRateEdit, MemberTerms, change_member_rate
+
+BUYER = ("name", "address", "country", "vat_id", "email")
+RATE_PREFIX = "rate-"
+TEAM_MAX = 200
+"""A form has a field for each of so many members. Who has more sets rates with the API."""
+
+
+def rate_field(login: str) -> str:
+    return f"{RATE_PREFIX}{login}"
+
+
+async def find_members(reader: Reader, account: Account) -> Sequence[MemberTerms]:
+    """Those for whom the form has fields."""
+    found = await people.find_members(reader, account.id, limit=TEAM_MAX + 1)
+    return found if len(found) <= TEAM_MAX else ()
+
+
+def rates_of(members: Sequence[MemberTerms], currency: str) -> dict[str, str]:
+    """The values of the fields of rates."""
+    return {rate_field(each.login): typed_amount(each.rate_minor, currency) for each in members}
+
+
+def account_edit(
+    visit: Visit, members: Sequence[MemberTerms], names: Sequence[str], currency: str
+) -> tuple[AccountBillingEdit, dict[str, MemberRateEdit]]:
+    """The settings, and the rates of members by their logins. Raises `Invalid` with all that is wrong."""
+    faults, rates = Faults(), dict[str, MemberRateEdit]()
+    for login in (each.login for each in members if rate_field(each.login) in visit.fields):
+        field = rate_field(login)
+        try:
+            typed = float(read_amount(visit.fields[field], currency)) if visit.fields[field].strip() else None
+            rates[login] = parameters.gather(MemberRateEdit, {}, {"hourly_rate": typed})
+        except ValueError as error:
+            faults.append(Fault(field=field, message=str(error)))
+        except Invalid as problem:
+            faults += [Fault(field=field, message=each.message) for each in problem.faults]
+    with faults:
+        edit = visit.form(AccountBillingEdit, *names)
+    faults.check()
+    return edit, rates
+
+
+def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], currency: str) -> ProjectBillingEdit:
+    """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
+    fields, faults = visit.fields, Faults()
+
+    def amount(name: str, currency: str | None, read: Callable[[str, str | None], str] = read_amount) -> float | None:
+        try:
+            return float(read(typed, currency)) if (typed := fields.get(name, "").strip()) else None
+        except ValueError as error:
+            faults.append(Fault(field=name, message=str(error)))
+            return None
+
+    more: dict[str, object] = {"buyer": {name: fields.get(f"buyer_{name}", "").strip() or None for name in BUYER}}
+    hours, money = amount("budget_hours", None, read=read_hours), amount("budget_amount", currency)
+    more["budget"] = None if hours is None and money is None else {"hours": hours, "amount": money}
+    if "has_rates" in fields:
+        logins = [each.removeprefix(RATE_PREFIX) for each in fields if each.startswith(RATE_PREFIX)]
+        rates = [(login, typed) for login in logins if (typed := amount(rate_field(login), currency)) is not None]
+        more["rates"] = [{"username": login, "hourly_rate": typed} for login, typed in rates]
+        for index, (login, _) in enumerate(rates):
+            called |= {f"rates[{index}].{name}": rate_field(login) for name in ("username", "hourly_rate")}
+    with faults:
+        edit = visit.form(ProjectBillingEdit, *names, **more)
+    faults.check()
+    return edit
+
 
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
 DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME)

@@ -11,7 +11,7 @@ from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
-from workhook.web.billing.view import billing_page, is_in_account, percent_text
+from workhook.web.billing.invoices import billing_page, is_in_account, percent_text
 from workhook.web.frame import paging
 from workhook.web.frame.forms import PageForm, form_page, refused_form
 from workhook.web.frame.places import Places, Visit

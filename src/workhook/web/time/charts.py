@@ -13,7 +13,7 @@ from typing import NamedTuple
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.web.frame.formats import with_mark
 from workhook.web.frame.texts import gettext
-from workhook.web.time.periods import Period
+from workhook.web.time.days import Period
 from workhook.work.time.timesheets.report_groups import Spent
 
 HEIGHT = 160

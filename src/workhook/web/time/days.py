@@ -1,10 +1,11 @@
-"""Days and times of day as the visitor's clock has them.
+"""Days, weeks and periods, and times of day as the visitor's clock has them.
 
 A script tells the server the browser's time zone by a cookie. Without it days are those of UTC, and the page says so.
 """
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from workhook.core.zones import is_known, start_of
 from workhook.web.frame import cookies
 from workhook.web.frame.formats import COOKIE, span_name
 from workhook.web.frame.places import Visit
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.durations import AmbiguousNumber, display, typed_duration_ms
 
 DAYS = 7
@@ -114,3 +115,72 @@ def read_duration(text: str) -> int:
 
 def _no_duration(message: str) -> Invalid:
     return Invalid(faults=[Fault(field="duration", message=message)])
+
+
+PERIOD_MAX_DAYS = 366
+PERIODS = {
+    "week": text("This week"),
+    "last-week": text("Last week"),
+    "month": text("This month"),
+    "last-month": text("Last month"),
+}
+
+
+class Period(NamedTuple):
+    """From the first day to the last one, which belongs to it."""
+
+    first: date
+    last: date
+
+    @property
+    def after(self) -> date:
+        """The day behind it."""
+        return self.last + timedelta(days=1)
+
+    @property
+    def days(self) -> list[date]:
+        return [self.first + timedelta(days=number) for number in range((self.after - self.first).days)]
+
+    def since_ms(self, zone: tzinfo) -> int:
+        return start_of(self.first, zone)
+
+    def to_ms(self, zone: tzinfo) -> int:
+        return start_of(self.after, zone)
+
+
+def period_named(name: str, today: date) -> Period:
+    """The period of a name of `PERIODS`; of another one, this week."""
+    monday = today - timedelta(days=today.weekday())
+    if name == "last-week":
+        return Period(monday - timedelta(days=DAYS), monday - timedelta(days=1))
+    if name == "month":
+        return _month_of(today)
+    if name == "last-month":
+        return _month_of(today.replace(day=1) - timedelta(days=1))
+    return Period(monday, monday + timedelta(days=DAYS - 1))
+
+
+def _month_of(day: date) -> Period:
+    return Period(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
+
+
+def read_period(first: str, last: str) -> Period:
+    """The period of two fields. Raises `Invalid` with a fault for each field that is wrong."""
+    days = {"from": read_day(first), "to": read_day(last)}
+    message = gettext("Choose a day, such as 2026-01-31")
+    faults = [Fault(field=name, message=message) for name, day in days.items() if day is None]
+    since, to = days["from"], days["to"]
+    if since is not None and to is not None:
+        if to < since:
+            faults.append(Fault(field="to", message=gettext("The last day must not be before the first one")))
+        elif (to - since).days >= PERIOD_MAX_DAYS:
+            longest = gettext("A report spans at most %(days)d days") % {"days": PERIOD_MAX_DAYS}
+            faults.append(Fault(field="to", message=longest))
+        else:
+            return Period(since, to)
+    raise Invalid(faults=faults)
+
+
+def period_name(period: Period, today: date) -> str:
+    """The name under which the period is known today; empty if it has none."""
+    return next((each for each in PERIODS if period_named(each, today) == period), "")

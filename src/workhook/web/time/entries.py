@@ -15,9 +15,8 @@ from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
-from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import field_text, moment_text, read_duration, span_ms, zone_name
-from workhook.web.time.forms import CALLED, NAMES, query_of, rate_hint, spent
+from workhook.web.time.forms import CALLED, NAMES, offer_tasks, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
 from workhook.work.history.activity.editors import find_last_edits

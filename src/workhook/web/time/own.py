@@ -22,11 +22,9 @@ from workhook.web.frame.paging import OPTIONS_MAX
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
-from workhook.web.time.choice import words_asked
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import CALLED, NAMES, query_of, spent
-from workhook.web.time.grid import days_of, entries_of, grid_of
-from workhook.web.time.week import ENTRIES_MAX
+from workhook.web.time.forms import CALLED, NAMES, query_of, spent, words_asked
+from workhook.web.time.week import ENTRIES_MAX, days_of, entries_of, grid_of
 from workhook.work.board.projects.listing import find_visible, list_newest
 from workhook.work.board.tasks import actions
 from workhook.work.board.tasks.assigned import list_assigned, list_assigned_finished
