@@ -38,7 +38,7 @@ from workhook.work.money.invoices import presets
 from workhook.work.money.invoices.drafting import list_invoices
 from workhook.work.money.invoices.due import list_due
 from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.time.timesheets import started
+from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.queries import find_running
 
 LOOKED_AT = 100
@@ -85,7 +85,7 @@ ASKS: dict[str, Ask] = {
     "mentions": lambda reader: list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
-    "own time": lambda reader: started.list_own_started(
+    "own time": lambda reader: queries.list_own_started(
         reader,  # type: ignore[arg-type]
         OFTEN,
         filled.START,
@@ -162,7 +162,7 @@ PRESETS: dict[str, Ask] = {
     "what a new invoice begins with": lambda reader: presets.find_presets(reader, _access()),  # type: ignore[arg-type]
     "the currency of a price": lambda reader: presets.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
     "what is open": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
-    "the default rate": lambda reader: started.find_default_terms(reader, _access()),  # type: ignore[arg-type]
+    "the default rate": lambda reader: queries.find_default_terms(reader, _access()),  # type: ignore[arg-type]
 }
 
 
@@ -228,7 +228,7 @@ def test_what_a_form_begins_with_is_found_at_once(scene: Scene, name: str) -> No
 
 SUMMED: dict[str, Ask] = {
     "what is used of a budget": lambda reader: budgets.find_standing(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
-    "what is on no invoice": lambda reader: started.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
+    "what is on no invoice": lambda reader: queries.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
 }
 
 
@@ -254,7 +254,7 @@ PERIOD_MS = 4 * MINUTE_MS
 @pytest.mark.parametrize("user", [None, filled.RARE_LOGIN, filled.OFTEN_LOGIN])
 def test_what_an_invoice_is_made_of_is_looked_for_in_its_period_alone(scene: Scene, user: str | None) -> None:
     reader, since = Asking(), filled.START
-    looking = started.list_to_invoice(reader, _access(), since, since + PERIOD_MS, limit=PER_PAGE, user=user)  # type: ignore[arg-type]
+    looking = queries.list_to_invoice(reader, _access(), since, since + PERIOD_MS, limit=PER_PAGE, user=user)  # type: ignore[arg-type]
     asyncio.run(_await(looking))
     [asked] = reader.asked
     verdicts = scene.judge.judge(*asked)

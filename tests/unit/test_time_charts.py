@@ -13,7 +13,7 @@ from workhook.web.frame import formats, texts
 from workhook.web.hooks import charts as hook_charts
 from workhook.web.time import charts, days
 from workhook.web.time.days import Period
-from workhook.work.time.timesheets.report_groups import Spent
+from workhook.work.time.timesheets.reports import Spent
 
 MONDAY = date(2026, 1, 5)
 

@@ -33,8 +33,7 @@ from workhook.work.kernel.durations import amount_minor
 from workhook.work.kernel.settings.schemas import account_billing
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import rules, sums
-from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.time.timesheets.report_shapes import ReportQuery
+from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
 from workhook.work.time.timesheets.schemas import timesheets
 from workhook.work.time.timesheets.sums import timesheet_changes, timesheet_sums
 

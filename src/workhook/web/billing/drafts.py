@@ -33,7 +33,7 @@ from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate, I
 from workhook.work.money.invoices.schemas import Invoice, language_of
 from workhook.work.money.invoices.settings import find_settings
 from workhook.work.money.invoices.time_lines import InvoicedTime, complaint
-from workhook.work.time.timesheets import started
+from workhook.work.time.timesheets import queries
 
 S = TypeVar("S", bound=InvoiceCreate)
 
@@ -51,7 +51,7 @@ NEW = ""
 
 async def list_unbilled(visit: Visit, access: Access) -> Sequence[str]:
     """The ids of the oldest, as many as an invoice can have."""
-    return await started.list_unbilled(visit.database, access, limit=TIMESHEETS_MAX)
+    return await queries.list_unbilled(visit.database, access, limit=TIMESHEETS_MAX)
 
 
 async def lock_free(tx: Transaction, access: Access, ids: Sequence[str], invoice_id: str) -> list[InvoicedTime]:
@@ -159,7 +159,7 @@ async def words_of(visit: Visit, access: Access, count: int, listed: Sequence[st
     said = words % {"num": count}
     if count == len(listed) < TIMESHEETS_MAX:  # all there is
         return said
-    left_ms = await started.find_unbilled_ms(visit.database, access)
+    left_ms = await queries.find_unbilled_ms(visit.database, access)
     if not left_ms:
         return said
     more = gettext("This invoice has no room for more: %(time)s is left. Make another invoice for it.")
@@ -308,7 +308,7 @@ async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: I
         is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,
         currencies=sorted(CURRENCIES),
         known=known,
-        unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice is None else 0,
+        unbilled_ms=await queries.find_unbilled_ms(visit.database, access) if invoice is None else 0,
     )
 
 

@@ -43,7 +43,7 @@ from workhook.work.money.invoices.rules import Item, items_of
 from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.money.payments import booking
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
-from workhook.work.time.timesheets import started
+from workhook.work.time.timesheets import queries
 
 T = TypeVar("T")
 
@@ -261,7 +261,7 @@ async def show_invoice(
         line=form.of(LINE, qty="1"),
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=form.of(UNBILLED),
-        unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
+        unbilled_ms=await queries.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
         unprintable=unprintable.in_sight(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),

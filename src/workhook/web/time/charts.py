@@ -14,7 +14,7 @@ from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.web.frame.formats import with_mark
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import Period
-from workhook.work.time.timesheets.report_groups import Spent
+from workhook.work.time.timesheets.reports import Spent
 
 HEIGHT = 160
 """Of the plot, without the texts beneath it."""

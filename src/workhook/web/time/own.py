@@ -34,7 +34,7 @@ from workhook.work.history.across.tasks import list_all_tasks
 from workhook.work.history.across.timesheets import list_all_timesheets, whole_table
 from workhook.work.kernel import csv_tables
 from workhook.work.time.timesheets import actions as timesheets_actions
-from workhook.work.time.timesheets import queries, started
+from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX, FINISHED_MAX = 100, 50
@@ -95,7 +95,7 @@ async def _page(visit: Visit, week: str, form: PageForm) -> Answer:
     shown = week_of(read_day(week) or today, zone)
     reader, user = visit.database, visit.actor.user
     found, running = await asyncio.gather(
-        started.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
+        queries.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
         queries.find_running(reader, user),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)

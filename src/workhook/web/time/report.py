@@ -34,11 +34,9 @@ from workhook.work.kernel.durations import display
 from workhook.work.money.invoices import changing, presets
 from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.money.invoices.rounded_time import TimeOnInvoice, foresee
-from workhook.work.time.rates.rules import Rounding
-from workhook.work.time.rates.terms import find_rounding
-from workhook.work.time.timesheets import report_groups, started
-from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.time.timesheets.report_shapes import ReportQuery
+from workhook.work.time.rates.terms import Rounding, find_rounding
+from workhook.work.time.timesheets import queries, reports
+from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
 
 By = Literal["day", "user", "task", "billable"]
 _ANSWERS = {"true": True, "false": False}
@@ -155,9 +153,9 @@ def in_words(lines: Sequence[ReportLine]) -> str:
 async def table(lines: Sequence[ReportLine], by: By) -> bytes:
     """The lines as CSV, as the API has them."""
     if by != "billable":
-        return await report_groups.table([each.group for each in lines], cast("GroupBy", by))
-    head = ("billable", *report_groups.SUM_COLUMNS)
-    rows = [[each.billable, *report_groups.sum_cells(each.spent)] for each in lines]
+        return await reports.table([each.group for each in lines], cast("GroupBy", by))
+    head = ("billable", *reports.SUM_COLUMNS)
+    rows = [[each.billable, *reports.sum_cells(each.spent)] for each in lines]
     return await csv_tables.write_rows([head, *rows])
 
 
@@ -208,7 +206,7 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
 
 async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
     """One more than an invoice can have, if there are."""
-    return await started.list_to_invoice(visit.database, access, since, to, user=user or None, limit=TIMESHEETS_MAX + 1)
+    return await queries.list_to_invoice(visit.database, access, since, to, user=user or None, limit=TIMESHEETS_MAX + 1)
 
 
 async def _page(

@@ -36,10 +36,17 @@ from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings.schemas import account_billing, project_billing
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.time.timesheets import report_groups
+from workhook.work.time.timesheets import reports
 from workhook.work.time.timesheets.queries import filters_of, people
-from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.time.timesheets.report_shapes import ReportAnswer, ReportQuery, row_to_response, totals_to_response
+from workhook.work.time.timesheets.reports import (
+    GroupBy,
+    ReportAnswer,
+    ReportGroup,
+    ReportQuery,
+    Spent,
+    row_to_response,
+    totals_to_response,
+)
 from workhook.work.time.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
 from workhook.work.time.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
 
@@ -263,7 +270,7 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
         raise NotFound()
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
-        body = await report_groups.table(groups, group_by)
+        body = await reports.table(groups, group_by)
         return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
     return Answer(

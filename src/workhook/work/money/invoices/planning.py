@@ -30,8 +30,7 @@ from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceItemInput
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import Invoice, language_of
 from workhook.work.money.invoices.time_lines import GroupBy, InvoicedTime
-from workhook.work.time.rates.rules import Rounding
-from workhook.work.time.rates.terms import find_rounding
+from workhook.work.time.rates.terms import Rounding, find_rounding
 
 V = TypeVar("V")
 

@@ -13,8 +13,7 @@ from workhook.work.money.invoices import drafting, presets, rules, time_lines
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.money.invoices.time_lines import InvoicedTime
-from workhook.work.time.rates.rules import Rounding
-from workhook.work.time.rates.terms import find_rounding
+from workhook.work.time.rates.terms import Rounding, find_rounding
 
 
 class TimeOnInvoice(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from workhook.core.zones import day_in, stored_zone
 from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Language
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import QTY_DECIMALS, Days, Item
-from workhook.work.time.rates.rules import Rounding
+from workhook.work.time.rates.terms import Rounding
 
 NOTES_MAX_CHARS = 300
 """How much of its notes or tasks a line has: a thousand lines have to be printed."""

@@ -6,17 +6,53 @@ organization's. Decision 46 tells when a rate is looked up, and when it is fixed
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 
+from workhook.core.clock import MINUTE_MS, SECOND_MS
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.kernel.settings.schemas import account_billing, project_billing
+from workhook.work.kernel.settings.schemas import RoundMode, account_billing, project_billing
 from workhook.work.time.rates.people import member_rates, project_rates
-from workhook.work.time.rates.rules import RateSource, Rounding, TimeTerms
+
+RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]
+"""Where the rate of an hour is from: the nearest that says one."""
+
+
+BudgetMark = Literal[0, 80, 100]
+"""The percentage of a budget that was told last."""
+
+
+class TimeTerms(msgspec.Struct, frozen=True):
+    """`rate_minor`: of an hour, None if nobody says one; `source`: who says it. `has_budget`: the project's budget is
+    not used up yet, as far as was told."""
+
+    rate_minor: int | None = None
+    source: RateSource = "none"
+    billable: bool = False
+    has_budget: bool = False
+
+
+class Rounding(msgspec.Struct, frozen=True):
+    """What the time of an entry is rounded to on an invoice. `minutes` 0: it is not.
+
+    A fraction of a second never counts: it does not begin another step.
+    """
+
+    minutes: int = 0
+    mode: RoundMode = "up"
+
+    def of(self, duration_ms: int) -> int:
+        counted_ms, unit = duration_ms // SECOND_MS * SECOND_MS, self.minutes * MINUTE_MS
+        if not unit:
+            return counted_ms
+        more = unit - 1 if self.mode == "up" else unit // 2
+        return (counted_ms + more) // unit * unit
+
 
 NO_RATE: RateSource = "none"
 _OF_TASK: RateSource = "task"

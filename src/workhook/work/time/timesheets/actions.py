@@ -17,9 +17,8 @@ from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import differences
 from workhook.work.kernel.schemas import Done, given_rate, if_set
-from workhook.work.time.rates.rules import TimeTerms
+from workhook.work.time.rates.terms import TimeTerms
 from workhook.work.time.timesheets import queries, rules, timers
-from workhook.work.time.timesheets.budgets import Settled, settle
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -30,6 +29,7 @@ from workhook.work.time.timesheets.schemas import (
     given_times,
     timesheet_to_response,
 )
+from workhook.work.time.timesheets.timers import Settled, settle
 
 _COUNTED = "."  # between the two parts of a tag; SHA-256 in hexadecimal has none
 

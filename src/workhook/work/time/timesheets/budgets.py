@@ -6,7 +6,7 @@ is counted when.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -18,15 +18,14 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import projects
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.board.projects.schemas import Project, project_from
 from workhook.work.kernel.durations import decimal_hours
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.kernel.settings.schemas import project_billing
-from workhook.work.time.rates.rules import BudgetMark, TimeTerms
-from workhook.work.time.timesheets import queries
-from workhook.work.time.timesheets.schemas import IS_PAUSED, Timesheet, timesheets
+from workhook.work.time.rates.terms import BudgetMark
+from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 from workhook.work.time.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
 
 MARKS: tuple[BudgetMark, ...] = (80, 100)
@@ -153,23 +152,3 @@ def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEv
         amount=None if budget.minor is None else to_amount(budget.minor, project.repository.currency),
     )
     return RecordEvent(project.repository, "project", "budget_reached", to_response(project), beside={"budget": told})
-
-
-class Settled(msgspec.Struct, frozen=True):
-    """Timesheets at their rates, and what counts for each, by its id."""
-
-    timesheets: list[Timesheet]
-    terms: dict[str, TimeTerms]
-
-    async def tell(self, write: Write) -> None:
-        """Call it once they are written and their events are published: the events of budgets follow."""
-        there = [each for each in self.timesheets if not each.repository_gone]
-        places = [each.repository for each in there if self.terms.get(each.id, TimeTerms()).has_budget]
-        await tell_of_budgets(write, places)
-
-
-async def settle(tx: Transaction, finished: Sequence[Timesheet]) -> Settled:
-    """Timesheets that are finished now, each without a rate of its own at the one that counts now."""
-    terms = await queries.find_terms(tx, [each.id for each in finished])
-    at_rates = [each.at_rate(each.own_rate_minor, terms.get(each.id, TimeTerms())) for each in finished]
-    return Settled(at_rates, terms)

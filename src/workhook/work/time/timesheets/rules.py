@@ -190,6 +190,3 @@ def _require_near(given: Given, now: int) -> None:
 def _require_unfinished(times: Times) -> None:
     if times.finished:
         raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
-
-
-# How durations are written, and what they are worth.

@@ -21,7 +21,7 @@ from workhook.work.kernel.day_bounds import Bound, TimeZone
 from workhook.work.kernel.durations import decimal_hours, display, formatted
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import RATE_PATTERN, Rate, if_set, read_duration_up_to
-from workhook.work.time.rates.rules import RateSource, TimeTerms
+from workhook.work.time.rates.terms import RateSource, TimeTerms
 from workhook.work.time.timesheets import rules
 from workhook.work.time.timesheets.rules import GIVEN_DURATION_MAX_MS, Given, Times
 

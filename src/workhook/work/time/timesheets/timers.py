@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -40,9 +41,9 @@ from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.record_events import Changes, publish_event
-from workhook.work.time.rates.rules import TimeTerms
+from workhook.work.time.rates.terms import TimeTerms
 from workhook.work.time.timesheets import queries, rules
-from workhook.work.time.timesheets.budgets import settle
+from workhook.work.time.timesheets.budgets import tell_of_budgets
 from workhook.work.time.timesheets.queries import everywhere
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -123,6 +124,26 @@ _lost_in_project = _lost.where(timesheets.c.repository_id == big("repository_id"
 _lost_in_account = _lost.where(projects.c.account_id == big("account_id"))
 _lost_of_user = _lost_in_account.where(timesheets.c.user_id == big("runner_id"))
 _lost_everywhere = _lost.where(timesheets.c.user_id == big("runner_id"))
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """Timesheets at their rates, and what counts for each, by its id."""
+
+    timesheets: list[Timesheet]
+    terms: dict[str, TimeTerms]
+
+    async def tell(self, write: Write) -> None:
+        """Call it once they are written and their events are published: the events of budgets follow."""
+        there = [each for each in self.timesheets if not each.repository_gone]
+        places = [each.repository for each in there if self.terms.get(each.id, TimeTerms()).has_budget]
+        await tell_of_budgets(write, places)
+
+
+async def settle(tx: Transaction, finished: Sequence[Timesheet]) -> Settled:
+    """Timesheets that are finished now, each without a rate of its own at the one that counts now."""
+    terms = await queries.find_terms(tx, [each.id for each in finished])
+    at_rates = [each.at_rate(each.own_rate_minor, terms.get(each.id, TimeTerms())) for each in finished]
+    return Settled(at_rates, terms)
 
 
 async def may_run(reader: Reader, user_id: int, repository_id: int) -> bool:
