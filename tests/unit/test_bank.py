@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from workhook.core.country_codes import COUNTRIES
 from workhook.identity.rate import subscriber
-from workhook.work.kernel.settings.bank import (
+from workhook.work.kernel.settings import (
+    DEFAULT_FORMAT,
+    NumberFormat,
     bic_fault,
+    format_fault,
     grouped,
     iban_fault,
     on_one_line,
@@ -19,7 +22,6 @@ from workhook.work.kernel.settings.bank import (
     vat_id_fault,
     without_spaces,
 )
-from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT, NumberFormat, format_fault
 
 # From the examples of the registry of IBANs (SWIFT).
 IBANS = (

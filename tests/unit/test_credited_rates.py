@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, TaxRow, sums_of
 from workhook.work.money.credit_notes.rates import Ambiguous, NotBilled, Rates, rates_of
+from workhook.work.money.invoices.rules import Discount, TaxRate, TaxRow, sums_of
 
 PERCENTS = st.sampled_from([0, 40_000, 70_000, 190_000, 200_000, 255_000, 333_333, 1_000_000])
 LINES = st.lists(st.tuples(st.integers(0, 10**6), PERCENTS), min_size=1, max_size=5)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, read_percent, shared, sums_of
+from workhook.work.kernel.settings import read_percent
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.printing import initials_of
-from workhook.work.money.invoices.rules import Item, items_of, items_text
+from workhook.work.money.invoices.rules import Discount, Item, TaxRate, items_of, items_text, shared, sums_of
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
 PERCENTS = st.none() | st.integers(0, 10**6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
 from workhook.work.kernel.durations import amount_minor, display, whole_seconds
-from workhook.work.kernel.settings.schemas import RoundMode
+from workhook.work.kernel.settings import RoundMode
 from workhook.work.money.invoices.rules import Item, days_of_items, items_of, items_text
 from workhook.work.money.invoices.time_lines import (
     GroupBy,

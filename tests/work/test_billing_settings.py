@@ -18,7 +18,7 @@ from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.core.zones import day_in, midnight_of
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
-from workhook.work.kernel.settings.schemas import account_billing
+from workhook.work.kernel.settings import account_billing
 from workhook.work.money.invoices.schemas import invoices
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}

@@ -21,7 +21,7 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage.metadata import big
-from workhook.work.kernel.settings.schemas import account_billing
+from workhook.work.kernel.settings import account_billing
 from workhook.work.money.credit_notes import api as credit_notes
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.invoices import changing

@@ -26,8 +26,7 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.settings.arithmetic import percent_of
-from workhook.work.kernel.settings.bank import grouped
+from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import crediting
 from workhook.work.money.credit_notes import documents as credit_documents
 from workhook.work.money.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line

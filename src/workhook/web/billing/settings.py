@@ -31,8 +31,13 @@ from workhook.web.organization.settings import settings_address as organization_
 from workhook.web.project import administered
 from workhook.web.project import settings_address as project_address
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT
-from workhook.work.kernel.settings.schemas import AccountBilling, AccountBillingEdit, ProjectBilling, ProjectBillingEdit
+from workhook.work.kernel.settings import (
+    DEFAULT_FORMAT,
+    AccountBilling,
+    AccountBillingEdit,
+    ProjectBilling,
+    ProjectBillingEdit,
+)
 from workhook.work.money.billing import actions, logos
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.settings import find_logo

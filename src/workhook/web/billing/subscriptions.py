@@ -17,10 +17,9 @@ from workhook.web.frame.forms import PageForm, form_page, refused_form
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.settings.arithmetic import Discount
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
-from workhook.work.money.invoices.rules import Item, sums_of_items
+from workhook.work.money.invoices.rules import Discount, Item, sums_of_items
 from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
 from workhook.work.money.services.actions import find_services
 from workhook.work.money.services.schemas import Service, ServicePrice, ServiceQuery

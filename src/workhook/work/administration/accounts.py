@@ -38,7 +38,7 @@ from workhook.storage.pages import Page, listed, read_page
 from workhook.work.board.filters import board_filters
 from workhook.work.history.feeds.feeds import calendar_feeds
 from workhook.work.kernel.people import Email
-from workhook.work.kernel.settings.schemas import account_billing, billing_logos
+from workhook.work.kernel.settings import account_billing, billing_logos
 from workhook.work.people.clients import end_clients_of
 from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
 

@@ -14,7 +14,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
 from workhook.work.files.schemas import files
-from workhook.work.kernel.settings.schemas import billing_logos
+from workhook.work.kernel.settings import billing_logos
 
 KEPT_MS = 30 * DAY_MS
 ORPHAN_MS = DAY_MS

@@ -33,7 +33,7 @@ from workhook.work.kernel.access import find_access, is_insider
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings.schemas import account_billing, project_billing
+from workhook.work.kernel.settings import account_billing, project_billing
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import reports

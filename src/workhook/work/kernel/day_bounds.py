@@ -16,7 +16,7 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings.schemas import account_billing
+from workhook.work.kernel.settings import account_billing
 
 
 def _read_bound(raw: object) -> int | date:

@@ -17,7 +17,7 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.durations import signed_hours
-from workhook.work.kernel.settings.schemas import BudgetShape, budget_shape, project_billing
+from workhook.work.kernel.settings import BudgetShape, budget_shape, project_billing
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import budgets
 from workhook.work.time.timesheets.budgets import HoursOrMoney, TimeAndMoney

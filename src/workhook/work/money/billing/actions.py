@@ -14,16 +14,16 @@ from workhook.storage import Reader, Transaction
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.record_events import differences, record_audit
 from workhook.work.kernel.schemas import RATE_MAX_MINOR, given_rate, if_set
-from workhook.work.kernel.settings.arithmetic import rate_fault
-from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT
-from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Party
-from workhook.work.kernel.settings.schemas import (
+from workhook.work.kernel.settings import (
+    DEFAULT_FORMAT,
+    DEFAULT_LANGUAGE,
     AccountBilling,
     AccountBillingAnswer,
     AccountBillingEdit,
     BudgetEdit,
     BuyerEdit,
     InvoiceDefaultsEdit,
+    Party,
     ProjectBilling,
     ProjectBillingAnswer,
     ProjectBillingEdit,
@@ -36,6 +36,7 @@ from workhook.work.money.billing.currencies import (
     set_project_currency,
 )
 from workhook.work.money.invoices import settings
+from workhook.work.money.invoices.rules import rate_fault
 from workhook.work.time.rates import people
 from workhook.work.time.timesheets.budgets import HoursOrMoney, find_used, mark_of
 

@@ -14,7 +14,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.work.kernel.access import find_access, find_owned
-from workhook.work.kernel.settings.schemas import AccountBillingAnswer, AccountBillingEdit, ProjectBillingAnswer
+from workhook.work.kernel.settings import AccountBillingAnswer, AccountBillingEdit, ProjectBillingAnswer
 from workhook.work.money.billing import actions
 from workhook.work.money.invoices import settings
 

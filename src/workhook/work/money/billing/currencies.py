@@ -19,7 +19,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.schemas import RATE_MAX_MINOR
-from workhook.work.kernel.settings.schemas import project_billing
+from workhook.work.kernel.settings import project_billing
 from workhook.work.money.invoices.schemas import invoices, is_issued
 from workhook.work.time.rates.people import member_rates, project_rates
 from workhook.work.time.timesheets.schemas import timesheets

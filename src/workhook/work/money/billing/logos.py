@@ -30,7 +30,7 @@ from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, param
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.settings.schemas import AccountBilling, AccountBillingAnswer, billing_logos
+from workhook.work.kernel.settings import AccountBilling, AccountBillingAnswer, billing_logos
 from workhook.work.money.billing.actions import account_answer
 from workhook.work.money.invoices import settings
 

@@ -37,8 +37,7 @@ from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE
-from workhook.work.kernel.settings.schemas import account_billing, project_billing
+from workhook.work.kernel.settings import DEFAULT_LANGUAGE, account_billing, project_billing
 from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
 from workhook.work.money.checkouts.schemas import (

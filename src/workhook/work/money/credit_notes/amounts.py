@@ -14,12 +14,12 @@ from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings.arithmetic import Sums, TaxRate, TaxRow, percent_to_response, rows_of, shared
+from workhook.work.kernel.settings import percent_to_response
 from workhook.work.money.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.planning import items_of_inputs
-from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.rules import Item, Sums, TaxRate, TaxRow, rows_of, shared
 from workhook.work.money.invoices.schemas import Invoice
 
 _taxes = (

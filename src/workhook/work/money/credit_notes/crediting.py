@@ -12,8 +12,7 @@ from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_shape
-from workhook.work.kernel.settings.arithmetic import rows_text
-from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE
+from workhook.work.kernel.settings import DEFAULT_LANGUAGE
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
 from workhook.work.money.credit_notes.schemas import (
     CreditNote,
@@ -24,7 +23,7 @@ from workhook.work.money.credit_notes.schemas import (
 from workhook.work.money.invoices import drafting, rules
 from workhook.work.money.invoices.changing import change_invoice, require_issued
 from workhook.work.money.invoices.counters import ONE, counted
-from workhook.work.money.invoices.rules import Books
+from workhook.work.money.invoices.rules import Books, rows_text
 from workhook.work.money.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.money.payments.booking import require_room, settled

@@ -6,8 +6,7 @@ from workhook.http.calls import Answer, Call
 from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Repository
 from workhook.work.kernel.access import find_with_access
-from workhook.work.kernel.settings.arithmetic import rows_of
-from workhook.work.kernel.settings.parties import Party
+from workhook.work.kernel.settings import Party
 from workhook.work.money.credit_notes import crediting
 from workhook.work.money.credit_notes.schemas import CreditNote
 from workhook.work.money.invoices import drafting, printing, rules
@@ -16,6 +15,7 @@ from workhook.work.money.invoices.documents import attachment, parties_now, pdf_
 from workhook.work.money.invoices.einvoice import EInvoice, ecredit_of
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.printing import Printed, logo_of, plain_file_name
+from workhook.work.money.invoices.rules import rows_of
 from workhook.work.money.invoices.schemas import Invoice
 
 

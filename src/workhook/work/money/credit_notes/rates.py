@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from workhook.work.kernel.settings.arithmetic import Category, TaxRate, TaxRow, shared
+from workhook.work.kernel.settings import Category
+from workhook.work.money.invoices.rules import TaxRate, TaxRow, shared
 
 Key = tuple[int, Category]
 

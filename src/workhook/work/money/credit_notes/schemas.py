@@ -25,8 +25,7 @@ from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import MoneyAboveZero
-from workhook.work.kernel.settings.arithmetic import Category, Percent
-from workhook.work.kernel.settings.parties import BuyerText, Language, SellerText
+from workhook.work.kernel.settings import BuyerText, Category, Language, Percent, SellerText
 from workhook.work.money.invoices.inputs import InvoiceItemInput
 from workhook.work.money.invoices.shapes import ItemsText, TaxesText
 from workhook.work.money.payments.schemas import BookedOn

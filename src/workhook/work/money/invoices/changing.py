@@ -21,13 +21,12 @@ from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.record_events import Changes, differences, publish_event, told_in
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.settings.arithmetic import TaxRate
-from workhook.work.kernel.settings.parties import party_text
+from workhook.work.kernel.settings import party_text
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import drafting, planning, presets, rules
 from workhook.work.money.invoices.days import overdue_at
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit
-from workhook.work.money.invoices.rules import ISSUED, Books
+from workhook.work.money.invoices.rules import ISSUED, Books, TaxRate
 from workhook.work.money.invoices.schemas import Invoice, InvoiceAnswer, blank_invoice, invoice_to_response
 from workhook.work.money.invoices.settings import (
     InvoiceSettings,

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, metadata
-from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT, NumberFormat
-from workhook.work.kernel.settings.schemas import account_billing
+from workhook.work.kernel.settings import DEFAULT_FORMAT, NumberFormat, account_billing
 
 invoice_numbers = sa.Table(
     "invoice_numbers",

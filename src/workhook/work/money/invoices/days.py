@@ -7,7 +7,7 @@ from datetime import date, tzinfo
 from typing import NamedTuple
 
 from workhook.core.zones import day_in, end_of, written_day
-from workhook.work.kernel.settings.parties import Seller, seller_of
+from workhook.work.kernel.settings import Seller, seller_of
 from workhook.work.money.invoices.schemas import Invoice
 
 

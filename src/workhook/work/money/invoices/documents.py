@@ -14,7 +14,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
 from workhook.work.kernel.access import find_with_access
-from workhook.work.kernel.settings.parties import Party
+from workhook.work.kernel.settings import Party
 from workhook.work.money.invoices import drafting, pdf, printing
 from workhook.work.money.invoices.changing import require_issued, visible
 from workhook.work.money.invoices.drafting import LogoFile

@@ -28,14 +28,12 @@ from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings.arithmetic import Discount, rows_text
-from workhook.work.kernel.settings.parties import party_text
-from workhook.work.kernel.settings.schemas import account_billing
+from workhook.work.kernel.settings import account_billing, party_text
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.counters import count_one
 from workhook.work.money.invoices.days import days_of, overdue_at
 from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.money.invoices.rules import Books, Item
+from workhook.work.money.invoices.rules import Books, Discount, Item, rows_text
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,
     NOT_COMPUTED,

@@ -17,12 +17,11 @@ from workhook.core.errors import Fault, Invalid
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
-from workhook.work.kernel.settings.arithmetic import Category, TaxRate, TaxRow, percent_of
-from workhook.work.kernel.settings.parties import Party, Seller
+from workhook.work.kernel.settings import Category, Party, Seller, percent_of
 from workhook.work.money.invoices import printing, rules
 from workhook.work.money.invoices.days import days_of, zone_of_invoice
 from workhook.work.money.invoices.paper import Paper
-from workhook.work.money.invoices.rules import Days, Item
+from workhook.work.money.invoices.rules import Days, Item, TaxRate, TaxRow
 from workhook.work.money.invoices.schemas import Invoice, language_of
 
 XML = "application/xml"

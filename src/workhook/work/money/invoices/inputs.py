@@ -12,8 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Checked, Currency, DayOrMoment, LongText, Money, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE, wire_number
-from workhook.work.kernel.settings.arithmetic import Category, Percent
-from workhook.work.kernel.settings.parties import Language
+from workhook.work.kernel.settings import Category, Language, Percent
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import Status
 from workhook.work.money.invoices.time_lines import GroupBy

@@ -10,7 +10,7 @@ from workhook.http.calls import Services
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Row
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.settings.parties import Language
+from workhook.work.kernel.settings import Language
 from workhook.work.money.invoices import drafting, printing
 from workhook.work.money.invoices.changing import visible
 from workhook.work.money.invoices.days import days_of

@@ -12,7 +12,7 @@ from decimal import Decimal
 import msgspec
 
 from workhook.core.money import amount_of
-from workhook.work.kernel.settings.parties import Language
+from workhook.work.kernel.settings import Language
 
 REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."
 """Directive 2006/112/EC, Article 226, point 11a; in German the words of § 14a Abs. 5 UStG."""

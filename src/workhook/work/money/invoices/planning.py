@@ -23,11 +23,10 @@ from workhook.core.money import (
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import arithmetic
 from workhook.work.money.invoices import counters, drafting, rules, time_lines
 from workhook.work.money.invoices.drafting import TEXTS
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceItemInput
-from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.rules import Item, discount_fault, rate_fault, rows_text
 from workhook.work.money.invoices.schemas import Invoice, language_of
 from workhook.work.money.invoices.time_lines import GroupBy, InvoicedTime
 from workhook.work.time.rates.terms import Rounding, find_rounding
@@ -263,15 +262,13 @@ def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item])
     nets = sum(each.amount_minor for each in every)
     if nets > AMOUNT_MAX_MINOR:
         return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
-    if wrong := arithmetic.rate_fault(after.tax_millionths, after.tax_category):
+    if wrong := rate_fault(after.tax_millionths, after.tax_category):
         return [Fault(field="tax_category", message=f"tax_category: {wrong}")]
-    if wrong := arithmetic.discount_fault(
-        after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}
-    ):
+    if wrong := discount_fault(after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}):
         return [Fault(field="discount_amount", message=f"discount_amount: {wrong}")]
     sums = rules.sums_of_items(every, after.rate, after.whole_discount)
     values["amount_minor"], values["total_minor"] = sums.amount, sums.total
-    values["taxes"] = arithmetic.rows_text(sums.taxes)
+    values["taxes"] = rows_text(sums.taxes)
     return []
 
 

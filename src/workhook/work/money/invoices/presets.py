@@ -14,8 +14,8 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.settings.arithmetic import TaxRate
 from workhook.work.kernel.tables import clients
+from workhook.work.money.invoices.rules import TaxRate
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
 from workhook.work.money.services.schemas import service_prices, services

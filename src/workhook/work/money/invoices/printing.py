@@ -13,13 +13,11 @@ import msgspec
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.work.kernel.durations import display
-from workhook.work.kernel.settings.arithmetic import TaxRate, TaxRow, percent_of
-from workhook.work.kernel.settings.bank import grouped
-from workhook.work.kernel.settings.parties import Language, Party, Seller, party_of, seller_of
+from workhook.work.kernel.settings import Language, Party, Seller, grouped, party_of, percent_of, seller_of
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.days import days_of, zone_of_invoice
 from workhook.work.money.invoices.paper import REVERSE_CHARGE, Paper
-from workhook.work.money.invoices.rules import ISSUED, OPEN, Item
+from workhook.work.money.invoices.rules import ISSUED, OPEN, Item, TaxRate, TaxRow
 from workhook.work.money.invoices.schemas import Invoice, language_of
 
 _LABELS = {

@@ -1,13 +1,18 @@
-"""Amounts, numbers and states of invoices: pure functions.
+"""Amounts, taxes, numbers and states of invoices: pure functions.
 
-An item's amount is quantity times unit price, rounded half up to a minor unit, less its discount. An item made of time
-has the sum of what each of its entries costs, each rounded by itself: the same sum as in reports, however the entries
-are grouped. `arithmetic` makes the sums of an invoice of those.
+All amounts are minor units. Rounding is half up, once at each step, and nowhere else:
+
+1. A line's net is `round(qty * unit price)` less its discount.
+2. The invoice's discount is shared over the groups of one rate and category in proportion to their nets.
+3. The tax of a group is `round(base * percent)`; `amount` is the sum of the bases, `total` that and the taxes.
+
+An item made of time has the sum of what each of its entries costs, each rounded by itself: the same sum as in reports,
+however the entries are grouped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeVar
 
@@ -17,19 +22,10 @@ from workhook.core import json
 from workhook.core.errors import Fault
 from workhook.core.money import read_decimal, rescaled
 from workhook.work.kernel.durations import amount_minor as worth_of
-from workhook.work.kernel.settings.arithmetic import (
-    MILLION,
-    Category,
-    Discount,
-    Sums,
-    TaxRate,
-    discount_fault,
-    half_up,
-    rate_fault,
-    sums_of,
-)
+from workhook.work.kernel.settings import CATEGORIES, Category
 
 V = TypeVar("V", str, int)
+MILLION = 10**6
 Days = tuple[str, str]
 """The first and the last day of a service, as ISO 8601 writes them."""
 
@@ -39,6 +35,50 @@ NUMBER_MAX_CHARS = 64
 PRINTED_MAX_CHARS = 100_000
 """The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
 script) takes 5 s to print on the machine where it was measured; 1,000 lines of 100 letters take 1 s."""
+
+
+class TaxRow(msgspec.Struct, frozen=True, array_like=True):
+    """What is taxed at one rate: `base` before tax, `tax` on it. Columns hold it as `[rate, category, base, tax]`."""
+
+    millionths: int
+    category: Category
+    base: int
+    tax: int
+
+    @property
+    def gross(self) -> int:
+        return self.base + self.tax
+
+
+class TaxRate(msgspec.Struct, frozen=True):
+    """A rate of tax, as an invoice or a line has it; None: nothing is said."""
+
+    millionths: int | None = None
+    category: Category | None = None
+
+    def otherwise(self, default: TaxRate) -> tuple[int, Category]:
+        """The rate of a line; `default`: that of its invoice, which counts where the line says nothing."""
+        mine = self if self.millionths is not None or self.category is not None else default
+        millionths = mine.millionths or 0
+        return millionths, mine.category or ("standard" if millionths else "zero")
+
+
+class Discount(msgspec.Struct, frozen=True):
+    """A percentage, or an amount; None: no discount."""
+
+    millionths: int | None = None
+    minor: int | None = None
+
+    def of(self, amount: int) -> int:
+        """It may be more than the amount, if it is an amount itself."""
+        if self.minor is not None:
+            return self.minor
+        return half_up(amount * (self.millionths or 0))
+
+
+def half_up(millionths: int) -> int:
+    """Of an amount that is not negative."""
+    return (millionths + MILLION // 2) // MILLION
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -133,9 +173,87 @@ def _several(value: V | list[V] | None) -> tuple[V, ...]:
     return tuple(value) if isinstance(value, list) else (value,)
 
 
+class Sums(msgspec.Struct, frozen=True):
+    """`discount`: what was taken off the sum of the lines."""
+
+    taxes: tuple[TaxRow, ...] = ()
+    discount: int = 0
+
+    @property
+    def amount(self) -> int:
+        """Before tax."""
+        return sum(each.base for each in self.taxes)
+
+    @property
+    def total(self) -> int:
+        return sum(each.gross for each in self.taxes)
+
+
 def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
     """`rate` and `discount`: of the invoice."""
     return sums_of(((each.amount_minor, each.rate) for each in items), rate, discount)
+
+
+def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Discount) -> Sums:
+    """`lines`: the net of each and its own rate; `rate` and `discount`: of the invoice, whose discount is at most the
+    sum of the nets."""
+    nets: dict[tuple[int, Category], int] = {}
+    for net, own in lines:
+        group = own.otherwise(rate)
+        nets[group] = nets.get(group, 0) + net
+    off = discount.of(sum(nets.values()))
+    groups = sorted(nets, key=_order)
+    bases = [nets[group] - share for group, share in zip(groups, shared(off, [nets[g] for g in groups]), strict=True)]
+    rows = (
+        TaxRow(millionths, category, base, half_up(base * millionths))
+        for (millionths, category), base in zip(groups, bases, strict=True)
+    )
+    return Sums(tuple(rows), off)
+
+
+def shared(amount: int, weights: Sequence[int]) -> list[int]:
+    """Split an amount in proportion to the weights, by largest remainder; on a tie the first gets more.
+
+    Wherever money is split, this does it. If the weights are what is left and the amount is at most their sum, no
+    share is more than its weight.
+    """
+    whole = sum(weights)
+    if not whole:
+        return [0] * len(weights)
+    shares = [amount * weight // whole for weight in weights]
+    behind = sorted(range(len(weights)), key=lambda index: -(amount * weights[index] % whole))
+    for index in behind[: amount - sum(shares)]:
+        shares[index] += 1
+    return shares
+
+
+def _order(group: tuple[int, Category]) -> tuple[int, int]:
+    """The higher rate comes first, then the category."""
+    return -group[0], CATEGORIES.index(group[1])
+
+
+def rows_text(rows: Iterable[TaxRow]) -> str:
+    """As columns hold them."""
+    return msgspec.json.encode(list(rows)).decode()
+
+
+def rows_of(text: str) -> tuple[TaxRow, ...]:
+    return tuple(msgspec.json.decode(text, type=list[TaxRow]))
+
+
+def rate_fault(millionths: int | None, category: Category | None) -> str | None:
+    """Why both cannot be together, or None."""
+    if category not in (None, "standard") and millionths:
+        return f"a tax that is {category} has 0 percent; leave out one of both"
+    return None
+
+
+def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, int]) -> str | None:
+    """Why the discount cannot be taken off, or None. `of`: what it is of, by the words for it."""
+    if millionths is not None and minor is not None:
+        return "a discount is a percentage or an amount; leave out one of both"
+    [(words, most)] = of.items()
+    return f"it is more than {words}" if minor is not None and minor > most else None
 
 
 def item_faults(item: Item, path: str) -> list[Fault]:

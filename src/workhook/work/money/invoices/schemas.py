@@ -28,17 +28,16 @@ from workhook.identity.schemas import Account
 from workhook.storage.metadata import big, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape, person_shape
-from workhook.work.kernel.settings.arithmetic import (
+from workhook.work.kernel.settings import (
+    DEFAULT_LANGUAGE,
+    BuyerText,
     Category,
-    Discount,
-    TaxRate,
-    TaxRow,
+    Language,
+    SellerText,
     percent_to_response,
-    rows_of,
 )
-from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.rules import ISSUED, OPEN, Books, Days, Status
+from workhook.work.money.invoices.rules import ISSUED, OPEN, Books, Days, Discount, Status, TaxRate, TaxRow, rows_of
 from workhook.work.money.invoices.shapes import (
     BookedText,
     ItemsText,

@@ -17,16 +17,20 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.kernel.settings.arithmetic import TaxRate
-from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Language, Party, Seller, party_text
-from workhook.work.kernel.settings.schemas import (
+from workhook.work.kernel.settings import (
+    DEFAULT_LANGUAGE,
     AccountBilling,
+    Language,
+    Party,
     ProjectBilling,
+    Seller,
     account_billing,
     billing_logos,
     budget_shape,
+    party_text,
     project_billing,
 )
+from workhook.work.money.invoices.rules import TaxRate
 from workhook.work.time.rates import people
 
 _read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)

@@ -11,9 +11,9 @@ from msgspec import Meta
 from workhook.core.clock import to_millis_text
 from workhook.core.money import to_amount
 from workhook.core.records import MOMENT, EventSchema, JsonForm
-from workhook.work.kernel.settings.arithmetic import Category, percent_to_response, rows_of, to_number
+from workhook.work.kernel.settings import Category, percent_to_response, to_number
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.rules import Item, rows_of
 
 _NUMBER = EventSchema({"type": "number"})
 

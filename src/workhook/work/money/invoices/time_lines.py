@@ -12,7 +12,7 @@ from workhook.core.clock import HOUR_MS
 from workhook.core.money import rescaled
 from workhook.core.records import COMPUTED, Record, Stored
 from workhook.core.zones import day_in, stored_zone
-from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Language
+from workhook.work.kernel.settings import DEFAULT_LANGUAGE, Language
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import QTY_DECIMALS, Days, Item
 from workhook.work.time.rates.terms import Rounding

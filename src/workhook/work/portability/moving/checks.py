@@ -43,21 +43,26 @@ from workhook.work.files.schemas import FileCreate, FolderCreate
 from workhook.work.files.upload import clean_media_type, clean_name
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import RATE_MAX_MINOR
-from workhook.work.kernel.settings.arithmetic import MILLION, Category
-from workhook.work.kernel.settings.bank import Bic, Iban, TaxNumber, VatId
-from workhook.work.kernel.settings.parties import Party, Seller
-from workhook.work.kernel.settings.schemas import (
+from workhook.work.kernel.settings import (
     BUDGET_MAX_HOURS,
     PAYMENT_DAYS_MAX,
     AccountBillingEdit,
+    Bic,
     BuyerEdit,
+    Category,
+    Iban,
+    Party,
     ProjectBillingEdit,
+    Seller,
+    TaxNumber,
+    VatId,
 )
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.credits.schemas import TaskCreditCreate
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.inputs import InvoiceCreate, ServiceDay
+from workhook.work.money.invoices.rules import MILLION
 from workhook.work.money.payments.schemas import PaymentCreate
 from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.people.clients import ClientCreate

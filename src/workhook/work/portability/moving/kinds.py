@@ -17,11 +17,10 @@ from workhook.core.urls import without_receiver_key
 from workhook.storage.metadata import metadata
 from workhook.work.board.projects.schemas import LabelColors
 from workhook.work.board.tasks.schemas import Column, Task
-from workhook.work.kernel.settings.arithmetic import TaxRow
-from workhook.work.kernel.settings.parties import Party, Seller
-from workhook.work.kernel.settings.schemas import AccountBilling, ProjectBilling
+from workhook.work.kernel.settings import AccountBilling, Party, ProjectBilling, Seller
 from workhook.work.money.checkouts.schemas import Checkout
 from workhook.work.money.credits.schemas import TaskCredit
+from workhook.work.money.invoices.rules import TaxRow
 from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.money.invoices.shapes import Booked
 from workhook.work.money.payments.schemas import Payment

@@ -18,9 +18,8 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.json import values_in
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.column_order import new_bucket_id
-from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.rules import Books
+from workhook.work.money.invoices.rules import Books, Discount, TaxRate, TaxRow, discount_fault, rate_fault
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
 from workhook.work.portability.moving.lines import (
     FILES,

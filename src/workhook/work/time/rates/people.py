@@ -28,7 +28,7 @@ from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
-from workhook.work.kernel.settings.schemas import PersonRate, PersonRateShape, account_billing, project_billing
+from workhook.work.kernel.settings import PersonRate, PersonRateShape, account_billing, project_billing
 
 project_rates = sa.Table(
     "project_rates",

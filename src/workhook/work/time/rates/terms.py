@@ -16,7 +16,7 @@ from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.kernel.settings.schemas import RoundMode, account_billing, project_billing
+from workhook.work.kernel.settings import RoundMode, account_billing, project_billing
 from workhook.work.time.rates.people import member_rates, project_rates
 
 RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]

@@ -23,7 +23,7 @@ from workhook.storage.metadata import big
 from workhook.work.board.projects.schemas import Project, project_from
 from workhook.work.kernel.durations import decimal_hours
 from workhook.work.kernel.record_events import RecordEvent, publish_events
-from workhook.work.kernel.settings.schemas import project_billing
+from workhook.work.kernel.settings import project_billing
 from workhook.work.time.rates.terms import BudgetMark
 from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 from workhook.work.time.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of

@@ -1,7 +1,16 @@
-"""Billing settings of accounts and projects: the records, their tables, and what a caller may say about them."""
+"""The settings of an account and of a project that invoices and time fall back on: the types that they are made of, the
+records, their tables, and what a caller may say about them.
+
+An IBAN has check digits (ISO 13616, ISO 7064 MOD 97-10). BIC (ISO 9362) and VAT ids are checked by their form alone.
+Tax numbers have as many forms as there are tax offices; they stay as they are written. The format of invoice numbers is
+users' text, so it is read by the parser here, and never by Python's formatting.
+"""
 
 from __future__ import annotations
 
+import re
+from datetime import tzinfo
+from decimal import Decimal
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,19 +18,268 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import HOUR_MS
-from workhook.core.money import DEFAULT_CURRENCY, read_hundredths, to_amount, to_hundredths
-from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Wire
-from workhook.core.zones import NAME_MAX_CHARS, zone_fault
+from workhook.core.country_codes import COUNTRIES
+from workhook.core.money import DEFAULT_CURRENCY, read_decimal, read_hundredths, to_amount, to_hundredths
+from workhook.core.records import COMPUTED, HIDDEN, EventSchema, JsonForm, JsonName, Record, Wire
+from workhook.core.zones import NAME_MAX_CHARS, stored_zone, zone_fault
 from workhook.http.parameters import ON_ONE_LINE, Checked, Currency, Prepared, Read
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import MoneyAboveZero, Rate
-from workhook.work.kernel.settings.arithmetic import Category, Percent, TaxRate, percent_to_response
-from workhook.work.kernel.settings.bank import Bic, Country, Iban, TaxNumber, VatId
-from workhook.work.kernel.settings.numbering import NumberFormatText
-from workhook.work.kernel.settings.parties import Language, Party
+
+Category = Literal["standard", "zero", "exempt", "reverse_charge"]
+CATEGORIES: tuple[Category, ...] = ("standard", "zero", "exempt", "reverse_charge")
+
+
+TAX_DECIMALS = 4
+
+
+def read_percent(raw: object) -> int:
+    """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
+    wanted = "a number from 0 to 100 with at most four decimals"
+    percent = read_decimal(raw, wanted)
+    if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
+        raise ValueError(wanted)
+    return int(percent * 10_000)
+
+
+Percent = Annotated[
+    int,
+    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
+    Read(read_percent, (int, float)),
+]
+"""Millionths."""
+
+
+def to_number(value: Decimal) -> int | float:
+    """As JSON shows it: exact up to 15 digits."""
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def percent_of(millionths: int) -> Decimal:
+    return Decimal(millionths) / 10_000
+
+
+def percent_to_response(millionths: int) -> int | float:
+    return to_number(percent_of(millionths))
+
+
+Language = Literal["en", "de"]
+LANGUAGES: tuple[Language, ...] = ("en", "de")
+DEFAULT_LANGUAGE: Language = "en"
+
+
+class Party(msgspec.Struct, frozen=True):
+    """Who pays. What is not known is null."""
+
+    name: str | None = None
+    address: str | None = None
+    vat_id: str | None = None
+    email: str | None = None
+    country: str | None = None  # ISO 3166-1, two letters
+
+
+class Seller(Party, frozen=True):
+    """Who bills. `logo` is the id of the logo on the invoice's PDF. Its days are those of `timezone`, an IANA name;
+    null: UTC."""
+
+    iban: str | None = None
+    bic: str | None = None
+    logo: Annotated[str | None, EventSchema({"pattern": "^lgo_[0-9a-z]{26}$"})] = None
+    timezone: str | None = None
+    tax_number: str | None = None
+
+    @property
+    def zone(self) -> tzinfo:
+        return stored_zone(self.timezone)
+
+
+def party_of(text: str) -> Party:
+    """Of a column."""
+    return msgspec.json.decode(text, type=Party)
+
+
+def seller_of(text: str) -> Seller:
+    """Of a column."""
+    return msgspec.json.decode(text, type=Seller)
+
+
+def party_text(party: Party | None) -> str | None:
+    """As columns hold it; null stands for nobody."""
+    return None if party is None else msgspec.json.encode(party).decode()
+
+
+BuyerText = Annotated[str, JsonForm(Party, party_of)]
+SellerText = Annotated[str, JsonForm(Seller, seller_of)]
+
+
+DEFAULT_FORMAT = "INV-{number:05}"
+FORMAT_MAX_CHARS = 40
+
+_FIELD = re.compile(r"\{(?:year|number(?::0([1-9]))?)\}")
+_YEAR = "{year}"
+
+
+class NumberFormat(msgspec.Struct, frozen=True):
+    """A format that `format_fault` has nothing against."""
+
+    text: str = DEFAULT_FORMAT
+
+    @property
+    def is_yearly(self) -> bool:
+        """Numbers start anew each year."""
+        return _YEAR in self.text
+
+    def number_text(self, number: int, year: int) -> str:
+        """`INV-00001`."""
+
+        def filled(found: re.Match[str]) -> str:
+            return str(year) if found[0] == _YEAR else str(number).zfill(int(found[1] or 1))
+
+        return _FIELD.sub(filled, self.text)
+
+
+def format_fault(text: str) -> str | None:
+    """What a format has to be, or None if it is that."""
+    fields = [found[0] for found in _FIELD.finditer(text)]
+    rest = _FIELD.sub("", text)
+    numbers = len(fields) - fields.count(_YEAR)
+    if numbers != 1 or fields.count(_YEAR) > 1 or "{" in rest or "}" in rest or not text.isprintable():
+        return (
+            "text with {number} once (or {number:05} for at least five digits, at most {number:09}), and at most once "
+            "{year}, such as INV-{number:05} or {year}-{number:04}; no other braces"
+        )
+    return None
+
+
+NumberFormatText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=FORMAT_MAX_CHARS,
+        description="With `{number}` or `{number:05}`; with `{year}`, numbers start anew each year (of `timezone`).",
+    ),
+    Prepared(str.strip),
+    Checked(format_fault),
+]
+
+
+def _upper(text: str) -> str:
+    return text.strip().upper() if text.isascii() else text
+
+
+def _not_a_country(text: str) -> str | None:
+    return None if text in COUNTRIES else "a country by its two letters (ISO 3166-1), such as DE"
+
+
+Country = Annotated[
+    str,
+    Meta(description="Two letters of ISO 3166-1; an e-invoice needs it.", extra_json_schema={"pattern": "^[A-Z]{2}$"}),
+    Prepared(_upper),
+    Checked(_not_a_country),
+]
+"""Upper case inside and in answers."""
+
+
+_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
+_BIC = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
+_VAT_ID = re.compile(r"[A-Z]{2,3}[A-Z0-9+*]{2,15}")
+_SPACES = re.compile(r"\s+")
+_SEPARATORS = re.compile(r"[\s.\-/]+")
+TAX_NUMBER_MAX_CHARS = 64
+_LENGTHS = {
+    "AT": 20, "BE": 16, "BG": 22, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "EE": 20, "ES": 24, "FI": 18,
+    "FR": 27, "GB": 22, "GR": 27, "HR": 21, "HU": 28, "IE": 22, "IS": 26, "IT": 27, "LI": 21, "LT": 20, "LU": 20,
+    "LV": 21, "MC": 27, "MT": 31, "NL": 18, "NO": 15, "PL": 28, "PT": 25, "RO": 24, "SE": 24, "SI": 19, "SK": 24,
+    "SM": 27,
+}  # fmt: skip
+"""Characters of an IBAN, by country: those of SEPA. Others have 15 to 34."""
+
+# Council Directive 2006/112/EC, Article 215, and what each member state writes behind its prefix.
+_VAT_FORMS = {
+    "AT": r"U\d{8}", "BE": r"[01]\d{9}", "BG": r"\d{9,10}", "CY": r"\d{8}[A-Z]", "CZ": r"\d{8,10}", "DE": r"\d{9}",
+    "DK": r"\d{8}", "EE": r"\d{9}", "EL": r"\d{9}", "ES": r"[A-Z0-9]\d{7}[A-Z0-9]", "FI": r"\d{8}",
+    "FR": r"[A-HJ-NP-Z0-9]{2}\d{9}", "HR": r"\d{11}", "HU": r"\d{8}", "IE": r"\d[A-Z0-9+*]\d{5}[A-Z]{1,2}",
+    "IT": r"\d{11}", "LT": r"\d{9}(?:\d{3})?", "LU": r"\d{8}", "LV": r"\d{11}", "MT": r"\d{8}",
+    "NL": r"[A-Z0-9+*]{10}\d{2}", "PL": r"\d{10}", "PT": r"\d{9}", "RO": r"\d{2,10}", "SE": r"\d{12}", "SI": r"\d{8}",
+    "SK": r"\d{10}", "XI": r"\d{9}(?:\d{3})?|(?:GD|HA)\d{3}",
+}  # fmt: skip
+
+
+def without_spaces(text: str) -> str:
+    """In upper case, as IBAN and BIC are stored."""
+    return _SPACES.sub("", text).upper()
+
+
+def plain_vat_id(text: str) -> str:
+    """`DE 123.456.789` as `DE123456789`."""
+    return _SEPARATORS.sub("", text).upper()
+
+
+def iban_fault(text: str) -> str | None:
+    """What an IBAN (as `without_spaces` makes it) has to be, or None if it is that."""
+    if not text.isascii() or not _IBAN.fullmatch(text):
+        return "an IBAN such as DE89 3704 0044 0532 0130 00: two letters, two digits, 11 to 30 letters or digits"
+    wanted = _LENGTHS.get(text[:2], len(text))
+    if len(text) != wanted:
+        return f"an IBAN: one of {text[:2]} has {wanted} characters, this one has {len(text)}"
+    as_digits = "".join(str(int(each, 36)) for each in text[4:] + text[:4])
+    if int(as_digits) % 97 != 1:
+        return "an IBAN whose check digits are right; compare it with the bank's"
+    return None
+
+
+def bic_fault(text: str) -> str | None:
+    """What a BIC has to be, or None if it is that."""
+    return None if text.isascii() and _BIC.fullmatch(text) else "a BIC of 8 or 11 characters, such as COBADEFFXXX"
+
+
+def vat_id_fault(text: str) -> str | None:
+    """What a VAT id (as `plain_vat_id` makes it) has to be, or None if it is that."""
+    if not text.isascii() or not _VAT_ID.fullmatch(text):
+        return "a VAT id with the letters of its country first, such as DE123456789"
+    form = _VAT_FORMS.get(text[:2])
+    if form is not None and not re.fullmatch(form, text[2:]):
+        return f"a VAT id as {text[:2]} writes them; compare it with the certificate"
+    return None
+
+
+def on_one_line(text: str) -> str:
+    """With one space wherever there are several, or a break."""
+    return " ".join(text.split())
+
+
+def tax_number_fault(text: str) -> str | None:
+    """What a tax number (as `on_one_line` makes it) has to be, or None if it is that."""
+    if not text.isprintable() or not any(each.isalnum() for each in text):
+        return "a tax number as the tax office writes it, such as 21/815/08150"
+    return None
+
+
+def grouped(iban: str) -> str:
+    """By fours, as people read it."""
+    return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
+
+
+Iban = Annotated[str, Meta(description="Its check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
+"""Upper case without spaces."""
+Bic = Annotated[str, Meta(description="8 or 11 characters."), Prepared(without_spaces), Checked(bic_fault)]
+VatId = Annotated[
+    str,
+    Meta(description="With the letters of its country, such as DE123456789."),
+    Prepared(plain_vat_id),
+    Checked(vat_id_fault),
+]
+"""Upper case without separators."""
+TaxNumber = Annotated[
+    str,
+    Meta(max_length=TAX_NUMBER_MAX_CHARS, description="As the tax office writes it, such as 21/815/08150."),
+    Prepared(on_one_line),
+    Checked(tax_number_fault),
+]
+
 
 PAYMENT_DAYS_MAX = 365
 
@@ -192,10 +450,6 @@ class AccountBilling(Record, frozen=True):
     round_mode: RoundMode | None = None
     logo_id: Annotated[str | None, JsonName("logo"), Meta(description="Id of the logo on its invoices.")] = None
 
-    @property
-    def rate(self) -> TaxRate:
-        return TaxRate(self.tax_millionths, self.tax_category)
-
 
 class BudgetShape(msgspec.Struct, frozen=True):
     """A budget is of hours or of money; the other one is null."""
@@ -243,10 +497,6 @@ class ProjectBilling(Record, frozen=True):
     buyer_country: Annotated[str | None, HIDDEN] = None
     # Of its rates and its budget: its own currency, or else that of its account.
     money: Annotated[str, HIDDEN, COMPUTED] = DEFAULT_CURRENCY
-
-    @property
-    def rate(self) -> TaxRate:
-        return TaxRate(self.tax_millionths, self.tax_category)
 
 
 # Who has no row has said nothing.
