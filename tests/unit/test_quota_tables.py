@@ -5,6 +5,7 @@ from __future__ import annotations
 import workhook.web.operations  # noqa: F401  # its tables
 from workhook.hooks.api import OPERATIONS as OF_HOOKS
 from workhook.http.operations import WEBHOOK_API, WORK_API
+from workhook.identity.audit import action_of
 from workhook.storage.metadata import metadata
 from workhook.work.kernel.quota import COUNTED, MAKING, NOT_COUNTED, TELLING
 from workhook.work.operations import OPERATIONS as OF_WORK
@@ -12,12 +13,11 @@ from workhook.work.people.invitations import organization, repository
 
 # What begins with POST and makes no record, or none without bound: it goes on where nothing more may be made.
 GOING_ON = {
-    "restore_project", "restore_task", "restore_file", "add_member", "invite_client", "complete_service_checkout",
-    "pause_service_checkout", "unpause_service_checkout", "cancel_service_checkout", "send_invoice", "pay_invoice",
-    "create_payment", "refund_payment", "create_credit_note",
-    "void_invoice", "pause_timesheet", "resume_timesheet", "finish_timesheet", "organization_invitations_create",
-    "repository_deliveries_redeliver", "repository_deliveries_redeliver_many", "organization_deliveries_redeliver",
-    "organization_deliveries_redeliver_many", "read_notification", "read_notifications",
+    "project.restore", "task.restore", "file.restore", "member.add", "client.invite", "invitation.create",
+    "service_checkout.complete", "service_checkout.pause", "service_checkout.unpause", "service_checkout.cancel",
+    "invoice.send", "invoice.pay", "invoice.void", "payment.create", "payment.refund", "credit_note.create",
+    "timesheet.pause", "timesheet.resume", "timesheet.finish", "delivery.redeliver", "delivery.redeliver_many",
+    "notification.mark_read",
 }  # fmt: skip
 
 
@@ -32,7 +32,9 @@ def test_every_table_is_counted_or_said_not_to_be() -> None:
 
 def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
     posting = {
-        each.name for each in (*OF_WORK, *organization.routes, *repository.routes, *OF_HOOKS) if each.method == "POST"
+        action_of(each)
+        for each in (*OF_WORK, *organization.routes, *repository.routes, *OF_HOOKS)
+        if each.method == "POST"
     }
     assert posting == (MAKING | (TELLING & posting) | GOING_ON)
     assert not GOING_ON & (MAKING | TELLING)
@@ -40,9 +42,9 @@ def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
 
 def test_an_operation_that_is_bounded_says_how_it_is_refused() -> None:
     for each in (*OF_WORK, *OF_HOOKS):
-        if each.name in MAKING:
+        if action_of(each) in MAKING:
             assert each.area is WORK_API
             assert {409, 413} <= each.all_problems, each.name
-        elif each.name in TELLING:
+        elif action_of(each) in TELLING:
             assert each.area is WEBHOOK_API
             assert 413 in each.all_problems, each.name

@@ -15,6 +15,7 @@ from tests.work.studio import Studio
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.http.calls import Services
+from workhook.identity.audit import action_of
 from workhook.identity.queries import find_account
 from workhook.storage.metadata import metadata
 from workhook.work.kernel.quota import COUNTED, MAKING
@@ -70,7 +71,7 @@ def test_with_one_row_left_an_event_fits_and_a_record_does_not(studio: Studio) -
 
 def test_whatever_makes_something_is_refused(studio: Studio) -> None:
     scene = Scene(studio.owner, studio.world.project_id, studio.world.organization)
-    named = {f"{each.method} " + re.sub(r"\{\w+\}", "{}", each.path): each.name for each in OPERATIONS}
+    named = {f"{each.method} " + re.sub(r"\{\w+\}", "{}", each.path): action_of(each) for each in OPERATIONS}
     calls = []
     for key, (_, made, body) in TABLE.items():
         if named[key] in MAKING:

@@ -45,6 +45,38 @@ _OF_EVERY_PAGE = {
     ),
 }
 
+_OF_QUOTAS = {
+    "An organization may have %(limit)s records (organization_max_rows), and has %(number)s: this is too much. "
+    "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to "
+    "be removed. Delete what is not needed, or ask whoever runs the server for more.": text(
+        "An organization may have %(limit)s records, and this one has %(number)s. "
+        "What was deleted counts until it has been in the trash for 30 days, and events until they are old enough to "
+        "be removed. Delete what you do not need, or ask your administrator for more."
+    ),
+    "An organization may have %(limit)s records (organization_max_rows): this is too much. "
+    "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to "
+    "be removed. Delete what is not needed, or ask whoever runs the server for more.": text(
+        "An organization may have %(limit)s records, and this one has no room for more. "
+        "What was deleted counts until it has been in the trash for 30 days, and events until they are old enough to "
+        "be removed. Delete what you do not need, or ask your administrator for more."
+    ),
+    "An organization's files and events may have %(limit)s MiB together (organization_max_mb), and %(number)s MiB are "
+    "used: this does not fit. "
+    "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to "
+    "be removed. Delete what is not needed, or ask whoever runs the server for more.": text(
+        "An organization's files and events may have %(limit)s MiB together, and this one uses %(number)s MiB. "
+        "What was deleted counts until it has been in the trash for 30 days, and events until they are old enough to "
+        "be removed. Delete what you do not need, or ask your administrator for more."
+    ),
+    "An organization's files and events may have %(limit)s MiB together (organization_max_mb): this does not fit. "
+    "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to "
+    "be removed. Delete what is not needed, or ask whoever runs the server for more.": text(
+        "An organization's files and events may have %(limit)s MiB together, and this one has no room for that. "
+        "What was deleted counts until it has been in the trash for 30 days, and events until they are old enough to "
+        "be removed. Delete what you do not need, or ask your administrator for more."
+    ),
+}
+
 _OF_RIGHTS = {
     "Must have admin rights to Repository.": text("Only admins of the project can do this."),
     "Must have %(role)s rights to Repository.": text("You need the role %(role)s in this project."),
@@ -421,6 +453,7 @@ _OF_WEBHOOKS = {
 
 WORDING: Mapping[str, str] = {
     **_OF_EVERY_PAGE,
+    **_OF_QUOTAS,
     **_OF_RIGHTS,
     **_OF_WORK,
     **OF_IMPORTS,

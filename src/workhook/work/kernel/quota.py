@@ -25,6 +25,7 @@ from workhook.http.calls import Call, Services, current
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WEBHOOK_API, WORK_API, Operation
 from workhook.http.wire_types import Time
+from workhook.identity.audit import action_of
 from workhook.identity.authenticator import Caller, actor_of
 from workhook.identity.queries import find_member_role
 from workhook.storage import Database, Reader, Transaction
@@ -259,29 +260,21 @@ def memory_of(services: Services) -> UsageMemory | None:
     return memory
 
 
-TELLING = frozenset(
-    f"{kind}_{name}"
-    for kind in ("repository", "organization")
-    for name in ("events_publish", "dispatch", "hooks_create", "hooks_ping", "hooks_test", "hooks_test_old")
-)
-"""Operations of the webhook API that store an event because the caller asks for one."""
+TELLING = frozenset({"event.publish", "event.dispatch", "hook.create", "hook.ping", "hook.test"})
+"""What stores an event because the caller asks for one. Operations and pages are named as in the audit log."""
 
 MAKING = frozenset(
     {
-        "create_project", "create_column", "create_task", "change_tasks", "create_file", "create_folder",
-        "create_task_comment", "create_file_comment", "create_file_comment_reply", "create_service",
-        "create_service_checkout", "create_task_credit", "create_invoice", "create_timesheet",
+        "project.create", "column.create", "task.create", "task.bulk", "file.create", "folder.create",
+        "task_comment.create", "file_comment.create", "file_comment_reply.create", "service.create",
+        "service_checkout.create", "task_credit.create", "invoice.create", "timesheet.create",
     }
 )  # fmt: skip
-"""Operations of the work API that make records. Whatever else writes edits, ends, restores or removes what is there."""
+"""What makes records. Whatever else writes edits, ends, restores or removes what is there."""
 
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 """Of the work API's own events, those that tell of a new record."""
 
-REMEDY = (
-    "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to be "
-    "removed. Delete what is not needed, or ask whoever runs the server for more."
-)
 _GROWTH = object()
 
 
@@ -303,7 +296,7 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
     made = _makes(call.operation, draft)
     growth = _growth_of(tx, call, memory, draft.account_id)
     growth.usage += StoredUsage(0, size, 2 if made else 1)  # the event, and the record that it tells of
-    growth.asked |= made or call.operation.name in TELLING
+    growth.asked |= made or action_of(call.operation) in TELLING
 
 
 def takes_file(
@@ -316,14 +309,14 @@ def takes_file(
 
 
 def _makes(operation: Operation, draft: Draft) -> bool:
-    name = operation.name
-    if name.endswith("_hooks_create"):
+    action = action_of(operation)
+    if action == "hook.create":
         return True  # it tells of a webhook by a ping
-    if name == "create_timesheet" and draft.action == "finished":
+    if action == "timesheet.create" and draft.action == "finished":
         return True  # with a duration it never runs
-    if name not in MAKING or draft.action not in ACTIONS:
+    if action not in MAKING or draft.action not in ACTIONS:
         return False
-    return name != "change_tasks" or draft.name == "task"  # what is moved can start a timer
+    return action != "task.bulk" or draft.name == "task"  # what is moved can start a timer
 
 
 def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int) -> _Growth:
@@ -361,8 +354,18 @@ async def _require_room(tx: Transaction, call: Call, memory: UsageMemory, accoun
 
 async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limit: int) -> Problem:
     REFUSALS.labels("rows").inc()
-    uses = f", and has {used:,}" if await _may_know(reader, call, account_id) else ""
-    message = f"An organization may have {limit:,} records (organization_max_rows){uses}: this is too much. {REMEDY}"
+    if await _may_know(reader, call, account_id):
+        message = (
+            f"An organization may have {limit:,} records (organization_max_rows), and has {used:,}: this is too much. "
+            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
+            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        )
+    else:
+        message = (
+            f"An organization may have {limit:,} records (organization_max_rows): this is too much. "
+            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
+            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        )
     kind = Forbidden if call.operation.area is WEBHOOK_API else Conflict
     return kind(message, code="row_quota")
 
@@ -370,11 +373,20 @@ async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limi
 def too_large(max_mb: int, used_bytes: int | None) -> Problem:
     """`used_bytes` None: the caller is not to know it."""
     REFUSALS.labels("bytes").inc()
-    uses = f", and {used_bytes / MIB:.1f} MiB are used" if used_bytes is not None else ""
-    message = (
-        f"An organization's files and events may have {max_mb} MiB together (organization_max_mb){uses}: "
-        f"this does not fit. {REMEDY}"
-    )
+    if used_bytes is not None:
+        message = (
+            f"An organization's files and events may have {max_mb} MiB together (organization_max_mb), and "
+            f"{used_bytes / MIB:.1f} MiB are used: this does not fit. "
+            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
+            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        )
+    else:
+        message = (
+            f"An organization's files and events may have {max_mb} MiB together (organization_max_mb): this does not "
+            "fit. "
+            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
+            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        )
     return TooLarge(message, code="storage_quota")
 
 

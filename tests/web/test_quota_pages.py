@@ -1,0 +1,56 @@
+"""What an organization may have at most holds for pages as it does for programs, in words of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.server import Server, SharedServer
+from tests.web.studio import Studio, send, text_of
+
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """An organization has few records."""
+    folder = tmp_path_factory.mktemp("quota")
+    server = SharedServer(folder, {**backend.new(folder), "organization_max_rows": ROWS}).start()
+    yield server
+    server.close()
+
+
+def fill(studio: Studio) -> None:
+    """To the last row; an event is one."""
+    login = studio.team.world.organization
+    while studio.call("GET", f"/organizations/{login}/usage")["usage"]["rows"] < ROWS:
+        event = {"event": "push", "payload": {"ref": "refs/heads/main"}}
+        assert studio.api.post(f"{studio.team.world.repo_path}/events", json=event).status_code == 202
+
+
+def test_a_page_makes_no_more_than_fits_and_goes_on_changing(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    task = studio.add_task(column, "There")
+    fill(studio)
+    base = studio.base
+    refused = [
+        send(studio.owner, f"{base}/columns", title="New"),
+        send(studio.owner, f"{base}/columns/{column}/tasks", title="New"),
+        send(studio.owner, f"{base}/tasks/{task}/comments", text="New"),
+        send(studio.owner, f"{base}/tasks/{task}/duplicate"),
+        send(studio.owner, f"{base}/folders", title="New"),
+        send(studio.owner, f"{base}/time/start", task_id=task),
+        studio.owner.fill(f"{base}/webhooks/new", f"{base}/webhooks", url="https://example.com/"),
+        send(studio.owner, f"/{studio.team.world.organization}", title="New"),
+    ]
+    for answer in refused:
+        assert answer.status_code in (403, 409, 422), answer.text
+        assert f"may have {ROWS} records" in text_of(answer.text), text_of(answer.text)
+        assert "organization_max_rows" not in answer.text
+    studio.owner.client.headers["Accept-Language"] = "de"
+    answer = send(studio.owner, f"{base}/columns", title="New")
+    assert f"höchstens {ROWS} Einträge" in text_of(answer.text), text_of(answer.text)
+    assert send(studio.owner, f"{base}/tasks/{task}/edit", field="title", title="Other").status_code == 303
+    assert studio.task(task)["title"] == "Other"
