@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.audit import action_of
 from workhook.identity.queries import find_account
 from workhook.storage.metadata import metadata
-from workhook.work.kernel.quota import COUNTED, MAKING
+from workhook.work.kernel.quota import MAKING, counted
 from workhook.work.operations import OPERATIONS
 
 ROWS = 100
@@ -196,7 +196,7 @@ def test_every_record_is_counted(studio: Studio) -> None:
         found = await services.database.fetch_all(sa.select(projects.c.repository_id, projects.c.account_id))
         mine = {row["repository_id"] for row in found if row["account_id"] == account.id}
         rows = 0
-        for name, way in COUNTED.items():
+        for name, way in counted().items():
             column = metadata.tables[name].c[way]
             belongs = {account.id} if way == "account_id" else mine
             rows += sum(row[way] in belongs for row in await services.database.fetch_all(sa.select(column)))

@@ -54,6 +54,11 @@ def in_project() -> sa.Column[Any]:
     return sa.Column("repository_id", sa.BigInteger, project, nullable=False)
 
 
+def is_in_project(table: sa.Table) -> bool:
+    """Return whether it has the column `in_project`."""
+    return any(each.target_fullname == "projects.repository_id" for each in table.foreign_keys)
+
+
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
     """`INSERT` of exactly these columns, each a parameter of its own name."""
     return sa.insert(table).values({name: sa.bindparam(name) for name in columns})

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -29,7 +31,7 @@ from workhook.identity.audit import action_of
 from workhook.identity.authenticator import Caller, actor_of
 from workhook.identity.queries import find_member_role
 from workhook.storage import Database, Reader, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import big, is_in_project, metadata
 from workhook.work.kernel.access import find_owned
 
 MIB = 2**20
@@ -53,17 +55,7 @@ log = structlog.get_logger(__name__)
 Way = Literal["repository_id", "account_id"]
 """The column by which a row belongs to its account: by a project of it, or at once."""
 
-_OF_PROJECTS = (
-    "columns tasks task_comments folders files file_comments file_comment_replies timesheets clients "
-    "service_checkouts task_credits invoices payments credit_notes"
-)
-_OF_ACCOUNTS = "projects services hooks apps invitations"
-COUNTED: dict[str, Way] = {
-    **dict.fromkeys(_OF_PROJECTS.split(), "repository_id"),
-    **dict.fromkeys(_OF_ACCOUNTS.split(), "account_id"),
-}
-"""Each table that is counted by its rows. Events are counted too, by both ways, with their bytes."""
-
+_OF_ACCOUNTS = ("projects", "services", "hooks", "apps", "invitations")
 _OF_A_RECORD = "task_buckets task_assignees task_blockers service_prices service_checkout_periods"
 _OF_THE_SERVER = "workers worker_generation probe key_check rate_windows sign_in_failures"
 _OF_A_PERSON = "administrators identities passwords sessions sent_forms sign_in_links tokens grants"
@@ -100,7 +92,18 @@ _REASONS = {
     _OF_AN_APP: "They belong to an app, which is counted, and are short-lived or bounded.",
 }
 NOT_COUNTED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
-"""Every other table, and why its rows do not count."""
+"""Tables whose rows do not count, and why."""
+
+
+@cache
+def counted() -> Mapping[str, Way]:
+    """Each table that is counted by its rows: what belongs to a project (`metadata.in_project`) without being in
+    `NOT_COUNTED`, and some of accounts. Events are counted too, by both ways, with their bytes."""
+    others = {*NOT_COUNTED, *_OF_ACCOUNTS}
+    of_projects = sorted(
+        each.name for each in metadata.tables.values() if is_in_project(each) and each.name not in others
+    )
+    return {**dict.fromkeys(of_projects, "repository_id"), **dict.fromkeys(_OF_ACCOUNTS, "account_id")}
 
 
 class StoredUsage(msgspec.Struct, frozen=True):
@@ -129,12 +132,13 @@ def _total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
 
 
+@cache
 def _statement() -> sa.Select[Any]:
     account_id = big("account_id")
     projects = _table("projects", "repository_id", "account_id")
     theirs = sa.select(projects.c.repository_id).where(projects.c.account_id == account_id)
     numbers = []
-    for name, way in COUNTED.items():
+    for name, way in counted().items():
         table = _table(name, way)
         mine = table.c[way] == account_id if way == "account_id" else table.c[way].in_(theirs)
         numbers.append(sa.select(sa.func.count()).select_from(table).where(mine).scalar_subquery())
@@ -152,12 +156,9 @@ def _statement() -> sa.Select[Any]:
     ).select_from(in_projects.join(in_account, sa.true()))
 
 
-_count = _statement()
-
-
 async def count(reader: Reader, account_id: int) -> StoredUsage:
     """Looks at every row. Raises `storage.slow.QueryTooSlow`."""
-    [row] = await reader.fetch_slow(_count, {"account_id": account_id})
+    [row] = await reader.fetch_slow(_statement(), {"account_id": account_id})
     return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])
 
 
