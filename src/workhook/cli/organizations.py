@@ -23,8 +23,7 @@ from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, complain, confirm_deletion, interrupted, show_progress
 from workhook.identity import actions, audit
 from workhook.work.people.members import admin_actions
-from workhook.work.portability.moving import importing, reading
-from workhook.work.portability.moving.exporting import export_to_folder
+from workhook.work.portability.moving import exporting, importing, reading
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -63,7 +62,7 @@ async def export(
         with _in_words(path), interrupted(left), show_progress() as progress:
             _make_private(path)
             base = base_address(context.settings)
-            made = await export_to_folder(services.database, services.blobs, account, base, path, progress)
+            made = await exporting.export_to_folder(services.database, services.blobs, account, base, path, progress)
         async with services.database.transaction() as tx:
             lines = sum(each.lines for each in made.lines.values())
             detail = {"lines": lines, "files": made.files.count}
