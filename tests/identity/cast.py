@@ -25,7 +25,8 @@ from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INST
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.board.projects.api import ProjectCreate, add_project
+from workhook.work.board.projects.actions import add_project
+from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.kernel.tables import clients
 
 SCOPES = (

@@ -33,7 +33,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
-from workhook.work.people.members.api import belonging_to
+from workhook.work.people.members import belonging_to
 
 ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
 LARGE = ("accounts", "tokens", "audit_log", "sessions", "authorization_codes", "refresh_tokens")

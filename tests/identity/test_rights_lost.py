@@ -24,12 +24,10 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.board.projects import api as projects
-from workhook.work.board.projects.api import ProjectEdit
+from workhook.work.board.projects import actions as projects_actions
+from workhook.work.board.projects.schemas import ProjectEdit
 from workhook.work.kernel.tables import Client
-from workhook.work.people import clients
-from workhook.work.people.members import admin_actions
-from workhook.work.people.members import api as members
+from workhook.work.people import clients, members, membership
 
 BASE = "http://h.example"
 
@@ -80,12 +78,12 @@ async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> None:
-    await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "member")
+    await membership.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "member")
     assert scene.losses == [scene.loss(by_owner=False)]
-    assert await admin_actions.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
+    assert await membership.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
     assert scene.losses == [scene.loss(by_owner=False)] * 2
-    assert not await admin_actions.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
-    await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "owner")
+    assert not await membership.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
+    await membership.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "owner")
     assert len(scene.losses) == 2
 
 
@@ -93,20 +91,20 @@ async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene:
     """Nor is anything looked for that could have ended."""
     new = await actions.create_account(scene.tx, "user", f"new-{scene.place.id}", name=None, email=None)
     for role in ("member", "member", "owner", "owner"):
-        await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, new, role)
+        await membership.set_member(Write(scene.tx, None, BASE), scene.place, new, role)
         assert await queries.find_member_role(scene.tx, scene.place.id, new.id) == role
     assert scene.losses == []
-    await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, new, "member")
+    await membership.set_member(Write(scene.tx, None, BASE), scene.place, new, "member")
     assert scene.losses == [scene.loss(by_owner=False, user_id=new.id)]
 
 
 async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
     here = scene.here
-    await admin_actions.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "write")
+    await membership.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "write")
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
-    assert await admin_actions.remove_collaborator(Write(scene.tx, None, BASE), here, scene.other)
+    assert await membership.remove_collaborator(Write(scene.tx, None, BASE), here, scene.other)
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
-    await admin_actions.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "admin")
+    await membership.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "admin")
     assert not scene.losses
     await members.remove_member(Write(scene.tx, scene.owner, BASE), here.project_id, scene.other.login)
     assert scene.losses == [scene.loss(repository_id=here.id)]
@@ -121,7 +119,7 @@ async def test_a_client_who_is_removed(scene: _Scene) -> None:
 async def test_a_project_that_becomes_private(scene: _Scene) -> None:
     for private in (True, True, False):
         write = Write(scene.tx, scene.owner, BASE)
-        await projects.edit_project(write, scene.here.project_id, ProjectEdit(private=private))
+        await projects_actions.edit_project(write, scene.here.project_id, ProjectEdit(private=private))
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
 
 

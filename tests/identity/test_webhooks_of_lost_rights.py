@@ -29,9 +29,10 @@ from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.board.projects.api import ProjectCreate, add_project
-from workhook.work.people.members import admin_actions
-from workhook.work.people.members.api import remove_member
+from workhook.work.board.projects.actions import add_project
+from workhook.work.board.projects.schemas import ProjectCreate
+from workhook.work.people import membership
+from workhook.work.people.members import remove_member
 
 BASE = "http://h.example"
 SCOPES = frozenset({"admin:org_hook", "repo"})
@@ -93,13 +94,13 @@ class Scene:
             case "consent":
                 await revoke_grant(tx, self.app.id, user.id)
             case "member removed":
-                await admin_actions.remove_member(Write(tx, None, BASE), self.here, user)
+                await membership.remove_member(Write(tx, None, BASE), self.here, user)
             case "member lowered":
-                await admin_actions.set_member(Write(tx, None, BASE), self.here, user, "member")
+                await membership.set_member(Write(tx, None, BASE), self.here, user, "member")
             case "collaborator removed":
-                await admin_actions.remove_collaborator(Write(tx, None, BASE), self.project, user)
+                await membership.remove_collaborator(Write(tx, None, BASE), self.project, user)
             case "collaborator lowered":
-                await admin_actions.set_collaborator(Write(tx, None, BASE), self.project, user, "write")
+                await membership.set_collaborator(Write(tx, None, BASE), self.project, user, "write")
             case "removed by an owner":
                 issued = await issue(tx, CLASSIC, self.people["first"].id, scopes=("work",))
                 actor = await find_actor(tx, issued.token)

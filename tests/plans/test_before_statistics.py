@@ -48,7 +48,7 @@ def _deliveries(**filters: Any) -> Callable[[Reader, int], Awaitable[Sequence[Ro
 
 def _activity(**filters: Any) -> Callable[[Reader, int], Awaitable[Sequence[Row]]]:
     given = {"event": None, "actor": None, "since": None, **filters}
-    return lambda reader, place: activity.list_activity(reader, place, before=HIGHEST, limit=SHOWN, **given)
+    return lambda reader, place: activity.find_activity(reader, place, before=HIGHEST, limit=SHOWN, **given)
 
 
 def _audit(reader: Reader, account: int) -> Awaitable[Sequence[Row]]:

@@ -69,7 +69,7 @@ def _actor() -> Actor:
 
 
 def _inbox(unread: bool | None) -> Ask:
-    return lambda reader: notifications.list_notifications(
+    return lambda reader: notifications.find_notifications(
         reader,  # type: ignore[arg-type]
         _actor(),
         unread=unread,

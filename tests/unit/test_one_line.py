@@ -14,7 +14,7 @@ from workhook.asgi import described
 from workhook.core.errors import Invalid
 from workhook.core.text import is_one_line, one_line
 from workhook.http import parameters
-from workhook.work.board.projects.api import ProjectCreate
+from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.portability.imports.texts import title_of
 from workhook.work.portability.moving.checks import check_account_name, check_name

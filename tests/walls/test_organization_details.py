@@ -16,7 +16,7 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.tables import accounts
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 
 NAME, EMAIL = "Zebra and Sons", "zebra-office@example.com"
 _describe = sa.update(accounts).where(accounts.c.login == sa.bindparam("of")).values(name=NAME, email=EMAIL)
@@ -46,7 +46,7 @@ def outsider(studios: tuple[Studio, Studio]) -> Caller:
     change_by_hand(
         there,
         person,
-        lambda tx, _, place, who: admin_actions.set_collaborator(Write(tx, None, BASE), place, who, "admin"),
+        lambda tx, _, place, who: membership.set_collaborator(Write(tx, None, BASE), place, who, "admin"),
     )
     return person
 

@@ -49,7 +49,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import OAUTH, digest_of, issue
 from workhook.storage.metadata import big
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 
 BASE = "http://work.example.com"
 _expire = sa.update(tokens).where(tokens.c.digest == sa.bindparam("of")).values(expires_at=big("now"))
@@ -80,7 +80,7 @@ class Walls:
         change_by_hand(
             self.there.studio,
             caller,
-            lambda tx, place, _, who: admin_actions.set_member(Write(tx, None, BASE), place, who, "member"),
+            lambda tx, place, _, who: membership.set_member(Write(tx, None, BASE), place, who, "member"),
         )
 
     def listen(self, side: Side, token: str) -> list[Listener]:

@@ -11,7 +11,7 @@ from workhook.identity import actions, queries
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Transaction
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 
 BASE = "http://work.example.com"
 
@@ -45,13 +45,13 @@ def enable(studio: Studio, login: str) -> None:
 
 def remove_member(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, place, _, who: admin_actions.remove_member(Write(tx, None, BASE), place, who)
+        studio, caller, lambda tx, place, _, who: membership.remove_member(Write(tx, None, BASE), place, who)
     )
 
 
 def make_member(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, place, _, who: admin_actions.set_member(Write(tx, None, BASE), place, who, "member")
+        studio, caller, lambda tx, place, _, who: membership.set_member(Write(tx, None, BASE), place, who, "member")
     )
 
 
@@ -63,7 +63,7 @@ def make_reader(studio: Studio, caller: Caller) -> None:
     change_by_hand(
         studio,
         caller,
-        lambda tx, _, place, who: admin_actions.set_collaborator(Write(tx, None, BASE), place, who, "read"),
+        lambda tx, _, place, who: membership.set_collaborator(Write(tx, None, BASE), place, who, "read"),
     )
 
 

@@ -35,7 +35,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 
 KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 NEW = {"title": "Shop"}
@@ -109,7 +109,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
     """A member who goes, and is let look on."""
 
     async def look_on(tx: Transaction, organization: Account, repository: Repository, person: Account) -> None:
-        await admin_actions.remove_member(Write(tx, None, BASE), organization, person)
+        await membership.remove_member(Write(tx, None, BASE), organization, person)
         values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": person.id, "email": person.email}
         await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
 
@@ -214,7 +214,7 @@ def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio
     caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
     caller.post("/projects", json=body, headers=key)
     change_by_hand(
-        studio, caller, lambda tx, _, place, who: admin_actions.remove_collaborator(Write(tx, None, BASE), place, who)
+        studio, caller, lambda tx, _, place, who: membership.remove_collaborator(Write(tx, None, BASE), place, who)
     )
     remove_member(studio, caller)
     refused = caller.refused(409, "POST", "/projects", json=body, headers=key)

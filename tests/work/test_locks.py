@@ -22,8 +22,8 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.board import columns
 from workhook.work.board.columns import ColumnCreate
-from workhook.work.board.projects import api as projects
-from workhook.work.board.projects.api import ProjectCreate, ProjectEdit
+from workhook.work.board.projects import actions as projects_actions
+from workhook.work.board.projects.schemas import ProjectCreate, ProjectEdit
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import find_access
@@ -85,12 +85,12 @@ async def test_a_period_begins_while_its_project_is(
     async with services.database.transaction() as tx:
         if deletes:  # as whoever deletes a project does, since its subscriptions stop
             await billing.lock_checkouts(tx, world.project_id)
-        await projects.lock_project(Write(tx, actor, BASE), world.project_id)
+        await projects_actions.lock_project(Write(tx, actor, BASE), world.project_id)
         completing = await beside.begin(complete)
         if deletes:
-            await projects.delete_project(Write(tx, actor, BASE), world.project_id)
+            await projects_actions.delete_project(Write(tx, actor, BASE), world.project_id)
         else:
-            await projects.edit_project(Write(tx, actor, BASE), world.project_id, ProjectEdit(name="another"))
+            await projects_actions.edit_project(Write(tx, actor, BASE), world.project_id, ProjectEdit(name="another"))
     if deletes:
         with pytest.raises(NotFound):
             await completing
@@ -108,12 +108,12 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
     """As many tasks in bulk do it: the cards first, then the timer, which locks its user, the owner of the name."""
     async with services.database.transaction() as tx:
         own = ProjectCreate(title="Mine", organization=actor.user.login)
-        mine = await projects.add_project(Write(tx, actor, BASE), own)
+        mine = await projects_actions.add_project(Write(tx, actor, BASE), own)
         project_id = mine.repository.project_id
         column_id = await _column(tx, actor, project_id)
 
     async def rename(tx: Transaction) -> object:
-        return await projects.edit_project(Write(tx, actor, BASE), project_id, ProjectEdit(name="another"))
+        return await projects_actions.edit_project(Write(tx, actor, BASE), project_id, ProjectEdit(name="another"))
 
     async with services.database.transaction() as tx:
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
@@ -174,9 +174,9 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
         return await changing.send_invoice(Write(tx, actor, BASE), draft)
 
     async with services.database.transaction() as tx:
-        await projects.lock_project(Write(tx, actor, BASE), world.project_id)
+        await projects_actions.lock_project(Write(tx, actor, BASE), world.project_id)
         sending = await beside.begin(send)
-        await projects.delete_project(Write(tx, actor, BASE), world.project_id)
+        await projects_actions.delete_project(Write(tx, actor, BASE), world.project_id)
     with pytest.raises(NotFound):
         await sending
 
@@ -188,7 +188,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
     draft = await _drafted(services, world, actor)
 
     async def delete(tx: Transaction) -> None:
-        await projects.delete_project(Write(tx, actor, BASE), world.project_id)
+        await projects_actions.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
         await changing.send_invoice(Write(tx, actor, BASE), draft)
@@ -205,7 +205,7 @@ async def test_a_project_is_deleted_while_a_period_begins(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def delete(tx: Transaction) -> None:
-        await projects.delete_project(Write(tx, actor, BASE), world.project_id)
+        await projects_actions.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
         await billing.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)

@@ -12,7 +12,7 @@ from tests.harness.receiver import Receiver
 from tests.work.rights_kit import change_by_hand, remove_member
 from tests.work.studio import Caller, Studio
 from workhook.identity.context import Write
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 
 KEYS = {"id", "login", "username", "email", "avatar"}
 
@@ -208,7 +208,7 @@ def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(stud
     studio.server.run(lambda services: become_client(services, shown, email))
     there = Studio(studio.server, studio.server.world())
     change_by_hand(
-        there, caller, lambda tx, _, here, who: admin_actions.set_collaborator(Write(tx, None, ""), here, who, "write")
+        there, caller, lambda tx, _, here, who: membership.set_collaborator(Write(tx, None, ""), here, who, "write")
     )
     if how == "by hand":
         remove_member(studio, caller)

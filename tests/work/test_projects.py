@@ -32,8 +32,9 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
-from workhook.work.board.projects import api
-from workhook.work.board.projects.api import name_from, routes
+from workhook.work.board.projects import actions
+from workhook.work.board.projects.actions import name_from
+from workhook.work.board.projects.api import routes
 
 PROJECT_KEYS = {
     "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "label_colors",
@@ -691,7 +692,7 @@ async def test_a_change_whose_event_cannot_be_written_is_not_made(
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no event")
 
-    monkeypatch.setattr(api, "publish_audited", fail)
+    monkeypatch.setattr(actions, "publish_audited", fail)
     refused = await service.call("octo", "POST", "/projects", {"title": "Website"})
     assert (refused.status, refused.body["code"]) == (500, "internal_error")
     assert "no event" not in refused.body["message"]

@@ -31,11 +31,11 @@ from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
 from workhook.work.board import columns
 from workhook.work.board.columns import ColumnCreate
-from workhook.work.board.projects import api as projects
-from workhook.work.board.projects.api import ProjectEdit
+from workhook.work.board.projects import actions as projects_actions
+from workhook.work.board.projects.schemas import ProjectEdit
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
@@ -57,7 +57,7 @@ def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
     """A second organization, whose project the caller writes to."""
     there = Studio(studio.server, studio.server.world())
     change_by_hand(
-        there, caller, lambda tx, place, _, who: admin_actions.set_member(Write(tx, None, BASE), place, who, "member")
+        there, caller, lambda tx, place, _, who: membership.set_member(Write(tx, None, BASE), place, who, "member")
     )
     return there
 
@@ -151,7 +151,7 @@ def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
     change_by_hand(
         studio,
         caller,
-        lambda tx, _, here, who: admin_actions.set_collaborator(Write(tx, None, BASE), here, who, "write"),
+        lambda tx, _, here, who: membership.set_collaborator(Write(tx, None, BASE), here, who, "write"),
     )
     _make_private(studio, caller)
     assert desk.get(running)["is_active"]
@@ -202,13 +202,13 @@ class _Worker:
     async def remove(self, tx: Transaction) -> object:
         place = await find_account(tx, self.world.organization)
         assert place is not None
-        return await admin_actions.remove_member(Write(tx, None, BASE), place, self.actor.user)
+        return await membership.remove_member(Write(tx, None, BASE), place, self.actor.user)
 
     async def disable(self, tx: Transaction) -> object:
         return await actions.disable(tx, self.actor.user, base=BASE)
 
     async def make_private(self, tx: Transaction) -> object:
-        return await projects.edit_project(
+        return await projects_actions.edit_project(
             Write(tx, self.owner, BASE), self.world.project_id, ProjectEdit(private=True)
         )
 
@@ -220,7 +220,7 @@ class _Worker:
         return await self.remove(tx)
 
     async def delete(self, tx: Transaction) -> object:
-        await projects.delete_project(Write(tx, self.owner, BASE), self.world.project_id)
+        await projects_actions.delete_project(Write(tx, self.owner, BASE), self.world.project_id)
         return None
 
 

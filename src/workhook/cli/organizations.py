@@ -22,7 +22,7 @@ from workhook.cli.error_messages import CliError, Misuse, explain, is_disk_full,
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, complain, confirm_deletion, interrupted, show_progress
 from workhook.identity import actions, audit
-from workhook.work.people.members import admin_actions
+from workhook.work.people import membership
 from workhook.work.portability.moving import exporting, importing, reading
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ async def add_member(
     """Add a user to an organization, or change the role."""
     async with context.write() as write:
         place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
-        await admin_actions.set_member(write, place, who, role)
+        await membership.set_member(write, place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
     context.answer(data, f"{who.login} is {role} of {place.login}")
 
@@ -311,7 +311,7 @@ async def remove_member(context: Context, *, organization: _Organization, user: 
     """Remove a user from an organization and from its projects."""
     async with context.write() as write:
         place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
-        removed = await admin_actions.remove_member(write, place, who)
+        removed = await membership.remove_member(write, place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
 
@@ -327,7 +327,7 @@ async def add_collaborator(
     """Add a user to a repository, or change the role."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
-        await admin_actions.set_collaborator(write, where, who, role)
+        await membership.set_collaborator(write, where, who, role)
     data = {"repository": where.full_name, "user": who.login, "role": role}
     context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
 
@@ -337,6 +337,6 @@ async def remove_collaborator(context: Context, *, repository: _Repository, user
     """Remove a user from a repository. Access through the organization stays."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
-        removed = await admin_actions.remove_collaborator(write, where, who)
+        removed = await membership.remove_collaborator(write, where, who)
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

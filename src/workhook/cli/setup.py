@@ -22,7 +22,8 @@ from workhook.identity import actions, administrators, audit, policy
 from workhook.identity import context as identity_context
 from workhook.identity import queries as identity_queries
 from workhook.identity.signin import sessions
-from workhook.work.board.projects import api as projects_api
+from workhook.work.board.projects import actions as projects_actions
+from workhook.work.board.projects import schemas
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -234,14 +235,14 @@ async def _make_owner(tx: Transaction, made: _Made, organization: Account, user:
 
 
 async def _project(tx: Transaction, place: Account, user: Account, title: str, base: str) -> Repository:
-    create = parameters.gather(projects_api.ProjectCreate, {}, {"title": title, "organization": place.login})
-    repository_id = await queries.project_titled(tx, place, create.title, projects_api.name_from(create.title))
+    create = parameters.gather(schemas.ProjectCreate, {}, {"title": title, "organization": place.login})
+    repository_id = await queries.project_titled(tx, place, create.title, projects_actions.name_from(create.title))
     if repository_id is not None:
         known = await identity_queries.find_repository_by_id(tx, repository_id, user.id)
         assert known is not None, "it was found in this transaction"
         return known
     write = identity_context.Write(tx, queries.acting(user), base)
-    return (await projects_api.add_project(write, create)).repository
+    return (await projects_actions.add_project(write, create)).repository
 
 
 async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:

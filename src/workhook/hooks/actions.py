@@ -16,23 +16,35 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.urls import requested_url
 from workhook.core.vault import Vault
-from workhook.events import outbox
-from workhook.events.catalog import ANY_EVENT
+from workhook.events import outbox, samples
+from workhook.events.catalog import ANY_EVENT, known
 from workhook.events.hook_config import ConfigChange, fault, mask_faults, require_standard_secret
 from workhook.events.samples import random_quote
-from workhook.hooks import queries
+from workhook.hooks import deliveries, publishing, queries, redelivery
 from workhook.hooks.bodies import HookChange
 from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
-from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
+from workhook.hooks.history import Filters
+from workhook.hooks.records import (
+    HOOK_COLUMNS,
+    Accepted,
+    Hook,
+    HookOwner,
+    config_shape,
+    hook_shape,
+    plain_config,
+    viewer_of,
+)
 from workhook.hooks.tables import hooks, lanes
-from workhook.http.calls import Services
+from workhook.http.calls import Call, Services
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
+from workhook.identity.authenticator import actor_of, caller_of
+from workhook.identity.context import Write
 from workhook.identity.notifications import owners_and_admins, telling
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.personal import lock_living
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import HOOK
 
@@ -403,3 +415,92 @@ def _became(before: str | None, after: str | None) -> str | None:
     if before == after:
         return None
     return "set" if before is None else "removed" if after is None else "changed"
+
+
+def owner_of(call: Call) -> HookOwner:
+    """What the path names, as the caller sees it; the authenticator has found and checked it."""
+    caller, viewer = caller_of(call), viewer_of(actor_of(call))
+    if caller.repository:
+        return HookOwner(caller.repository.owner, caller.repository, viewer)
+    assert caller.organization is not None, "the operation's rule names a repository or an organization"
+    return HookOwner(caller.organization.account, viewer=viewer)
+
+
+def hook_write(call: Call, tx: Transaction) -> HookWrite:
+    """What a change of the owner's hooks works with."""
+    services = call.services
+    limit = services.settings.hooks_per_event
+    return HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
+
+
+async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
+    """The hook, if the caller sees it. Raises `NotFound`."""
+    hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
+    if hook is None:
+        raise NotFound()
+    return hook
+
+
+def retries_of(call: Call, hook: Hook) -> int:
+    """How many retries an event has at the hook."""
+    return deliveries.retries_of(hook, call.services.settings.delivery_retries)
+
+
+def most_by_hand(call: Call) -> int:
+    """The limit of pings, tests and redeliveries in a minute."""
+    return call.services.settings.manual_deliveries_per_minute
+
+
+async def audit_of_call(write: Write, action: str, target: str, **detail: object) -> None:
+    await write_audit(write.tx, write.actor, owner_of(write.call), action, target, detail)
+
+
+async def hooks_delete(write: Write, hook_id: int) -> None:
+    """Delete a webhook."""
+    await delete_hook(write.tx, write.actor, owner_of(write.call), hook_id)
+
+
+async def hooks_ping(write: Write, hook_id: int) -> None:
+    """Send a ping to a webhook."""
+    call = write.call
+    hook = await hook_of(call, write.tx, hook_id)
+    await deliveries.count_manual(write.tx, hook.id, most_by_hand(write.call))
+    await send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
+    await audit_of_call(write, "hook.ping", f"hook/{hook.id}")
+
+
+async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
+    """Send a delivery again."""
+    hook = await hook_of(write.call, write.tx, hook_id)
+    await deliveries.redeliver(write.tx, hook.id, delivery_id, most=most_by_hand(write.call))
+    await audit_of_call(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
+    return Accepted()
+
+
+async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelivery.Redelivery:
+    """Start a job that sends deliveries again, and do its first batch. Raises `Invalid` while another one runs."""
+    asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
+
+    async def step(tx: Transaction) -> redelivery.Redelivery:
+        hook = await hook_of(call, tx, hook_id)
+        await deliveries.count_manual(tx, hook.id, most_by_hand(call))
+        job_id = await redelivery.ask(tx, hook.id, filters)
+        await audit_of_call(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
+        return await redelivery.find(tx, hook.id, job_id)
+
+    return await redelivery.begin(call.database, await call.database.in_transaction(step))
+
+
+async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
+    """Send the catalogue's sample of an event to a webhook alone, even if it is off or does not want the event.
+
+    Raises `Invalid` for a name that the catalogue does not have.
+    """
+    hook = await hook_of(write.call, write.tx, hook_id)
+    payload = samples.sample(name, action, around=False) if known(name) else {}
+    publication = publishing.parse_publication({"event": name, "action": action, "payload": payload})
+    await deliveries.count_manual(write.tx, hook.id, most_by_hand(write.call))
+    await publishing.send_alone(
+        write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.base_for_others
+    )
+    await audit_of_call(write, "hook.test", f"hook/{hook.id}", event=name)

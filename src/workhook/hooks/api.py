@@ -7,23 +7,18 @@ from collections.abc import Sequence
 import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.events import samples
-from workhook.events.catalog import known
+from workhook.core.errors import Fault, Invalid
 from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, bodies, deliveries, health, publishing, queries, redelivery
 from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.health import HookHealth
-from workhook.hooks.history import Filters
 from workhook.hooks.records import (
-    Accepted,
     AppHookShape,
     ConfigShape,
     DeliveryDetail,
     DeliveryItem,
     Hook,
     HookApp,
-    HookOwner,
     HookShape,
     Published,
     Queued,
@@ -31,7 +26,6 @@ from workhook.hooks.records import (
     config_shape,
     hook_shape,
     last_response_of,
-    viewer_of,
 )
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
@@ -39,7 +33,7 @@ from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Reader, Row
 from workhook.storage.pages import Page
 
 LAST_RESPONSE_MS = 30 * DAY_MS
@@ -69,44 +63,6 @@ both = Every(
 )
 
 
-def owner_of(call: Call) -> HookOwner:
-    """What the path names, as the caller sees it; the authenticator has found and checked it."""
-    caller, viewer = caller_of(call), viewer_of(actor_of(call))
-    if caller.repository:
-        return HookOwner(caller.repository.owner, caller.repository, viewer)
-    assert caller.organization is not None, "the operation's rule names a repository or an organization"
-    return HookOwner(caller.organization.account, viewer=viewer)
-
-
-def hook_write(call: Call, tx: Transaction) -> actions.HookWrite:
-    """What a change of the owner's hooks works with."""
-    services = call.services
-    limit = services.settings.hooks_per_event
-    return actions.HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
-
-
-async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
-    """The hook, if the caller sees it. Raises `NotFound`."""
-    hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
-    if hook is None:
-        raise NotFound()
-    return hook
-
-
-def retries_of(call: Call, hook: Hook) -> int:
-    """How many retries an event has at the hook."""
-    return deliveries.retries_of(hook, call.services.settings.delivery_retries)
-
-
-def _most_by_hand(call: Call) -> int:
-    """The limit of pings, tests and redeliveries in a minute."""
-    return call.services.settings.manual_deliveries_per_minute
-
-
-async def _audit(write: Write, action: str, target: str, **detail: object) -> None:
-    await actions.write_audit(write.tx, write.actor, owner_of(write.call), action, target, detail)
-
-
 async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
     """By hook, the delivery that `last_response` tells of; only webhooks of repositories have that."""
     hook_ids = [hook.id for hook in hooks if hook.repository_id is not None]
@@ -115,23 +71,23 @@ async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
 
 async def _shapes(call: Call, hooks: Sequence[Hook]) -> list[HookShape]:
     newest = await _newest(call.database, hooks)
-    owner = owner_of(call)
+    owner = actions.owner_of(call)
     return [hook_shape(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
 
 
 @both.get("/hooks")
 async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
     """List the webhooks of the {called}."""
-    hooks, total = await queries.list_hooks(call.database, owner_of(call), page)
+    hooks, total = await queries.list_hooks(call.database, actions.owner_of(call), page)
     return Paged(await _shapes(call, hooks), total)
 
 
 @both.post("/hooks", body=bodies.hook_create, body_required=True)
 async def hooks_create(call: Call) -> Created[HookShape]:
     """Create a webhook for the {called}."""
-    owner = owner_of(call)
+    owner = actions.owner_of(call)
     change = parse_hook(await call.json_object(), owner.target, call.services.check_url, creating=True)
-    hook = await call.database.in_transaction(lambda tx: actions.create_hook(hook_write(call, tx), change))
+    hook = await call.database.in_transaction(lambda tx: actions.create_hook(actions.hook_write(call, tx), change))
     shape = hook_shape(hook, owner, call.base)
     return Created(shape, shape.url)
 
@@ -139,33 +95,32 @@ async def hooks_create(call: Call) -> Created[HookShape]:
 @both.get("/hooks/{hook_id}")
 async def hooks_get(call: Call, hook_id: int) -> HookShape:
     """Get a webhook."""
-    [shape] = await _shapes(call, [await hook_of(call, call.database, hook_id)])
+    [shape] = await _shapes(call, [await actions.hook_of(call, call.database, hook_id)])
     return shape
 
 
 @both.patch("/hooks/{hook_id}", body=bodies.hook_update)
 async def hooks_update(call: Call, hook_id: int) -> HookShape:
     """Update a webhook."""
-    target = owner_of(call).target
+    target = actions.owner_of(call).target
     change = parse_hook(await call.json_object(), target, call.services.check_url, creating=False)
-    hook = await call.database.in_transaction(lambda tx: actions.update_hook(hook_write(call, tx), hook_id, change))
+    hook = await call.database.in_transaction(
+        lambda tx: actions.update_hook(actions.hook_write(call, tx), hook_id, change)
+    )
     [shape] = await _shapes(call, [hook])
     return shape
 
 
-@repository.delete(
+repository.delete(
     "/repos/{owner}/{repo}/hooks/{hook_id}", name="repository_hooks_delete", access="repository_hooks.delete"
-)
-@organization.delete("/orgs/{org}/hooks/{hook_id}", name="organization_hooks_delete")
-async def hooks_delete(write: Write, hook_id: int) -> None:
-    """Delete a webhook."""
-    await actions.delete_hook(write.tx, write.actor, owner_of(write.call), hook_id)
+)(actions.hooks_delete)
+organization.delete("/orgs/{org}/hooks/{hook_id}", name="organization_hooks_delete")(actions.hooks_delete)
 
 
 @both.get("/hooks/{hook_id}/config")
 async def hooks_get_config(call: Call, hook_id: int) -> ConfigShape:
     """Get a webhook's configuration."""
-    return config_shape(await hook_of(call, call.database, hook_id))
+    return config_shape(await actions.hook_of(call, call.database, hook_id))
 
 
 @both.patch("/hooks/{hook_id}/config", body=bodies.CONFIG_UPDATE)
@@ -176,7 +131,9 @@ async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
     if faults:
         raise Invalid(faults=faults)
     return config_shape(
-        await call.database.in_transaction(lambda tx: actions.update_config(hook_write(call, tx), hook_id, change))
+        await call.database.in_transaction(
+            lambda tx: actions.update_config(actions.hook_write(call, tx), hook_id, change)
+        )
     )
 
 
@@ -187,17 +144,10 @@ async def hooks_get_health(call: Call, hook_id: int) -> HookHealth:
     How its deliveries of the last 24 hours went, what waits, and why it is off if it is. With very many deliveries only
     the newest 10,000 are counted.
     """
-    return await health.hook_health(call.database, await hook_of(call, call.database, hook_id))
+    return await health.hook_health(call.database, await actions.hook_of(call, call.database, hook_id))
 
 
-@both.post("/hooks/{hook_id}/pings", problems=(422,))
-async def hooks_ping(write: Write, hook_id: int) -> None:
-    """Send a ping to a webhook."""
-    call = write.call
-    hook = await hook_of(call, write.tx, hook_id)
-    await deliveries.count_manual(write.tx, hook.id, _most_by_hand(write.call))
-    await actions.send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
-    await _audit(write, "hook.ping", f"hook/{hook.id}")
+both.post("/hooks/{hook_id}/pings", problems=(422,))(actions.hooks_ping)
 
 
 _TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
@@ -209,21 +159,21 @@ _TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
 @repository.post(_TESTS, problems=(422,))
 async def repository_hooks_test(write: Write, hook_id: int) -> None:
     """Send the latest push to a webhook."""
-    hook = await hook_of(write.call, write.tx, hook_id)
-    await deliveries.count_manual(write.tx, hook.id, _most_by_hand(write.call))
-    await deliveries.send_test(write.tx, owner_of(write.call), hook)
-    await _audit(write, "hook.test", f"hook/{hook.id}")
+    hook = await actions.hook_of(write.call, write.tx, hook_id)
+    await deliveries.count_manual(write.tx, hook.id, actions.most_by_hand(write.call))
+    await deliveries.send_test(write.tx, actions.owner_of(write.call), hook)
+    await actions.audit_of_call(write, "hook.test", f"hook/{hook.id}")
 
 
 @both.get("/hooks/{hook_id}/deliveries", query=_DELIVERY_QUERY)
 async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]]:
     """List the deliveries of a webhook."""
-    hook = await hook_of(call, call.database, hook_id)
+    hook = await actions.hook_of(call, call.database, hook_id)
     per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
     page = await deliveries.list_deliveries(
-        call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=retries_of(call, hook)
+        call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=actions.retries_of(call, hook)
     )
     cursors = {"next": page.next_cursor, "prev": page.prev_cursor}
     relations = {rel: {"cursor": found} for rel, found in cursors.items() if found is not None}
@@ -233,62 +183,29 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
 @both.get("/hooks/{hook_id}/deliveries/{delivery_id}", problems=(422,))
 async def deliveries_get(call: Call, hook_id: int, delivery_id: int) -> DeliveryDetail:
     """Get a delivery."""
-    hook = await hook_of(call, call.database, hook_id)
-    return await deliveries.find_delivery(call.database, hook.id, delivery_id, retries=retries_of(call, hook))
+    hook = await actions.hook_of(call, call.database, hook_id)
+    return await deliveries.find_delivery(call.database, hook.id, delivery_id, retries=actions.retries_of(call, hook))
 
 
-@both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, problems=(422,))
-async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
-    """Send a delivery again."""
-    hook = await hook_of(write.call, write.tx, hook_id)
-    await deliveries.redeliver(write.tx, hook.id, delivery_id, most=_most_by_hand(write.call))
-    await _audit(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
-    return Accepted()
+both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, problems=(422,))(
+    actions.deliveries_redeliver
+)
 
 
 @both.post("/hooks/{hook_id}/deliveries/redeliver", status=202, body=bodies.REDELIVER)
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
     """Send many deliveries again."""
-    job = await redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
-    shape = redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{job.hook_id}")
+    job = await actions.redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
+    shape = redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{job.hook_id}")
     return Queued(shape.queued, shape)
-
-
-async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelivery.Redelivery:
-    """Start a job that sends deliveries again, and do its first batch. Raises `Invalid` while another one runs."""
-    asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
-
-    async def step(tx: Transaction) -> redelivery.Redelivery:
-        hook = await hook_of(call, tx, hook_id)
-        await deliveries.count_manual(tx, hook.id, _most_by_hand(call))
-        job_id = await redelivery.ask(tx, hook.id, filters)
-        await _audit(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
-        return await redelivery.find(tx, hook.id, job_id)
-
-    return await redelivery.begin(call.database, await call.database.in_transaction(step))
-
-
-async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
-    """Send the catalogue's sample of an event to a webhook alone, even if it is off or does not want the event.
-
-    Raises `Invalid` for a name that the catalogue does not have.
-    """
-    hook = await hook_of(write.call, write.tx, hook_id)
-    payload = samples.sample(name, action, around=False) if known(name) else {}
-    publication = publishing.parse_publication({"event": name, "action": action, "payload": payload})
-    await deliveries.count_manual(write.tx, hook.id, _most_by_hand(write.call))
-    await publishing.send_alone(
-        write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.base_for_others
-    )
-    await _audit(write, "hook.test", f"hook/{hook.id}", event=name)
 
 
 @both.get("/hooks/{hook_id}/redeliveries/{redelivery_id}")
 async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> RedeliveryShape:
     """Get the progress of a redelivery."""
-    hook = await hook_of(call, call.database, hook_id)
+    hook = await actions.hook_of(call, call.database, hook_id)
     job = await redelivery.find(call.database, hook.id, redelivery_id)
-    return redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{hook.id}")
+    return redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{hook.id}")
 
 
 @both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True)
@@ -301,7 +218,7 @@ async def events_publish(call: Call) -> Published:
     role = caller.repository.role if caller.repository else caller.organization.role if caller.organization else None
     publishing.check_publisher(publication, role)
     return await publishing.publish(
-        call.database, owner_of(call), publication, actor=actor_of(call), base=call.base_for_others
+        call.database, actions.owner_of(call), publication, actor=actor_of(call), base=call.base_for_others
     )
 
 
@@ -314,7 +231,7 @@ async def events_publish(call: Call) -> Published:
 )
 async def repository_dispatch(call: Call) -> None:
     """Publish a repository_dispatch event."""
-    owner = owner_of(call)
+    owner = actions.owner_of(call)
     body = await call.json_object()
     check_types(body, {"event_type": str, "client_payload": dict})
     kind, client_payload = body.get("event_type", ""), body.get("client_payload", {})
@@ -335,7 +252,7 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
 
     Webhooks of the organization and of its repositories. The organization's own are otherwise visible to the app alone.
     """
-    found, total = await queries.list_app_hooks(call.database, actor_of(call), owner_of(call).account, page)
+    found, total = await queries.list_app_hooks(call.database, actor_of(call), actions.owner_of(call).account, page)
     newest = await _newest(call.database, [each.hook for each in found])
     shapes = []
     for each in found:
@@ -354,7 +271,7 @@ async def delete_app_hook(write: Write, hook_id: int) -> None:
 
     A webhook of the organization or of one of its repositories. Deliveries that wait for it are dropped.
     """
-    await actions.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
+    await actions.delete_app_hook(write.tx, write.actor, actions.owner_of(write.call).account, hook_id)
 
 
 OPERATIONS = (*repository, *organization)

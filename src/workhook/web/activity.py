@@ -25,9 +25,9 @@ from workhook.web.frame import paging
 from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.work.board import columns
-from workhook.work.history.activity import api, queries
-from workhook.work.history.activity.api import ActivityQuery, ActivityShape
+from workhook.work.history.activity import queries
 from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
+from workhook.work.history.activity.queries import ActivityQuery, ActivityShape
 from workhook.work.kernel.people import PersonShape
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
@@ -379,7 +379,7 @@ async def activity(visit: Visit) -> Answer:
     given = paging.given(visit)
     fields = {name: [value] for name, value in given.items() if name in _QUERY_FIELDS}
     query = parameters.gather(ActivityQuery, fields, {"per_page": ROWS})
-    listed = await api.list_activity(visit.call, access.repository.project_id, query)
+    listed = await queries.list_activity(visit.call, access.repository.project_id, query)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
@@ -409,7 +409,7 @@ async def payload(visit: Visit) -> Answer:
     access = await visit.access()
     access.require_member("see what happens in a project")
     event_id = visit.call.path_integer("event_id")
-    rows = await queries.list_activity(
+    rows = await queries.find_activity(
         visit.database, access.repository.id, before=event_id + 1, limit=1, event=None, actor=None, since=None
     )
     if not rows or rows[0]["id"] != event_id:

@@ -18,8 +18,7 @@ from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.administration import accounts as actions
-from workhook.work.administration.accounts import OrganizationCreate, UserCreate
-from workhook.work.administration.accounts_api import require_administrator
+from workhook.work.administration.accounts import OrganizationCreate, UserCreate, require_administrator
 from workhook.work.kernel.schemas import if_set
 
 places = Places("administration")

@@ -25,7 +25,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.people.members.api import belonging_to
+from workhook.work.people.members import belonging_to
 from workhook.work.portability.imports.people import members_of
 
 

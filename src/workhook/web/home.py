@@ -21,9 +21,9 @@ from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.frame.texts import gettext, text
 from workhook.web.people.invited import find_invitations
 from workhook.work.board.columns import ColumnCreate, add_column
-from workhook.work.board.projects.api import ProjectCreate, add_project
+from workhook.work.board.projects.actions import add_project
 from workhook.work.board.projects.listing import list_newest
-from workhook.work.board.projects.schemas import Project
+from workhook.work.board.projects.schemas import Project, ProjectCreate
 from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.board.tasks.related import Urgency, urgency
 from workhook.work.discussion.mentions import list_mentions

@@ -11,8 +11,7 @@ from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.history.notifications import queries
-from workhook.work.history.notifications.api import ID_MAX, path_of
-from workhook.work.history.notifications.reading import Notification
+from workhook.work.history.notifications.reading import ID_MAX, Notification, path_of
 
 _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),
@@ -69,7 +68,7 @@ ROWS = 50
 async def inbox(visit: Visit) -> Answer:
     """Show what the visitor was told of."""
     unread, before = visit.query("unread") == "1", visit.query_id("before")
-    found = await queries.list_notifications(
+    found = await queries.find_notifications(
         visit.database,
         visit.actor,
         unread=True if unread else None,

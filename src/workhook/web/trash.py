@@ -16,7 +16,8 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import BUSY
 from workhook.work.board.tasks import actions
-from workhook.work.files import api as files
+from workhook.work.files.actions import restore_file
+from workhook.work.files.links import links_of
 from workhook.work.history import trash as api
 
 places = Places("trash")
@@ -68,7 +69,7 @@ async def restore(visit: Visit) -> Answer:
             return (await actions.restore_task(write, deleted_id, project_id=project_id)).title
         if visit.path("kind") != "file":
             raise NotFound()
-        file: Any = (await files.restore_file(write, deleted_id)).file
+        file: Any = await restore_file(write, deleted_id, links=links_of(write.call))
         if file.project.id != project_id:
             raise NotFound()
         return str(file.title)

@@ -25,8 +25,7 @@ from workhook.work.money.credits import api as task_credits
 from workhook.work.money.invoices import api as invoices
 from workhook.work.money.payments import api as payments
 from workhook.work.money.services import api as services
-from workhook.work.people import clients
-from workhook.work.people.members import api as members
+from workhook.work.people import clients, members
 from workhook.work.portability.moving import api as moving
 from workhook.work.time.rates import people as rates
 from workhook.work.time.timesheets import api as timesheets

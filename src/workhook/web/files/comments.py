@@ -10,9 +10,9 @@ from workhook.identity.context import Write
 from workhook.web.files import view
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.discussion import actions, api
-from workhook.work.discussion.schemas import CommentCreate, CommentEdit, ReplyCreate, ReplyEdit
-from workhook.work.files.links import links_of
+from workhook.work.discussion import actions
+from workhook.work.discussion.actions import Held
+from workhook.work.discussion.schemas import CommentCreate, CommentEdit, FileComment, Reply, ReplyCreate, ReplyEdit
 from workhook.work.kernel.access import Access
 
 places = Places("file_comments")
@@ -27,7 +27,7 @@ async def comment(visit: Visit) -> Answer:
     access, file = await view.find_file(visit)
     create = visit.form(CommentCreate, "text", **_private(visit, access))
     await create.prepare()
-    made = await visit.change(lambda write: actions.create_file_comment(write, file.id, create, links_of(write.call)))
+    made = await visit.change(lambda write: actions.create_file_comment(write, file.id, create))
     return visit.done(f"{_address(visit)}#comment-{made.id}")
 
 
@@ -37,7 +37,7 @@ async def edit_comment(visit: Visit) -> Answer:
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
     await edit.prepare()
-    await _on_comment(visit, lambda write, comment_id: api.edit_file_comment(write, comment_id, edit))
+    await _on_comment(visit, lambda write, held: actions.edit(write, held, edit))
     return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 
 
@@ -45,7 +45,7 @@ async def edit_comment(visit: Visit) -> Answer:
 async def delete_comment(visit: Visit) -> Answer:
     """Delete a comment with the replies to it."""
     await view.find_file(visit)
-    await _on_comment(visit, api.delete_file_comment)
+    await _on_comment(visit, actions.delete)
     return visit.done(_address(visit), gettext("The comment was deleted."))
 
 
@@ -54,7 +54,7 @@ async def reply(visit: Visit) -> Answer:
     """Reply to a comment."""
     access, _ = await view.find_file(visit)
     create = visit.form(ReplyCreate, "body", **_private(visit, access))
-    await _on_comment(visit, lambda write, comment_id: api.create_file_comment_reply(write, comment_id, create))
+    await _on_comment(visit, lambda write, held: actions.create_reply(write, held.comment.id, create))
     return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 
 
@@ -63,21 +63,19 @@ async def edit_reply(visit: Visit) -> Answer:
     """Change a reply."""
     access, _ = await view.find_file(visit)
     edit = visit.form(ReplyEdit, "body", **_private(visit, access))
-    reply_id = visit.call.path_integer("reply_id")
-    await _on_comment(visit, lambda write, comment_id: api.edit_file_comment_reply(write, comment_id, reply_id, edit))
-    return visit.done(f"{_address(visit)}#reply-{reply_id}")
+    await _on_reply(visit, lambda write, held: actions.edit(write, held, edit))
+    return visit.done(f"{_address(visit)}#reply-{visit.call.path_integer('reply_id')}")
 
 
 @places.post(f"{_REPLY}/delete", action="file_comment_reply.delete")
 async def delete_reply(visit: Visit) -> Answer:
     """Delete a reply."""
     await view.find_file(visit)
-    reply_id = visit.call.path_integer("reply_id")
-    await _on_comment(visit, lambda write, comment_id: api.delete_file_comment_reply(write, comment_id, reply_id))
+    await _on_reply(visit, actions.delete)
     return visit.done(_address(visit), gettext("The reply was deleted."))
 
 
-async def _on_comment(visit: Visit, change: Callable[[Write, int], Awaitable[object]]) -> None:
+async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]], Awaitable[object]]) -> None:
     """Run the change of a comment of the path, which has to be one on the file of the path. Raises `NotFound`."""
     comment_id = visit.call.path_integer("comment_id")
 
@@ -85,9 +83,19 @@ async def _on_comment(visit: Visit, change: Callable[[Write, int], Awaitable[obj
         held = await actions.lock_file_comment(write.tx, write.actor, comment_id)
         if held.comment.file.id != visit.path("file_id"):
             raise NotFound()
-        await change(write, comment_id)
+        await change(write, held)
 
     await visit.change(step)
+
+
+async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitable[object]]) -> None:
+    """`_on_comment` with the reply of the path."""
+    reply_id = visit.call.path_integer("reply_id")
+
+    async def step(write: Write, held: Held[FileComment]) -> None:
+        await change(write, await actions.lock_reply(write.tx, write.actor, held.comment.id, reply_id))
+
+    await _on_comment(visit, step)
 
 
 def _private(visit: Visit, access: Access) -> dict[str, object]:

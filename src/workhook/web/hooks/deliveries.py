@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import api, dispatch_states, health, history
+from workhook.hooks import actions, dispatch_states, health, history
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
@@ -49,7 +49,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     hook = await hook_at(visit)
     chosen = filter_of(visit)
     cursor = parse_cursor(visit.query("cursor") or None)
-    retries = api.retries_of(visit.call, hook)
+    retries = actions.retries_of(visit.call, hook)
     mark = await newest(visit, hook)  # before the rows: else what comes between is never told of
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
     now = now_ms()
@@ -144,12 +144,12 @@ def _payload(found: DeliveryDetail) -> Shown | None:
 
 
 async def _find(visit: Visit, hook: Hook, delivery_id: int) -> DeliveryDetail:
-    return await find_delivery(visit.database, hook.id, delivery_id, retries=api.retries_of(visit.call, hook))
+    return await find_delivery(visit.database, hook.id, delivery_id, retries=actions.retries_of(visit.call, hook))
 
 
 async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryItem]:
     """All attempts to send the same event to the webhook, the first one first."""
-    retries = api.retries_of(visit.call, hook)
+    retries = actions.retries_of(visit.call, hook)
     page = await list_deliveries(
         visit.database, hook.id, Filters(guid=guid), cursor=None, per_page=ATTEMPTS_MAX, retries=retries
     )
@@ -206,7 +206,7 @@ async def redeliver(visit: Visit, site: HookSite) -> Answer:
     delivery_id = visit.call.path_integer("delivery_id")
     attempts = await _attempts(visit, hook, (await _find(visit, hook, delivery_id)).guid)
     with limit_in_words():
-        await visit.change(lambda write: api.deliveries_redeliver(write, hook.id, delivery_id))
+        await visit.change(lambda write: actions.deliveries_redeliver(write, hook.id, delivery_id))
     return redirect(f"{site.address(hook.id)}/deliveries/{attempts[-1].id}/next")
 
 
@@ -267,7 +267,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
         address = f"{site.address(hook.id)}/redeliveries/{running}"
         return visit.done(address, gettext("Deliveries are being sent again already. Nothing was begun."))
     with limit_in_words():
-        job = await api.redeliver_many(visit.call, hook.id, _failures(chosen))
+        job = await actions.redeliver_many(visit.call, hook.id, _failures(chosen))
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from workhook.core.errors import Invalid
 from workhook.events.hook_config import ConfigChange, fault, parse_config
-from workhook.hooks import actions, api, health, queries
+from workhook.hooks import actions, health, queries
 from workhook.hooks.bodies import HookChange
 from workhook.hooks.health import HookHealth
 from workhook.hooks.records import Hook
@@ -67,7 +67,7 @@ async def create(visit: Visit, site: HookSite) -> Answer:
     secret, made = forms.secret_of(visit.fields)
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, secret)
-        hook = await visit.change(lambda write: actions.create_hook(api.hook_write(visit.call, write.tx), change))
+        hook = await visit.change(lambda write: actions.create_hook(actions.hook_write(visit.call, write.tx), change))
     except Invalid as problem:
         return _new_page(visit, site, forms.form_again(visit.fields, problem), status=422)
     if made:
@@ -144,7 +144,7 @@ async def _update(visit: Visit, change: HookChange, seen: str = "") -> Hook:
     since: the form holds all settings, so that it would take their change back."""
 
     async def step(tx: Transaction) -> Hook:
-        hook = await actions.update_hook(api.hook_write(visit.call, tx), hook_id_of(visit), change)
+        hook = await actions.update_hook(actions.hook_write(visit.call, tx), hook_id_of(visit), change)
         if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, this one too
             raise Invalid(gettext("Somebody has changed this webhook since you opened the page."), code=CHANGED)
         return hook
@@ -213,7 +213,7 @@ def _parse_config(visit: Visit, config: dict[str, object]) -> ConfigChange:
 
 async def _update_config(visit: Visit, change: ConfigChange) -> Hook:
     async def step(tx: Transaction) -> Hook:
-        return await actions.update_config(api.hook_write(visit.call, tx), hook_id_of(visit), change)
+        return await actions.update_config(actions.hook_write(visit.call, tx), hook_id_of(visit), change)
 
     return await visit.database.in_transaction(step)
 
@@ -221,5 +221,5 @@ async def _update_config(visit: Visit, change: ConfigChange) -> Hook:
 @places.post("/{hook_id}/delete", right="delete", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook."""
-    await visit.change(lambda write: api.hooks_delete(write, hook_id_of(visit)))
+    await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
     return visit.done(site.base, gettext("The webhook was deleted."))

@@ -9,7 +9,7 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import Conflict, Malformed, NotFound
 from workhook.core.urls import new_receiver_key
-from workhook.hooks import actions, api, receivers
+from workhook.hooks import actions, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.receivers import Arrival
 from workhook.hooks.records import Hook, HookOwner
@@ -92,7 +92,7 @@ async def create_receiver(visit: Visit) -> Answer:
     change = _change(visit.call, key)
 
     async def create(tx: Transaction) -> None:
-        write = api.hook_write(visit.call, tx)
+        write = actions.hook_write(visit.call, tx)
         await actions.lock_owner(write)  # the form may be sent twice at once
         if await receivers.find_receiver(tx, site.owner) is None:
             await receivers.create_receiver(write, change, key)
@@ -140,7 +140,7 @@ def _action_of(arrival: Arrival) -> str:
 
 async def _site(visit: Visit, right: str) -> HookSite:
     await visit.repository(f"repository_hooks.{right}")
-    return HookSite(api.owner_of(visit.call), await visit.access())
+    return HookSite(actions.owner_of(visit.call), await visit.access())
 
 
 def _back(visit: Visit, site: HookSite) -> str:

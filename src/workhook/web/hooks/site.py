@@ -21,7 +21,7 @@ import msgspec
 
 from workhook.core.errors import Forbidden, Problem, TooManyRequests
 from workhook.hooks import actions, health, queries
-from workhook.hooks.api import hook_of, owner_of
+from workhook.hooks.actions import hook_of, owner_of
 from workhook.hooks.deliveries import TOO_MANY
 from workhook.hooks.records import AppHook, Hook, HookOwner
 from workhook.http.calls import Answer

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from workhook.core.errors import Invalid, NotFound
 from workhook.events import samples
 from workhook.events.catalog import CATALOG
-from workhook.hooks import api
+from workhook.hooks import actions
 from workhook.http.calls import Answer
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
@@ -23,7 +23,7 @@ places = HookPlaces("trial")
 async def ping(visit: Visit, site: HookSite) -> Answer:
     """Send a ping to a webhook."""
     with limit_in_words():
-        await visit.change(lambda write: api.hooks_ping(write, hook_id_of(visit)))
+        await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("A ping is on its way."))
 
 
@@ -34,7 +34,7 @@ async def test_event(visit: Visit, site: HookSite) -> Answer:
     if not name:
         raise Invalid(gettext("Choose an event first."), code="missing_event")
     with limit_in_words():
-        await visit.change(lambda write: api.send_sample(write, hook_id_of(visit), name, action or None))
+        await visit.change(lambda write: actions.send_sample(write, hook_id_of(visit), name, action or None))
     text = gettext("A sample of “%(event)s” is on its way.") % {"event": visit.fields.get("event", "")}
     # With the event, so that its like is sent again without choosing it once more.
     kept = urlencode({"test": visit.fields.get("event", "")})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from workhook.core.errors import Forbidden, Malformed, NotFound
-from workhook.core.records import to_response
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.markdown import Prose, find_named_tasks
@@ -40,7 +39,7 @@ async def edit_comment(visit: Visit) -> Answer:
     await edit.prepare()
 
     async def change(write: Write) -> None:
-        await actions.edit(write, await _lock(visit, write), edit, to_response)
+        await actions.edit(write, await _lock(visit, write), edit)
 
     await visit.change(change)
     return visit.done(f"{address(visit)}#comment-{visit.path('comment_id')}")
@@ -52,7 +51,7 @@ async def delete_comment(visit: Visit) -> Answer:
     await _require_task(visit)
 
     async def delete(write: Write) -> None:
-        await actions.delete(write, await _lock(visit, write), to_response)
+        await actions.delete(write, await _lock(visit, write))
 
     await visit.change(delete)
     return visit.done(f"{address(visit)}#comments", gettext("The comment was deleted."))

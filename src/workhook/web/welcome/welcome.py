@@ -29,8 +29,8 @@ from workhook.web.home import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
 from workhook.web.welcome.importing import imported_page, take_export
 from workhook.web.welcome.plans import ImportPreview
-from workhook.work.board.projects.api import ProjectCreate
 from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.related import has_any_task
 
 

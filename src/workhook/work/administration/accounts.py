@@ -20,7 +20,7 @@ from workhook.identity import actions, administrators, audit, profile_schemas, t
 from workhook.identity.context import Write
 from workhook.identity.invitations import invited
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
-from workhook.identity.schemas import Account, account_of
+from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import (
     accounts,
     collaborators,
@@ -40,7 +40,7 @@ from workhook.work.history.feeds.feeds import calendar_feeds
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.settings import account_billing, billing_logos
 from workhook.work.people.clients import end_clients_of
-from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
+from workhook.work.people.membership import remove_collaborator, remove_member
 
 Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 letters, digits and single hyphens.")]
 
@@ -134,6 +134,12 @@ _become_former = (
         updated_at=big("now"),
     )
 )
+
+
+async def require_administrator(reader: Reader, actor: Actor) -> None:
+    """Raises `NotFound`."""
+    if not await administrators.is_administrator(reader, actor.user.id):
+        raise NotFound()
 
 
 async def list_users(reader: Reader, page: Page) -> tuple[list[UserOfServer], int]:

@@ -5,16 +5,12 @@ To everybody else none of this is there.
 
 from __future__ import annotations
 
-from workhook.core.errors import NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API
-from workhook.identity import administrators
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.profile_schemas import OrganizationProfileShape, organization_profile_shape
-from workhook.identity.schemas import Actor
-from workhook.storage import Reader
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 from workhook.work.administration import accounts as actions
@@ -23,17 +19,12 @@ from workhook.work.administration.accounts import (
     OrganizationCreate,
     UserCreate,
     administered_user,
+    require_administrator,
 )
 from workhook.work.kernel.schemas import if_set
 
 routes = Routes(WEBHOOK_API, "administration", read="site_admin", write="site_admin")
 _TAKEN = Retry(UniqueViolation)  # two want the same login at once: the second is told
-
-
-async def require_administrator(reader: Reader, actor: Actor) -> None:
-    """Raises `NotFound`."""
-    if not await administrators.is_administrator(reader, actor.user.id):
-        raise NotFound()
 
 
 @routes.get("/admin/users", problems=(404,), action="user.list")

@@ -20,7 +20,7 @@ from workhook.identity.tables import accounts, collaborators, invitations, membe
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.work.administration.accounts_api import require_administrator
+from workhook.work.administration.accounts import require_administrator
 from workhook.work.administration.emptying import DELETING
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.tables import clients

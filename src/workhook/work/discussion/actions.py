@@ -7,7 +7,7 @@ private. What belongs to a task or file that was deleted is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -44,7 +44,7 @@ from workhook.work.discussion.schemas import (
     file_comments,
     task_comments,
 )
-from workhook.work.files.links import Links
+from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, access_of, with_access
 from workhook.work.kernel.pages import bounded, fetch, length
@@ -251,8 +251,6 @@ REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
 
 # --- what callers do --------------------------------------------------------------------------------------------------
 
-ToRecord = Callable[[C], msgspec.Struct]
-
 
 async def list_task_comments(
     reader: Reader, actor: Actor, task_id: str, *, after: int, limit: int
@@ -277,15 +275,15 @@ async def create_task_comment(write: Write, task_id: str, create: CommentCreate)
     access, row = await _find(write.tx, write.actor, _locked_task, id=task_id)
     task = CommentedTask(task_id, row["title"])
     comment = TaskComment(text=create.text, task=task, imported_author=None, **_common(write, access, create.private))
-    return await _insert(write, access, comment, to_response, task_id=task_id)
+    return await _insert(write, access, comment, task_id=task_id)
 
 
-async def create_file_comment(write: Write, file_id: str, create: CommentCreate, links: Links) -> FileComment:
+async def create_file_comment(write: Write, file_id: str, create: CommentCreate) -> FileComment:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access, row = await _find(write.tx, write.actor, _locked_file, "private", id=file_id)
     file = CommentedFile(file_id, row["title"], "")
     comment = FileComment(text=create.text, file=file, comments=(), **_common(write, access, create.private))
-    return await _insert(write, access, comment, lambda each: file_comment_to_response(each, links), file_id=file_id)
+    return await _insert(write, access, comment, file_id=file_id)
 
 
 async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Reply:
@@ -294,7 +292,7 @@ async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Re
     access, _ = await _find(write.tx, write.actor, _file_comment_to_reply_to, *hidden, id=comment_id)
     await _require_room(write.tx, comment_id, len(create.body), count=1)
     reply = Reply(body=create.body, file_comment_id=comment_id, **_common(write, access, create.private))
-    return await _insert(write, access, reply, to_response)
+    return await _insert(write, access, reply)
 
 
 class Held(msgspec.Struct, Generic[C], frozen=True):
@@ -343,7 +341,7 @@ def _words(comment: TaskComment | FileComment | Reply) -> str:
     return comment.body if isinstance(comment, Reply) else comment.text
 
 
-async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit, to_record: ToRecord[C]) -> C:
+async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> C:
     """The comment or reply after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
     `Conflict`."""
     access, before = held.access, held.comment
@@ -358,7 +356,7 @@ async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit, to_
         return before
     if isinstance(before, Reply) and isinstance(body := wanted.get("body"), str) and len(body) > len(before.body):
         await _require_room(write.tx, before.file_comment_id, len(body) - len(before.body))
-    return await _replace(write, access, before, to_record, wanted)
+    return await _replace(write, access, before, wanted)
 
 
 def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
@@ -385,7 +383,7 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
         )
 
 
-async def delete(write: Write, held: Held[C], to_record: ToRecord[C]) -> None:
+async def delete(write: Write, held: Held[C]) -> None:
     """The replies to a comment go with it, without events of their own. Raises `Forbidden`, `Conflict`.
 
     What others replied stays, and so does the trace of what somebody else deleted: then only the text goes. No client
@@ -402,40 +400,47 @@ async def delete(write: Write, held: Held[C], to_record: ToRecord[C]) -> None:
         return
     if _words(comment) and (is_answered or not held.is_own):
         hidden: dict[str, object] = {"private": True} if access.is_client else {}
-        await _empty(write, access, comment, to_record, hidden)
+        await _empty(write, access, comment, hidden)
     else:
         write.tx.defer(_DELETES[type(comment)], [{"row_id": comment.id}])
-        await publish_event(write, access.repository, _NOUNS[type(comment)], "deleted", to_record(comment))
+        await publish_event(write, access.repository, _NOUNS[type(comment)], "deleted", _record(write, comment))
 
 
-async def _empty(write: Write, access: Access, comment: C, to_record: ToRecord[C], more: dict[str, object]) -> None:
+async def _empty(write: Write, access: Access, comment: C, more: dict[str, object]) -> None:
     """Take the text out. Nobody is told of the comment any more, as when it is gone."""
     for statement in _FORGET[type(comment)]:
         write.tx.defer(statement, [{"row_id": comment.id}])
     words = "body" if isinstance(comment, Reply) else "text"
-    await _replace(write, access, comment, to_record, {words: "", **more})
+    await _replace(write, access, comment, {words: "", **more})
 
 
-async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[C], wanted: dict[str, object]) -> C:
+async def _replace(write: Write, access: Access, before: C, wanted: dict[str, object]) -> C:
     after = msgspec.structs.replace(before, **wanted, updated_at=max(write.now, before.updated_at + 1))
     place, author_id = f"{_NOUNS[type(after)]}_id", after.user.id
     await store_mentions(write, access, place, after.id, _naming(after), _naming(before), author_id=author_id)
     write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
-    record = to_record(after)
-    changes = differences(to_record(before), record)
+    record = _record(write, after)
+    changes = differences(_record(write, before), record)
     if isinstance(after, FileComment):
         record = msgspec.structs.replace(record, comments=UNSET)
     await publish_event(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
     return after
 
 
-async def _insert(write: Write, access: Access, comment: C, to_record: ToRecord[C], **about: str) -> C:
+async def _insert(write: Write, access: Access, comment: C, **about: str) -> C:
     places = {"repository_id": access.repository.id, "user_id": access.user.id, **about}
     comment = await insert(write.tx, comment, **places)
     place = f"{_NOUNS[type(comment)]}_id"
     await store_mentions(write, access, place, comment.id, _naming(comment), author_id=comment.user.id)
-    await publish_event(write, access.repository, _NOUNS[type(comment)], "created", to_record(comment))
+    await publish_event(write, access.repository, _NOUNS[type(comment)], "created", _record(write, comment))
     return comment
+
+
+def _record(write: Write, comment: TaskComment | FileComment | Reply) -> msgspec.Struct:
+    """As events show it."""
+    if isinstance(comment, FileComment):
+        return file_comment_to_response(comment, links_of(write.call))
+    return to_response(comment)
 
 
 def _naming(comment: C) -> Naming:

@@ -5,8 +5,6 @@ The specification has the list of a file's comments and a new one of them answer
 
 from __future__ import annotations
 
-from functools import partial
-
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
 from workhook.http.calls import Call
@@ -62,8 +60,7 @@ async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdi
     """
     held = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
     write.require_match(TaskCommentAnswer(to_response(held.comment)))
-    after = await actions.edit(write, held, edit, to_response)
-    return TaskCommentAnswer(to_response(after))
+    return TaskCommentAnswer(to_response(await actions.edit(write, held, edit)))
 
 
 @of_tasks.delete("/task_comments/{id}")
@@ -75,7 +72,7 @@ async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     """
     held = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
     write.require_match(TaskCommentAnswer(to_response(held.comment)))
-    await actions.delete(write, held, to_response)
+    await actions.delete(write, held)
     return Done()
 
 
@@ -104,8 +101,7 @@ async def create_file_comment(write: Write, file_id: str, create: CommentCreate)
 
     The answer is the comment itself.
     """
-    links = links_of(write.call)
-    return file_comment_to_response(await actions.create_file_comment(write, file_id, create, links), links)
+    return file_comment_to_response(await actions.create_file_comment(write, file_id, create), links_of(write.call))
 
 
 @of_files.patch("/file_comments/{file_comment_id}")
@@ -117,8 +113,7 @@ async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdi
     links = links_of(write.call)
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(held.access, held.comment, links))
-    after = await actions.edit(write, held, edit, partial(file_comment_to_response, links=links))
-    return _file_comment(held.access, after, links)
+    return _file_comment(held.access, await actions.edit(write, held, edit), links)
 
 
 @of_files.delete("/file_comments/{file_comment_id}")
@@ -129,10 +124,9 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     the comment stays with an empty text and its replies. Clients no longer see what a client deleted itself. An admin
     who deletes such a comment once more removes it with the replies.
     """
-    links = links_of(write.call)
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
-    write.require_match(_file_comment(held.access, held.comment, links))
-    await actions.delete(write, held, partial(file_comment_to_response, links=links))
+    write.require_match(_file_comment(held.access, held.comment, links_of(write.call)))
+    await actions.delete(write, held)
     return Done()
 
 
@@ -154,7 +148,7 @@ async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id
     """
     held = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
     write.require_match(ReplyAnswer(to_response(held.comment)))
-    return ReplyAnswer(to_response(await actions.edit(write, held, edit, to_response)))
+    return ReplyAnswer(to_response(await actions.edit(write, held, edit)))
 
 
 @of_files.delete("/file_comments/{file_comment_id}/comments/{id}")
@@ -166,7 +160,7 @@ async def delete_file_comment_reply(write: Write, file_comment_id: int, comment_
     """
     held = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
     write.require_match(ReplyAnswer(to_response(held.comment)))
-    await actions.delete(write, held, to_response)
+    await actions.delete(write, held)
     return Done()
 
 

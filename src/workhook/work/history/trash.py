@@ -32,7 +32,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, metadata
 from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import for_each_isolated, in_order
-from workhook.work.board.projects import api
+from workhook.work.board.projects import actions, schemas
 from workhook.work.board.projects.emptying import empty
 from workhook.work.board.projects.listing import CALLER, CHOSEN, FLAGS, WHOLE, each_chosen
 from workhook.work.board.tasks.schemas import tasks
@@ -143,7 +143,7 @@ def _page(call: Call, query: lists.ListQuery, found: Sequence[Row]) -> Listed[Tr
 
 
 @routes.post("/projects/{id}/restore")
-async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
+async def restore_project(write: Write, project_id: str) -> schemas.ProjectAnswer:
     """Restore a deleted project.
 
     For owners of its organization and admins of the project, within 30 days. Its webhooks work again and get the event
@@ -151,9 +151,9 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
     """
     row = await write.tx.fetch_one(_deleted, {"project_id": project_id, "user_id": write.actor.user.id})
     if row is None:  # what is not deleted stays as it is
-        project = await api.lock_project(write, project_id)
-        api.require_role(project, "admin")
-        return api.ProjectAnswer(to_response(project))
+        project = await actions.lock_project(write, project_id)
+        actions.require_role(project, "admin")
+        return schemas.ProjectAnswer(to_response(project))
     old = repository_of(row, write.actor.user.id)  # with the role that the caller had and still has there
     write.actor.request.touches(old.owner.id, old.id, hidden=old.role is None)
     if old.role is not None:
@@ -162,13 +162,13 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
         raise NotFound()
     if row["deleted_at"] < write.now - KEPT_MS and not await has_any(write.tx, old.id):
         raise NotFound()
-    await api.lock_name_of(write.tx, old.id)
-    name = await api.free_name(write.tx, old.owner.id, old.name)
+    await actions.lock_name_of(write.tx, old.id)
+    name = await actions.free_name(write.tx, old.owner.id, old.name)
     updated_at = max(write.now, old.updated_at + 1)
     await write.tx.execute(_restore, {"id": old.id, "name": name, "name_key": key_of(name), "now": updated_at})
-    project = await api.find_project(write.tx, write.actor, project_id)
-    await api.publish(write, project, "created", verb="restore")  # its receivers saw it deleted
-    return api.ProjectAnswer(to_response(project))
+    project = await actions.find_project(write.tx, write.actor, project_id)
+    await actions.publish(write, project, "created", verb="restore")  # its receivers saw it deleted
+    return schemas.ProjectAnswer(to_response(project))
 
 
 # --- deleted projects, the last one first ----------------------------------------------------------------------------

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
+import msgspec
 import sqlalchemy as sa
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Record, Timestamp, resource_id
-from workhook.http.parameters import ON_ONE_LINE
+from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Record, Timestamp, Wire, resource_id
+from workhook.http.parameters import ON_ONE_LINE, Checked, Title, WebAddress
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import projects
@@ -50,6 +52,58 @@ class Project(Record, frozen=True):
     created_at: Timestamp
     updated_at: Timestamp
     repository: Annotated[Repository, HIDDEN]  # its `role` is what the caller may do; None: the caller is a client
+
+
+NAME_MAX_CHARS = 100
+
+
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
+
+
+def _not_a_name(text: str) -> str | None:
+    if _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"):
+        return None
+    return f"1 to {NAME_MAX_CHARS} of A-Z a-z 0-9 . _ - without .git at the end"
+
+
+ProjectName = Annotated[
+    str,
+    Meta(
+        description="The repository's name, unique under its owner without regard to case.",
+        extra_json_schema={"pattern": f"^{_NAME.pattern}$"},
+    ),
+    Checked(_not_a_name),
+]
+
+
+class ProjectEdit(msgspec.Struct, kw_only=True):
+    """Fields that are absent stay as they are. Changing the title does not change the name."""
+
+    title: Title | UnsetType = UNSET
+    avatar: WebAddress | UnsetType | None = UNSET
+    private: bool | UnsetType = UNSET
+    archive: bool | UnsetType = UNSET
+    name: ProjectName | UnsetType = UNSET
+    label_colors: LabelColors | UnsetType = UNSET
+
+
+class ProjectCreate(ProjectEdit, kw_only=True):
+    """Without `name` one is made from the title. `organization` is needed only if you are in several."""
+
+    title: Title
+    organization: (
+        Annotated[str, Meta(description="Login of the owner: an organization, or the caller's own.")] | UnsetType
+    ) = UNSET
+
+
+class ProjectAnswer(msgspec.Struct):
+    project: Wire[Project]
+    success: bool = True
+
+
+class ProjectsAnswer(msgspec.Struct):
+    projects: list[Wire[Project]]
+    success: bool = True
 
 
 PROJECTS = repositories.add_columns(projects.c.avatar, projects.c.label_colors, is_client.label("is_client"))

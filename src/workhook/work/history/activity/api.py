@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault, Invalid
-from workhook.http import lists
 from workhook.http.calls import Answer, Call
-from workhook.http.endpoints import Listed, Routes
+from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
-from workhook.http.parameters import Moment
 from workhook.identity.authenticator import actor_of
-from workhook.storage import Row
 from workhook.work.history.activity import live, queries
 from workhook.work.kernel.access import find_access
-from workhook.work.kernel.people import PersonShape, person_of_row
 from workhook.work.kernel.schemas import if_set
 
 routes = Routes(WORK_API, "Activity", read="work.read", write="work.write")
-ID_MAX = 2**53 - 1
 LAST_EVENT_ID = "Last-Event-ID"
-
-Payload = Annotated[
-    msgspec.Raw,
-    Meta(
-        description="The payload that webhooks get.", extra_json_schema={"type": "object", "additionalProperties": True}
-    ),
-]
-
-
-class ActivityQuery(lists.ListQuery):
-    """`event`: its name. `actor`: a username. `since`: nothing older."""
-
-    event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
-    actor: Annotated[str, Meta(description="Username of the person who did it.")] | UnsetType = UNSET
-    since: Moment | UnsetType = UNSET
-
-
-class ActivityShape(msgspec.Struct):
-    """Something that happened. `actor` is null if Workhook acted by itself. `published`: the actor told of it, by
-    publishing an event; Workhook did not see it happen."""
-
-    id: int
-    event: str
-    action: str | None
-    actor: PersonShape | None
-    created_at: str
-    published: bool
-    payload: Payload
-
-
-class ActivityAnswer(msgspec.Struct):
-    activity: list[ActivityShape]
-    success: bool = True
 
 
 class StreamQuery(msgspec.Struct):
@@ -69,45 +29,7 @@ class StreamQuery(msgspec.Struct):
     ) = UNSET
 
 
-@routes.get("/projects/{id}/activity")
-async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Listed[ActivityAnswer]:
-    """List what happened in a project, the newest first.
-
-    Not for clients. Events that other systems published are listed, too; pings and the like are not. A page is shorter
-    if payloads are very long. Events are kept as long as deliveries.
-    """
-    key = lists.after(query, tuple[int])
-    access = await find_access(call.database, actor_of(call), project_id)
-    access.require_member("see what happens in a project")
-    rows = await queries.list_activity(
-        call.database,
-        access.repository.id,
-        before=max(0, min(key[0], ID_MAX)) if key else ID_MAX,
-        limit=query.limit + 1,
-        event=if_set(query.event, None),
-        actor=if_set(query.actor, None),
-        since=if_set(query.since, None),
-    )
-    shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
-    return Listed(ActivityAnswer([_shape(row) for row in shown]), headers)
-
-
-def _as_much_as_came(query: ActivityQuery, rows: Sequence[Row]) -> ActivityQuery:
-    """A page that is shorter where the payloads are very long."""
-    came = sum(row["payload"] is not None for row in rows)
-    return msgspec.structs.replace(query, per_page=came) if came < min(len(rows), query.limit) else query
-
-
-def _shape(row: Row) -> ActivityShape:
-    return ActivityShape(
-        id=row["id"],
-        event=row["name"],
-        action=row["action"],
-        actor=person_of_row(row) if row["user_id"] is not None else None,
-        created_at=to_millis_text(row["created_at"]),
-        published=bool(row["published"]),
-        payload=msgspec.Raw(row["payload"]),
-    )
+routes.get("/projects/{id}/activity")(queries.list_activity)
 
 
 @routes.get(

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.clock import MINUTE_MS, now_ms, to_millis_text
 from workhook.events import order
 from workhook.events.tables import events
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed
+from workhook.http.parameters import Moment
+from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, projects, sessions, tokens
 from workhook.identity.tokens.issue import KINDS
@@ -20,9 +27,10 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import Alike, TimeIndex, index_range
 from workhook.storage.metadata import big
-from workhook.work.kernel.access import is_insider
+from workhook.work.kernel.access import find_access, is_insider
 from workhook.work.kernel.pages import first_of_each, per_dialect
-from workhook.work.kernel.people import membership_of, person_columns
+from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
+from workhook.work.kernel.schemas import if_set
 
 FOLLOWING = ("work", "read")  # the permission that a confined token needs
 PAGE_BYTES = 4 * 1024 * 1024  # the most bytes of payloads in one answer; it has at least one event
@@ -94,7 +102,7 @@ _PAGES = {
 }
 
 
-async def list_activity(
+async def find_activity(
     reader: Reader,
     repository_id: int,
     *,
@@ -198,3 +206,80 @@ async def _which_tokens_follow(reader: Reader, repository_id: int, params: Mappi
         if token_id not in confined
         or (token_id in actors and may_reach(actors[token_id], FOLLOWING, row["account_id"], repository_id))
     }
+
+
+ID_MAX = 2**53 - 1
+
+
+Payload = Annotated[
+    msgspec.Raw,
+    Meta(
+        description="The payload that webhooks get.", extra_json_schema={"type": "object", "additionalProperties": True}
+    ),
+]
+
+
+class ActivityQuery(lists.ListQuery):
+    """`event`: its name. `actor`: a username. `since`: nothing older."""
+
+    event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
+    actor: Annotated[str, Meta(description="Username of the person who did it.")] | UnsetType = UNSET
+    since: Moment | UnsetType = UNSET
+
+
+class ActivityShape(msgspec.Struct):
+    """Something that happened. `actor` is null if Workhook acted by itself. `published`: the actor told of it, by
+    publishing an event; Workhook did not see it happen."""
+
+    id: int
+    event: str
+    action: str | None
+    actor: PersonShape | None
+    created_at: str
+    published: bool
+    payload: Payload
+
+
+class ActivityAnswer(msgspec.Struct):
+    activity: list[ActivityShape]
+    success: bool = True
+
+
+async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Listed[ActivityAnswer]:
+    """List what happened in a project, the newest first.
+
+    Not for clients. Events that other systems published are listed, too; pings and the like are not. A page is shorter
+    if payloads are very long. Events are kept as long as deliveries.
+    """
+    key = lists.after(query, tuple[int])
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_member("see what happens in a project")
+    rows = await find_activity(
+        call.database,
+        access.repository.id,
+        before=max(0, min(key[0], ID_MAX)) if key else ID_MAX,
+        limit=query.limit + 1,
+        event=if_set(query.event, None),
+        actor=if_set(query.actor, None),
+        since=if_set(query.since, None),
+    )
+    shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
+    return Listed(ActivityAnswer([_activity_shape(row) for row in shown]), headers)
+
+
+def _as_much_as_came(query: ActivityQuery, rows: Sequence[Row]) -> ActivityQuery:
+    """A page that is shorter where the payloads are very long."""
+    came = sum(row["payload"] is not None for row in rows)
+    return msgspec.structs.replace(query, per_page=came) if came < min(len(rows), query.limit) else query
+
+
+def _activity_shape(row: Row) -> ActivityShape:
+    return ActivityShape(
+        id=row["id"],
+        event=row["name"],
+        action=row["action"],
+        actor=person_of_row(row) if row["user_id"] is not None else None,
+        created_at=to_millis_text(row["created_at"]),
+        published=bool(row["published"]),
+        payload=msgspec.Raw(row["payload"]),
+    )

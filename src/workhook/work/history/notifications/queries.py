@@ -6,24 +6,35 @@ each is asked for together with its project. A person has so many at most (`prun
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import now_ms
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.money import DEFAULT_CURRENCY, to_amount
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed
+from workhook.http.wire_types import Time
+from workhook.identity.authenticator import actor_of
 from workhook.identity.invitations import NOBODY, Invitation, invitation_of, invited, to_organizations, to_repositories
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import invitations, mail_messages, notifications
+from workhook.identity.tables import NotificationKind, invitations, mail_messages, notifications
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.discussion.names import prepare_words
 from workhook.work.history.notifications.reading import (
+    ID_MAX,
     Notification,
     is_seen,
     notification_of,
+    path_of,
     what_is_told,
     with_what_is_told,
 )
+from workhook.work.kernel.people import PersonShape
 
 LOOKS_AT_MOST = 1_000
 """As many as a person has (`pruning`), whether they still see them or not."""
@@ -70,7 +81,7 @@ _read_all = (
 )
 
 
-async def list_notifications(
+async def find_notifications(
     reader: Reader, actor: Actor, *, unread: bool | None, before: int, limit: int
 ) -> list[Notification]:
     """The newest first, with ids below `before`; `unread`: only those, or only the others."""
@@ -137,3 +148,97 @@ async def find_invitation(reader: Reader, invitation_id: int) -> Invitation | No
             found = invitation_of(row, None)
             return found if found.has_link else None
     return None
+
+
+class NotificationsQuery(lists.ListQuery):
+    """`unread`: only those, or only the others."""
+
+    unread: Annotated[bool, Meta(description="Only those that are not read yet. Default: all.")] | UnsetType = UNSET
+
+
+class NotificationProject(msgspec.Struct):
+    id: str
+    title: str
+
+
+class NotificationSubject(msgspec.Struct):
+    """What it is about."""
+
+    type: Literal["task", "file", "invoice", "invitation", "webhook"]
+    id: str
+    title: Annotated[
+        str,
+        Meta(
+            description="Of an invoice its number, of an invitation the organization or project, of a webhook its id."
+        ),
+    ]
+
+
+class NotificationShape(msgspec.Struct):
+    """Something that the caller was told of. `actor` is null where Workhook acted by itself."""
+
+    id: int
+    kind: NotificationKind
+    unread: bool
+    created_at: Time
+    read_at: Time | None
+    actor: PersonShape | None
+    organization: Annotated[str, Meta(description="Login of the account that the project belongs to.")]
+    project: NotificationProject | None
+    subject: NotificationSubject
+    action: Annotated[
+        str | None,
+        Meta(
+            description="Of an invoice `sent`, `voided` or `credited`; of a payment `payment` or `refund`; "
+            "of an invitation the role."
+        ),
+    ]
+    text: Annotated[str | None, Meta(description="The beginning of the comment, or why the webhook is off.")]
+    deadline: Time | None
+    amount: Annotated[float | None, Meta(description="Of a payment; a refund is negative.")]
+    currency: str | None
+    html_url: str
+
+
+class NotificationsAnswer(msgspec.Struct):
+    notifications: list[NotificationShape]
+    success: bool = True
+
+
+async def list_notifications(call: Call, query: NotificationsQuery) -> Listed[NotificationsAnswer]:
+    """List what the caller was told of, the newest first.
+
+    What tells of a project is listed as long as the caller sees the project, and what it is about. Nobody is told of
+    their own acts. A notification is kept for 90 days, and each person has the newest 1,000.
+    """
+    key = lists.after(query, tuple[int])
+    found = await find_notifications(
+        call.database,
+        actor_of(call),
+        unread=None if isinstance(query.unread, UnsetType) else query.unread,
+        before=max(0, min(key[0], ID_MAX)) if key else ID_MAX,
+        limit=query.limit + 1,
+    )
+    shown, headers = lists.page(call, found, query, lambda each: (each.id,))
+    base = call.base.removesuffix(call.prefix)
+    return Listed(NotificationsAnswer([_shape(each, base) for each in shown]), headers)
+
+
+def _shape(each: Notification, base: str) -> NotificationShape:
+    return NotificationShape(
+        id=each.id,
+        kind=each.kind,
+        unread=each.read_at is None,
+        created_at=to_millis_text(each.created_at),
+        read_at=None if each.read_at is None else to_millis_text(each.read_at),
+        actor=each.actor,
+        organization=each.owner,
+        project=None if each.project_id is None else NotificationProject(each.project_id, each.project_title or ""),
+        subject=NotificationSubject(each.subject, each.subject_id, each.title),
+        action=each.action,
+        text=each.words,
+        deadline=None if each.deadline is None else to_millis_text(each.deadline),
+        amount=None if each.amount_minor is None else to_amount(each.amount_minor, each.currency or DEFAULT_CURRENCY),
+        currency=each.currency,
+        html_url=base + path_of(each),
+    )

@@ -11,11 +11,7 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from workhook.identity.invitations import (
-    for_invited,
-    holds,
-    may_invite,
-)
+from workhook.identity.invitations import for_invited, holds, may_invite
 from workhook.identity.tables import NotificationKind, accounts, invitations, projects
 from workhook.storage import Row
 from workhook.storage.metadata import big
@@ -196,3 +192,23 @@ def _comment(row: Row) -> Mapping[str, str]:
 
 def _short(words: str) -> str:
     return words if len(words) <= QUOTED else words[: QUOTED - 1].rstrip() + "…"
+
+
+ID_MAX = 2**53 - 1
+
+
+def path_of(each: Notification) -> str:
+    """The page that shows what it is about."""
+    place = each.owner if each.project_name is None else f"{each.owner}/{each.project_name}"
+    match each.subject:
+        case "task":
+            path = f"/{place}/tasks/{each.subject_id}"
+        case "file":
+            path = f"/{place}/files/{each.subject_id}"
+        case "invoice":
+            path = f"/{place}/billing/{each.subject_id}"
+        case "webhook":
+            path = f"/{place}/{'-/' if each.project_name is None else ''}webhooks/{each.subject_id}"
+        case _:
+            path = "/"
+    return path if each.comment is None else f"{path}#{each.comment}"

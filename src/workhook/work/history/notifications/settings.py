@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 
+from workhook.http.calls import Call
+from workhook.identity.authenticator import actor_of
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind, notification_settings
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
@@ -46,3 +50,38 @@ async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind
         for each in sorted(wanted)
     ]
     await tx.execute_many(_choose, rows)
+
+
+class KindSetting(msgspec.Struct):
+    """Where a kind is told of."""
+
+    inbox: Annotated[bool, Meta(description="In the list of notifications.")]
+    email: Annotated[bool, Meta(description="By e-mail, if the server sends any and the caller has an address.")]
+
+
+class NotificationSettings(msgspec.Struct):
+    """What the caller is told of."""
+
+    mention: KindSetting
+    assignment: KindSetting
+    deadline: KindSetting
+    invoice: KindSetting
+    payment: KindSetting
+    invitation: KindSetting
+    hook_disabled: KindSetting
+
+
+class NotificationSettingsAnswer(msgspec.Struct):
+    notification_settings: NotificationSettings
+    success: bool = True
+
+
+async def get_notification_settings(call: Call) -> NotificationSettingsAnswer:
+    """Get what the caller is told of."""
+    return settings_answer(await find_settings(call.database, actor_of(call).user.id))
+
+
+def settings_answer(chosen: dict[NotificationKind, Choice]) -> NotificationSettingsAnswer:
+    return NotificationSettingsAnswer(
+        NotificationSettings(**{kind: KindSetting(each.inbox, each.email) for kind, each in chosen.items()})
+    )

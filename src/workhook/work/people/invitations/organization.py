@@ -32,7 +32,7 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Page
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
-from workhook.work.people.members.admin_actions import remove_member, set_member
+from workhook.work.people.membership import remove_member, set_member
 from workhook.work.people.sending import send_link
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}

@@ -21,12 +21,7 @@ from workhook.work.kernel.record_events import record_audit
 from workhook.work.people.clients import put_in
 from workhook.work.people.invitations.links import is_in
 from workhook.work.people.invitations.organization import INVITED, end_invitation, find_user
-from workhook.work.people.members.admin_actions import (
-    invite_collaborator,
-    is_collaborator,
-    remove_collaborator,
-    set_collaborator,
-)
+from workhook.work.people.membership import invite_collaborator, is_collaborator, remove_collaborator, set_collaborator
 
 ROLES = {"pull": "read", "push": "write", "admin": "admin"}
 

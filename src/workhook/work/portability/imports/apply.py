@@ -13,7 +13,8 @@ from workhook.core.errors import Conflict
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Database, Transaction
-from workhook.work.board.projects.api import ProjectCreate, add_project, lock_names
+from workhook.work.board.projects.actions import add_project, lock_names
+from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.portability.imports import dependencies
 from workhook.work.portability.imports.losses import name_some

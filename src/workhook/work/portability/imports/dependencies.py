@@ -12,7 +12,7 @@ import msgspec
 from workhook.core.errors import Invalid, NotFound, shown
 from workhook.identity.context import Write
 from workhook.storage import Database, Transaction
-from workhook.work.board.projects.api import lock_names
+from workhook.work.board.projects.actions import lock_names
 from workhook.work.board.tasks.actions import edit_task, lock_task
 from workhook.work.board.tasks.field_types import BLOCKERS_MAX
 from workhook.work.board.tasks.inputs import TaskEdit

@@ -31,8 +31,7 @@ from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
 from workhook.identity.actions import is_login
 from workhook.work.board.columns import ColumnCreate
-from workhook.work.board.projects.api import ProjectCreate, ProjectName
-from workhook.work.board.projects.schemas import LabelColors
+from workhook.work.board.projects.schemas import LabelColors, ProjectCreate, ProjectName
 from workhook.work.board.pushes import ID_CHARS
 from workhook.work.board.tasks.field_types import Labels, Sections, Texts
 from workhook.work.board.tasks.imported_fields import SOURCES

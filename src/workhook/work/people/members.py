@@ -38,7 +38,7 @@ from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.tables import clients
 from workhook.work.people.clients import end_client, lock_own
-from workhook.work.people.members.admin_actions import invite_collaborator, note_added, remove_collaborator
+from workhook.work.people.membership import invite_collaborator, note_added, remove_collaborator
 
 routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 

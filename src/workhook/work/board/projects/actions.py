@@ -1,0 +1,277 @@
+"""A project is found, made, changed, archived and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import UnsetType
+
+from workhook.core import json
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.ids import new_id, slug
+from workhook.core.records import to_response
+from workhook.identity import removal, reserved
+from workhook.identity.actions import set_collaborator
+from workhook.identity.context import Write
+from workhook.identity.queries import find_repository_by_id, key_of
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.lookup import check_reach, check_whole_account
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
+from workhook.work.board.projects.schemas import (
+    NAME_MAX_CHARS,
+    PROJECTS,
+    Project,
+    ProjectAnswer,
+    ProjectCreate,
+    ProjectEdit,
+    project_of,
+)
+from workhook.work.kernel import questions
+from workhook.work.kernel.access import choose_owner, rank_in, require_not_archived
+from workhook.work.kernel.record_events import Changes, differences, publish_audited
+from workhook.work.kernel.schemas import Done, if_set
+from workhook.work.kernel.settings import account_billing
+
+_one = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
+
+
+# Others may go on to add what belongs to the project: that takes a key share of its row, which this lock lets through.
+_locked = _one.with_for_update(of=projects, key_share=True)
+
+
+_lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
+
+
+# The project before the account: a new name is a new key, which waits for everybody who adds to the project, and they
+# may wait for the account: it can be somebody whose timer they start.
+_whole_project = (
+    sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id")).with_for_update()
+)
+
+
+_lock_account_of = (
+    sa.select(accounts.c.id).where(accounts.c.id == _whole_project.scalar_subquery()).with_for_update(key_share=True)
+)
+
+
+_names = sa.select(projects.c.repository_id, projects.c.name_key).where(
+    projects.c.account_id == big("account_id"), projects.c.name_key.like(sa.bindparam("pattern", type_=sa.Text))
+)
+
+
+_named = sa.select(projects.c.repository_id).where(
+    projects.c.account_id == big("account_id"), projects.c.name_key == sa.bindparam("name_key")
+)
+
+
+_CONTENT = ("name", "name_key", "title", "avatar", "private", "archive", "label_colors")
+
+
+_currency = sa.select(account_billing.c.currency).where(account_billing.c.account_id == big("account_id"))
+
+
+_insert = (
+    insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at")
+    .values(currency=_currency.scalar_subquery())
+    .returning(projects.c.repository_id)
+)
+
+
+_update = sa.update(projects).where(projects.c.repository_id == big("id")).values(assigned((*_CONTENT, "updated_at")))
+
+
+# The row stays, though nobody sees it: hooks refer to it until their last deliveries are out. The name is free again.
+_delete = (
+    sa.update(projects)
+    .where(projects.c.repository_id == big("id"))
+    .values(deleted_at=big("now"), updated_at=big("now"), name_key=sa.bindparam("freed_key"))
+)
+
+
+async def find_project(reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _one) -> Project:
+    """Raises `NotFound`, also outside the token's reach, and `Forbidden` where its permissions are not enough."""
+    row = await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id})
+    if row is None:
+        raise NotFound()
+    project = project_of(row, actor)
+    actor.request.touches(row["owner_id"], row["repository_id"], hidden=project is None)
+    if project is None:
+        raise NotFound()
+    owner_id, repository_id = project.repository.owner.id, project.repository_id
+    check_reach(actor, owner_id, repository_id)
+    actor.request.rests_on(owner_id, repository_id, rank_in(row, project.repository, actor.user.id))
+    return project
+
+
+async def lock_project(write: Write, project_id: str) -> Project:
+    """`find_project`; until the transaction ends nobody else changes or deletes it."""
+    return await find_project(write.tx, write.actor, project_id, _locked)
+
+
+async def add_project(write: Write, create: ProjectCreate) -> Project:
+    """The project as its creator sees it. Raises `Invalid`, and `Forbidden` for a token of chosen repositories."""
+    tx, actor = write.tx, write.actor
+    owner = (await choose_owner(tx, actor, create.organization)).account
+    check_whole_account(actor, owner.id)
+    await lock_names(tx, owner.id)
+    if isinstance(create.name, UnsetType):
+        name = await free_name(tx, owner.id, name_from(create.title))
+    else:
+        name = create.name
+        await _require_free(tx, owner, name)
+    values = {
+        "id": new_id("prj"),
+        "account_id": owner.id,
+        "name": name,
+        "name_key": key_of(name),
+        "title": create.title,
+        "avatar": if_set(create.avatar, None),
+        "private": if_set(create.private, False),
+        "archive": if_set(create.archive, False),
+        "label_colors": json.encode_text(if_set(create.label_colors, {})),
+        "created_at": write.now,
+        "updated_at": write.now,
+    }
+    row = await tx.fetch_one(_insert, values)
+    assert row is not None, "it returns the new row"
+    repository = await find_repository_by_id(tx, row["repository_id"], actor.user.id)
+    assert repository is not None, "it was inserted in this transaction"
+    # Owners are admins by themselves. A member would have less, and nothing in a project that is private. An app stays
+    # what its installation makes it: it neither deletes projects nor decides who is in them.
+    if repository.role != "admin" and actor.user.kind != "bot":
+        await set_collaborator(tx, repository, actor.user, "admin")
+    project = await find_project(tx, actor, repository.project_id)
+    await publish(write, project, "created")
+    return project
+
+
+async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
+    """Change, archive or unarchive a project.
+
+    Archiving a project finishes its timers, also those that are paused, and pauses its subscriptions.
+
+    Needs write access. Changing `private` or `name` needs the role admin.
+    """
+    end_work = await questions.lock_for_ending(write.tx, project_id) if edit.archive is True else None
+    project = await lock_project(write, project_id)
+    before = to_response(project)
+    write.require_match(ProjectAnswer(before))
+    require_role(project, "write")
+    values = {name: if_set(getattr(edit, name), getattr(project, name)) for name in ProjectEdit.__struct_fields__}
+    if not isinstance(edit.label_colors, UnsetType):
+        values["label_colors"] = json.encode_text(edit.label_colors)
+    changed = [name for name, value in values.items() if value != getattr(project, name)]
+    if not changed:
+        return ProjectAnswer(before)
+    old = project.repository
+    _require_admin_for(project, [name for name in ("private", "name") if name in changed])
+    if values["archive"]:
+        require_not_archived(old)
+    if "name" in changed:
+        await lock_name_of(write.tx, old.id)
+        await _require_free(write.tx, old.owner, values["name"], repository_id=old.id)
+    updated_at = max(write.now, old.updated_at + 1)
+    params = {**values, "name_key": key_of(values["name"]), "updated_at": updated_at, "id": old.id}
+    await write.tx.execute(_update, params)
+    edited = await find_project(write.tx, write.actor, project_id)
+    if edited.private and not old.private:  # after: the one who made it private stays in
+        await removal.rights_lost(write.tx, old.owner.id, old.id, actor=write.actor, base=write.base)
+    action = "edited"
+    if "archive" in changed:
+        if end_work is not None:
+            await end_work(write, edited.repository)
+        action = "archived" if edited.archive else "unarchived"
+    after = to_response(edited)
+    await publish(write, edited, action, changes=differences(before, after))
+    return ProjectAnswer(after)
+
+
+async def delete_project(write: Write, project_id: str) -> Done:
+    """Delete a project.
+
+    Its webhooks still get the event that it was deleted. The name is free again. A project with issued invoices cannot
+    be deleted (409 `has_invoices`): archive it instead.
+    """
+    end_work = await questions.lock_for_ending(write.tx, project_id)
+    project = await lock_project(write, project_id)
+    write.require_match(ProjectAnswer(to_response(project)))
+    require_role(project, "admin")
+    await questions.require_project_unbilled(write.tx, project.repository_id)
+    freed = f"{key_of(project.name)}#{project.repository_id}"  # no name has this character
+    await write.tx.execute(_delete, {"id": project.repository_id, "now": write.now, "freed_key": freed})
+    await end_work(write, project.repository)
+    removal.repository_goes(write.tx, project.repository)
+    await publish(write, project, "deleted")  # its hooks get this event, and none after it
+    return Done()
+
+
+def require_role(project: Project, role: str) -> None:
+    """Raises `Forbidden` for a caller with less than this role."""
+    roles = ("read", "write", "admin")
+    if roles.index(project.repository.role or "read") < roles.index(role):
+        raise Forbidden(f"You need the role {role} in the project {project.full_name}.", code="missing_role")
+
+
+def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
+    """Raises `Forbidden` that names the fields."""
+    if fields and project.repository.role != "admin":
+        needed = f"You need the role admin in the project {project.full_name} to change"
+        faults = [Fault(field=each, code="missing_role", message=f"{needed} `{each}`.") for each in fields]
+        named = " and ".join(f"`{each}`" for each in fields)
+        raise Forbidden(f"{needed} {named}.", code="missing_role", faults=faults)
+
+
+async def lock_names(tx: Transaction, account_id: int) -> None:
+    """One at a time chooses a name in the account, so that nobody finds the one it chose taken."""
+    await tx.fetch_one(_lock_account, {"account_id": account_id})
+
+
+async def lock_name_of(tx: Transaction, repository_id: int) -> None:
+    """`lock_names` for a project that gets another name."""
+    await tx.fetch_one(_lock_account_of, {"repository_id": repository_id})
+
+
+async def free_name(tx: Transaction, account_id: int, name: str) -> str:
+    """`name`, or what it becomes with a suffix where it is reserved, or taken in the account. The account's names are
+    locked."""
+    # A suffix can replace the last characters of a name of full length.
+    pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"
+    rows = await tx.fetch_all(_names, {"account_id": account_id, "pattern": pattern})
+    return first_free(name, {row["name_key"] for row in rows} | reserved.PROJECTS)
+
+
+async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
+    """`repository_id` is the one that may have the name: its own, in another case. Raises `Invalid`."""
+    if reserved_because := reserved.project_fault(name):
+        raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
+    row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
+    if row is not None and row["repository_id"] != repository_id:
+        message = f"name {name} is taken in {owner.login}"
+        raise Invalid(faults=[Fault(field="name", code="already_exists", message=message)])
+
+
+async def publish(
+    write: Write, project: Project, action: str, *, changes: Changes | None = None, verb: str | None = None
+) -> None:
+    """`verb`: what the audit log calls it, where that is not the event's action."""
+    place, record = project.repository, to_response(project)
+    await publish_audited(write, place, "project", action, record, project.full_name, changes=changes, verb=verb)
+
+
+def name_from(title: str) -> str:
+    """`Büro: Website 2` gives `buro-website-2`; a title without a Latin letter or digit gives `project`."""
+    return slug(title, NAME_MAX_CHARS, otherwise="project")
+
+
+def first_free(name: str, taken: set[str]) -> str:
+    """`name`, or `name` with the first suffix `-2`, `-3` … that is not `taken`: these are in lower case."""
+    free, number = name, 1
+    while free.lower() in taken:
+        number += 1
+        free = name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}"
+    return free

@@ -1,1 +1,0 @@
-"""Who is added to a project, and who is in an organization."""
