@@ -22,6 +22,7 @@ from prometheus_client import Counter, Gauge
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.config import Settings
 from workhook.core.errors import Conflict, Forbidden, Problem, TooLarge, Unavailable
+from workhook.events.catalog import CATALOG
 from workhook.events.outbox import Draft
 from workhook.http.calls import Call, Services, current
 from workhook.http.endpoints import Routes
@@ -264,14 +265,8 @@ def memory_of(services: Services) -> UsageMemory | None:
 TELLING = frozenset({"event.publish", "event.dispatch", "hook.create", "hook.ping", "hook.test"})
 """What stores an event because the caller asks for one. Operations and pages are named as in the audit log."""
 
-MAKING = frozenset(
-    {
-        "project.create", "column.create", "task.create", "task.bulk", "file.create", "folder.create",
-        "task_comment.create", "file_comment.create", "file_comment_reply.create", "service.create",
-        "service_checkout.create", "task_credit.create", "invoice.create", "timesheet.create",
-    }
-)  # fmt: skip
-"""What makes records. Whatever else writes edits, ends, restores or removes what is there."""
+_SETTLING = frozenset({"payment.create", "credit_note.create"})
+"""What settles an invoice goes on."""
 
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 """Of the work API's own events, those that tell of a new record."""
@@ -286,6 +281,11 @@ class _Growth(msgspec.Struct):
     usage: StoredUsage = StoredUsage(0, 0, 0)
     asked: bool = False
     file_bytes: int | None = None
+
+
+def makes_records(action: str) -> bool:
+    """Whether it makes records: whatever else writes edits, ends, restores or removes what is there."""
+    return action == "task.bulk" or (action.endswith(".create") and action not in _SETTLING)
 
 
 def watch(tx: Transaction, draft: Draft, size: int) -> None:
@@ -315,7 +315,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
         return True  # it tells of a webhook by a ping
     if action == "timesheet.create" and draft.action == "finished":
         return True  # with a duration it never runs
-    if action not in MAKING or draft.action not in ACTIONS:
+    if not makes_records(action) or draft.action not in ACTIONS or CATALOG[draft.name].origin != "own":
         return False
     return action != "task.bulk" or draft.name == "task"  # what is moved can start a timer
 
