@@ -57,12 +57,8 @@ class Crowd(Publisher):
                 pairs = []
                 for number, hook_id in enumerate(hook_ids):
                     payload = plain_json.decode(world.body(first + number))
-                    event = await outbox.append(
-                        tx,
-                        outbox.Draft(2, 1, "push", None, payload),
-                        to_hooks=False,
-                    )
-                    pairs.append((event.id, hook_id))
+                    event_id = await outbox.append(tx, outbox.Draft(2, 1, "push", None, payload))
+                    pairs.append((event_id, hook_id))
                 await insert_dispatches(tx, pairs)
             committed = time.monotonic()
             await asyncio.to_thread(self.receiver.wait_for, self._hooks, 60)  # meanwhile the signal is sent

@@ -7,6 +7,7 @@ database, or the path of a SQLite file: with projects, which get columns of thei
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -43,8 +44,8 @@ _column = insert_into(
     columns, "id", "repository_id", "title", "position", "finished", "start_timer", "created_at", "updated_at"
 )
 _task = insert_into(
-    tasks, "id", "repository_id", "column_id", "bucket_id", "rank", "title", "description", "priority", "fields",
-    "sections", "labels", "user_id", "created_at", "updated_at",
+    tasks, "id", "repository_id", "number", "column_id", "bucket_id", "rank", "title", "description", "priority",
+    "fields", "sections", "labels", "user_id", "created_at", "updated_at",
 ).returning(tasks.c.id)  # fmt: skip
 _event = insert_into(
     events, "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "listed"
@@ -54,6 +55,7 @@ _entry = insert_into(
     "detail",
 )  # fmt: skip
 
+_numbers = itertools.count(time.time_ns() // 1000)  # of tasks: higher than those of an earlier run
 _BODY = "x" * 200
 _PAYLOAD = plain_json.encode({"action": "created", "task": {"title": "Task", "description": _BODY}, "note": "x" * 2000})
 
@@ -78,12 +80,12 @@ def _values(number: int, column: Mapping[str, Any], bucket_id: int) -> dict[str,
     """Of all three rows."""
     now, task_id = now_ms(), new_id("tsk")
     return {
-        "id": task_id, "repository_id": column["repository_id"], "column_id": column["id"], "bucket_id": bucket_id,
-        "rank": number * STEP, "title": f"Task {number}", "description": _BODY, "priority": "high", "fields": "{}",
-        "sections": "[]", "labels": '["one","two"]', "user_id": 1, "created_at": now, "updated_at": now,
-        "account_id": 2, "name": "task", "payload": _PAYLOAD, "size": len(_PAYLOAD), "actor_id": 1, "listed": True,
-        "at": now, "request_id": task_id, "times": 1, "target": f"task/{task_id}", "address": "127.0.0.1",
-        "detail": '{"events":{"task.created":1}}',
+        "id": task_id, "repository_id": column["repository_id"], "number": next(_numbers), "column_id": column["id"],
+        "bucket_id": bucket_id, "rank": number * STEP, "title": f"Task {number}", "description": _BODY,
+        "priority": "high", "fields": "{}", "sections": "[]", "labels": '["one","two"]', "user_id": 1,
+        "created_at": now, "updated_at": now, "account_id": 2, "name": "task", "payload": _PAYLOAD,
+        "size": len(_PAYLOAD), "actor_id": 1, "listed": True, "at": now, "request_id": task_id, "times": 1,
+        "target": f"task/{task_id}", "address": "127.0.0.1", "detail": '{"events":{"task.created":1}}',
     }  # fmt: skip
 
 

@@ -39,8 +39,8 @@ def make_webhooks(place: Place, url: str, count: int) -> None:
 
     async def run(services: Services) -> None:
         params = {"account_id": 2, "now": now_ms(), "first": 1, "last": count, "config": config}
-        await services.database.write([(_insert_hooks, [params])])
-        await services.database.write([(_insert_lanes, [{}])])
+        await services.database.write(_insert_hooks, [params])
+        await services.database.write(_insert_lanes, [{}])
 
     world.with_services(place, run)
     world.settle(place)

@@ -84,7 +84,7 @@ async def fill(database: Database, counts: RowCounts, progress: Progress = lambd
         while done < batch.rows:
             size = min(CHUNK, batch.rows - done)
             first = batch.first + done
-            await database.write([(batch.statement, [{**params, "first": first, "last": first + size - 1}])])
+            await database.write(batch.statement, [{**params, "first": first, "last": first + size - 1}])
             done += size
             progress(batch.what, done, batch.rows)
         if batch.offset is not None:
@@ -117,7 +117,7 @@ class BaseRows:
     async def _insert(self, table: sa.Table, made: Iterable[dict[str, Any]]) -> None:
         """Insert rows that have the same columns."""
         rows = list(made)
-        await self._database.write([(insert_into(table, *rows[0]), rows)])
+        await self._database.write(insert_into(table, *rows[0]), rows)
 
     async def _write_people(self) -> None:
         made = [("user", f"person{number}") for number in range(1, PEOPLE + 1)]

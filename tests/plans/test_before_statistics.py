@@ -116,7 +116,7 @@ def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
         names = [case.owner, *(each.name for each in kept)]
         copy = sa.insert(case.table).from_select(names, sa.select(big("another"), *kept))
         for _ in range(DOUBLED):
-            await services.database.write([(copy, [{"another": another}])])
+            await services.database.write(copy, [{"another": another}])
         reader = Captured(services.database)
         assert 0 < len(await case.ask(reader, most)) <= SHOWN
         return reader.asked

@@ -16,7 +16,7 @@ import workhook
 from workhook.core.clock import now_ms
 from workhook.events.tables import event_keys
 from workhook.http.calls import Services
-from workhook.storage import Transaction, dialects
+from workhook.storage import Row, Transaction, dialects
 from workhook.storage.database import UniqueViolation
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import insert_into, probe
@@ -158,7 +158,9 @@ async def test_what_goes_along_is_one_trip(services: Services) -> None:
         await tx.execute(_insert, _row("a", 7))
         tx.defer(_insert.returning(event_keys.c.key), [_row("b")], name="written")
         tx.defer(_insert, [_row("c")])
-        rows = await tx.fetch_with_deferred(PerDialect(sqlite=sqlite, postgresql=postgresql))
+        rows = list[Row]()
+        await tx.defer_fetch(PerDialect(sqlite=sqlite, postgresql=postgresql), None, rows.extend)
+        await tx.flush()
         assert [(row["key"], row["new"]) for row in rows] == [("a", "b")]
         assert tx.deferred == []
     assert await _stored(services) == ["a", "b", "c"]
@@ -174,7 +176,7 @@ async def test_what_has_to_see_what_waits_cannot_go_along(services: Services) ->
             with pytest.raises(AssertionError, match="changes event_keys"):
                 tx.defer(clashing, [{}])
         with pytest.raises(AssertionError, match="changes event_keys"):
-            await tx.fetch_with_deferred(_keys)
+            await tx.defer_fetch(_keys, None, list[Row]().extend)
         await tx.flush()
         tx.defer(renamed, [{}])
         with pytest.raises(AssertionError, match="changes event_keys"):

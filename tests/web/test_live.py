@@ -13,7 +13,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import add_client
 from tests.web.browser import Browser, Person, add_person
-from workhook.events import order
+from workhook.events import outbox
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.signin import sessions
@@ -139,7 +139,7 @@ def test_a_page_that_was_made_while_somebody_changed_the_project_asks_again(watc
                 tx, watched.world.organization, watched.world.repository, watched.member.id
             )
             assert repository is not None
-            await order.reserve(tx, [repository.id])
+            await outbox.append(tx, outbox.Draft(1, repository.id, "push", None, {}))
             page = await asyncio.to_thread(browser.get, f"/{watched.world.full_name}")
             return _address_in(page.text)
 

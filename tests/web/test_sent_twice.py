@@ -348,7 +348,7 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(
     assert submit(studio.owner, sent, fields).status_code == 303
 
     async def lose(services: Services) -> None:
-        await services.database.write([(sa.update(sent_forms).values(answer=None), [{}])])
+        await services.database.write(sa.update(sent_forms).values(answer=None), [{}])
 
     server.run(lose)
     after = server.run(count_rows)
@@ -365,7 +365,7 @@ def test_forms_are_forgotten_after_a_day(server: Server, studio: Studio, ground:
 
     async def age(services: Services) -> None:
         made = sent_forms.c.created_at - 25 * 3_600_000
-        await services.database.write([(sa.update(sent_forms).values(created_at=made), [{}])])
+        await services.database.write(sa.update(sent_forms).values(created_at=made), [{}])
         await issue.prune(services.database, now_ms())
 
     server.run(age)

@@ -27,7 +27,7 @@ from workhook.storage.statements import PerDialect
 T = TypeVar("T")
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
-COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "fetch_with_deferred", "execute", "execute_many", "flush")
+COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many", "flush")
 
 
 _texts: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -58,13 +58,12 @@ class Counted:
         async def counted(*given: Any) -> Any:
             if _inside.get() or given[1:] == ([],):  # one method calls another; nothing is sent for no rows
                 return await method(*given)
-            # What waits is one trip: with this one, or before it.
+            # What waits is one trip before it.
             along = [_text(each.statement) for each in getattr(what, "deferred", ())]
             if (question := getattr(what, "deferred_read", None)) is not None:
                 along.append(_text(question.statement))
             asked = [_text(each) for each in given[:1]]
-            trips = [along + asked] if name == "fetch_with_deferred" else [along, asked]
-            self.statements += [" + ".join(trip) for trip in trips if trip]
+            self.statements += [" + ".join(trip) for trip in (along, asked) if trip]
             token = _inside.set(True)
             try:
                 return await method(*given)

@@ -465,7 +465,7 @@ def test_the_search_for_a_number_ends_where_all_are_taken(books: Books, studio: 
     async def store(services: Services) -> None:
         owner = sa.select(accounts.c.id).where(accounts.c.login == studio.world.organization)
         change = sa.update(account_billing).where(account_billing.c.account_id == owner.scalar_subquery())
-        await services.database.write([(change.values(number_format="INV"), [{}])])
+        await services.database.write(change.values(number_format="INV"), [{}])
 
     books.settle()
     studio.server.run(store)

@@ -17,12 +17,10 @@ from tests.harness.world import World, make_world
 from tests.work.filling import fill
 from workhook.bootstrap import open_services
 from workhook.core.config import load
+from workhook.core.ids import new_guid
 from workhook.delivery import queries as delivery
 from workhook.events import outbox
-from workhook.hooks import commit, fan_out
-from workhook.hooks.commit import before_params
-from workhook.hooks.fan_out import send_params
-from workhook.identity import audit
+from workhook.hooks import fan_out
 from workhook.identity import queries as identity
 from workhook.identity.queries import key_of
 from workhook.identity.tokens import lookup
@@ -69,10 +67,9 @@ def _params(world: World) -> dict[str, Any]:
         "created_at": 1, "actor_id": 1, "installation_id": None, "listed": True, "published": False,
         "traceparent": None,
     }  # fmt: skip
-    entry = dict.fromkeys(audit.COLUMNS) | {"at": 1, "action": "task.create", "times": 1, "detail": "{}"}
     return {
-        **task, **outbox.insert_many_params([event] * 10), **send_params(), **before_params(),
-        **{f"entry_{name}": [value] * 10 for name, value in entry.items()},
+        **task, **outbox.insert_params([event] * 10), "now": 1, "time": new_guid()[: fan_out.GUID_TIME_CHARS],
+        "count": 10, "due_until": 1,
         "digest": digest_of(world.token), "user_id": 100_500, "id": 100_500, "login_key": key_of(world.organization),
         "owner_key": key_of(world.organization), "name_key": key_of(world.repository) + "500",
         "repository_id": 100_500, "project_id": world.project_id + "500", "column_id": "col_500",
@@ -87,11 +84,10 @@ HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first.light, column_tasks._next.light, queries._insert, queries._edit, queries._move,
-    outbox._insert_along,
-    fan_out._send, fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql,
+    outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_with_before,
     delivery._due_dispatches, delivery._payloads, timesheets._running, numbers._take,
 )  # fmt: skip
-_PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
+_PART = (fan_out._send, fan_out._sent, fan_out._sent_with_before)  # of the statement that inserts the events
 
 
 def test_every_hot_statement_is_compared() -> None:
@@ -102,12 +98,9 @@ def _whole(statement: Executable, params: Mapping[str, Any]) -> tuple[str, list[
     known = compiled(statement)
     if statement not in _PART:
         return known.sql, known.arguments(params)
-    parts: list[tuple[str, Statement]] = [
-        ("written", compiled(outbox._insert_along)),
-        ("sent", compiled(fan_out._send)),
-    ]
-    arguments = [value for _, each in parts for value in each.arguments(params)]
-    last = compiled(fan_out._reached_by_new)
+    parts: list[tuple[str, Statement]] = [("written", compiled(outbox._insert)), ("sent", compiled(fan_out._send))]
+    last = compiled(fan_out._sent if statement is fan_out._send else statement)
+    arguments = [value for _, each in parts for value in each.arguments(params)] + last.arguments(params)
     return joined(tuple((name, each.sql, len(each.arguments(params))) for name, each in parts), last.sql), arguments
 
 

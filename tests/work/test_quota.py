@@ -12,14 +12,12 @@ from tests.work.paper import metric
 from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from workhook.core.clock import DAY_MS, now_ms
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity.audit import action_of
 from workhook.identity.queries import find_account
 from workhook.storage.metadata import metadata
-from workhook.work.history import trash
 from workhook.work.kernel.quota import counted, makes_records
 from workhook.work.operations import OPERATIONS
 
@@ -132,16 +130,6 @@ def test_what_is_there_can_be_changed_ended_removed_and_restored(studio: Studio)
     studio.owner.refused(409, "POST", "/tasks/bulk", json=bulk)
 
 
-def test_what_was_deleted_counts_until_it_leaves_the_trash(studio: Studio) -> None:
-    scene = Scene(studio.owner, studio.world.project_id, studio.world.organization)
-    made = [scene.task() for _ in range(5)]
-    for each in made:
-        studio.owner.delete(f"/tasks/{each}")
-    before = usage(studio)["rows"]
-    studio.server.run(lambda services: trash.purge_tasks(services, now_ms() + trash.KEPT_MS + DAY_MS))
-    assert usage(studio)["rows"] == before - len(made)
-
-
 def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
     column_id = Scene(studio.owner, studio.world.project_id, studio.world.organization).column()
     _ = studio.client
@@ -166,10 +154,7 @@ def test_what_happens_by_itself_goes_on(studio: Studio) -> None:
         account = await find_account(services.database, studio.world.organization)
         assert account is not None
         async with services.database.transaction() as tx:
-            await outbox.append(
-                tx,
-                outbox.Draft(account.id, None, "invoice", "created", {}),
-            )
+            outbox.add(tx, [outbox.Draft(account.id, None, "invoice", "created", {})])
 
     studio.server.run(happen)
     assert usage(studio)["rows"] == ROWS + 1

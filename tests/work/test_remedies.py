@@ -20,7 +20,7 @@ from workhook.http.calls import Services
 from workhook.identity.apps.actions import KEYS_MAX, SECRETS_MAX
 from workhook.identity.tables import accounts, administrators
 from workhook.web.frame.api_fields import OF_A_FIELD
-from workhook.web.frame.api_sentences import OF_QUOTAS, WORDING
+from workhook.web.frame.api_sentences import WORDING
 from workhook.web.frame.import_sentences import OF_IMPORTS
 from workhook.web.frame.refusals import pattern_of
 from workhook.work.discussion.actions import REPLIES_CHARS_MAX
@@ -643,9 +643,7 @@ _REMEDY = re.compile(
 
 
 def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
-    tried_where_little_fits = set(OF_QUOTAS)  # tests/work/test_quota, tests/work/test_files_quota
     named = {each for each in WORDING if _REMEDY.search(each)} - set(OF_IMPORTS) - set(OF_A_FIELD)
-    named -= tried_where_little_fits
     assert named - set(CASES) == IN_THE_REQUEST
 
 

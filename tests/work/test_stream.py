@@ -20,6 +20,7 @@ from workhook.bootstrap import open_services
 from workhook.core.config import load
 from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.events import order, outbox
+from workhook.hooks.fan_out import send_now
 from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.http.protocol import BoundedProtocol
@@ -325,12 +326,9 @@ async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, 
             assert project is not None
             payload = {"project": {"title": note}}
             account_id, repository_id = project.owner.id, project.id
-            await outbox.append(
-                tx,
-                outbox.Draft(
-                    account_id=account_id, repository_id=repository_id, name="push", action=None, payload=payload
-                ),
-            )
+            outbox.add(tx, [outbox.Draft(account_id, repository_id, "push", None, payload)])
+            await outbox.send(tx)
+            await tx.flush()
 
         try:
             async with services.database.transaction() as held:
@@ -409,8 +407,10 @@ async def repository_id(services: Services) -> int:
 
 async def _append(services: Services, repository_id: int, **payload: object) -> int:
     async with services.database.transaction() as tx:
-        event = await outbox.append(tx, outbox.Draft(1, repository_id, "push", None, payload))
-    return event.id
+        outbox.add(tx, [outbox.Draft(1, repository_id, "push", None, payload)])
+        rows = await send_now(tx)
+    event_id: int = rows[-1]["event_id"]
+    return event_id
 
 
 async def _next(stream: AsyncIterator[bytes]) -> bytes:

@@ -270,13 +270,18 @@ async def record(
     if database.name == "postgresql":
         columns: dict[str, object] = dict(zip(_MADE, map(list, zip(*delivered, strict=True)), strict=True))
         columns.update(zip(_DONE, map(list, zip(*advances, strict=True)), strict=True))
-        steps = [(_failing, health)]
-        moved = await database.write_returning(steps, _record_all, {**columns, "now": now})
-        return late - {row["id"] for row in moved}
+
+        async def write(tx: Transaction) -> list[Row]:
+            moved = list[Row]()
+            await tx.execute_many(_failing, health)
+            await tx.defer_fetch(_record_all, {**columns, "now": now}, moved.extend)  # it writes, with the COMMIT
+            return moved
+
+        return late - {row["id"] for row in await database.in_transaction(write)}
     async with database.transaction() as tx:
         await tx.execute_many(_failing, health)
         tx.defer(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
-        late -= {row["id"] for row in await tx.fetch_with_deferred(_advance_all, {"done": advances, "now": now})}
+        late -= {row["id"] for row in await tx.fetch_all(_advance_all, {"done": advances, "now": now})}
         if late:
             await tx.execute(_mark_repeats, {"late": list(late), "count": len(delivered)})
     return late

@@ -5,7 +5,7 @@ seen event 11 cannot know whether 10 was rolled back, belongs to somebody else, 
 remembers only "I have everything up to 11" would miss it for ever.
 
 So a transaction says that it is about to number an event of a repository, with an advisory lock that it shares with
-everybody else and holds until its commit is visible (`numbered`). A reader asks for the newest event that it sees and,
+everybody else and holds until its commit is visible (`number_in`). A reader asks for the newest event that it sees and,
 later in the same statement, who holds such locks (`commit_snapshot`). Whoever had a lower number then is among these or
 has ended: when all of them have ended, a read finds every event up to that newest one that there will ever be.
 
@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.events.tables import events
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
@@ -50,12 +50,6 @@ def number_in(repository_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     return sa.case((lock.is_(None), _next_number), else_=_next_number)
 
 
-numbered = number_in(big("repository_id"))
-"""The number of the event that the parameters tell of."""
-
-_each = sa.func.unnest(sa.bindparam("repository_ids", type_=sa.ARRAY(sa.BigInteger()))).column_valued("each")
-# SQLite, which has one writer, has told this one which numbers come next; they are taken when they are inserted.
-_listed = sa.func.json_each(sa.bindparam("repository_ids", type_=sa.Text())).table_valued("key", name="listed")
 last_given = sa.func.coalesce(
     sa.select(sa.literal_column("seq"))
     .select_from(sa.text("sqlite_sequence"))
@@ -64,18 +58,6 @@ last_given = sa.func.coalesce(
     0,
 )
 """The highest number so far, on SQLite."""
-_numbers = PerDialect(
-    sqlite=sa.select((last_given + _listed.c.key + 1).label("number")),
-    postgresql=sa.select(number_in(_each).label("number")),
-)
-
-
-async def reserve(tx: Transaction, repository_ids: Sequence[int | None]) -> list[int]:
-    """A number for each of so many events of these repositories, rising. They are to be inserted
-    before anything else is appended. None: an event of no repository."""
-    rows = await tx.fetch_all(_numbers, {"repository_ids": list(repository_ids)})
-    return sorted(row["number"] for row in rows)
-
 
 _newest = sa.func.coalesce(sa.select(sa.func.max(events.c.id)).scalar_subquery(), 0).label("newest")
 _database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(

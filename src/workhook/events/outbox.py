@@ -1,7 +1,7 @@
-"""Turns changes into events, inside the transaction of the change: `add`, or `append` if the caller needs the id.
+"""Turns changes into events, inside the transaction of the change.
 
-What turns events into deliveries subscribes a fan-out. It runs in the same transaction, before the commit, once for all
-events of the transaction.
+`add` queues events. Before the commit one statement inserts them, together with what subscribers make of them: the
+dispatches of their hooks and the entry of the audit log.
 """
 
 from __future__ import annotations
@@ -22,16 +22,6 @@ from workhook.storage.signals import EVENTS
 from workhook.storage.statements import PerDialect, hot
 
 
-class Event(msgspec.Struct, frozen=True):
-    """An event of the open transaction."""
-
-    id: int
-    account_id: int
-    repository_id: int | None
-    name: str
-    action: str | None
-
-
 class Draft(msgspec.Struct, frozen=True):
     """A future event. `actor_id`: the account that did it; `installation_id`: of the app through which it did it;
     `published`: it was not seen here, but told by somebody who may publish."""
@@ -46,59 +36,49 @@ class Draft(msgspec.Struct, frozen=True):
     published: bool = False
 
 
-_Added = tuple[Draft, Mapping[str, object]]  # with its row
+class Outbox:
+    """The events of one transaction that are not inserted yet."""
 
-FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[None]]
-"""Makes deliveries of events.
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Draft, Mapping[str, object]]] = []  # with their rows
+        self.is_queued = False  # a step before the commit will send them
+        self.repositories: set[int] = set()  # whose listeners are signalled after the commit
 
-Either all events are `UNNUMBERED` or none is. Unnumbered events are the last of their transaction, and their insert is
-deferred: what is deferred with them (`tx.defer`, `tx.defer_fetch`) runs in the same statement and finds them in
-`WRITTEN`."""
+
+FanOut = Callable[[Transaction, Sequence[Draft]], Awaitable[None]]
+"""Makes something of events whose insert is deferred: what is deferred with it (`tx.defer`, `tx.defer_fetch`) runs in
+the same statement and finds them in `WRITTEN`."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
 """Called with each event at once, and with the size of its payload in bytes. It may add a step before the commit that
 raises, which rolls the transaction back."""
 
-UNNUMBERED = 0
-"""The id of an event that is not inserted yet."""
-
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
     "listed", "published", "traceparent",
 )  # fmt: skip
-_insert = PerDialect(
-    sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
-    postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
-)
-_TYPES = {column: events.c[column].type for column in COLUMNS}
 
 
-def _insert_many() -> sa.Insert:
-    added = arrays("added", _TYPES)
+def _insert_on_postgresql() -> sa.Insert:
+    added = arrays("added", {column: events.c[column].type for column in COLUMNS})
     in_order = sa.select(*(added.c[name] for name in COLUMNS)).order_by(added.c.n).subquery("in_order")
     return sa.insert(events).from_select(
         ["id", *COLUMNS], sa.select(order.number_in(in_order.c.repository_id), *in_order.c)
     )
 
 
-insert_many = _insert_many().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
-"""Inserts any number of events in order, on PostgreSQL. Its parameters are made by `insert_many_params`."""
-_insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_many))
-_insert_numbered = insert_into(events, "id", *COLUMNS)
-_AT_ONCE = 500  # events that are encoded and inserted together
+_written = (events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
+WRITTEN = sa.table("written", *(sa.column(each.name, each.type) for each in _written))
+"""On PostgreSQL, the events inserted by the same statement. On SQLite the last one's id is `order.last_given`."""
+_insert = hot(
+    PerDialect(
+        sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
+        postgresql=_insert_on_postgresql().returning(*_written),
+    )
+)
 _subscribers: list[FanOut] = []
 _watchers: list[Watcher] = []
-_PENDING = object()
-_ADDED = object()
-_AWAITED = object()
-_REPOSITORIES = object()
 ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which only admins may see
-
-
-WRITTEN = sa.table(
-    "written", *(sa.column(name, events.c[name].type) for name in ("id", "name", "account_id", "repository_id"))
-)
-"""On PostgreSQL, the events inserted by the same statement. On SQLite the last one's id is `order.last_given`."""
 
 
 def subscribe(fan_out: FanOut) -> None:
@@ -119,73 +99,70 @@ def unwatch(watcher: Watcher) -> None:
         _watchers.remove(watcher)
 
 
-def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Add events, in this order, and deliver them to hooks. They are inserted at the end of the transaction, or before
-    anything else is appended."""
-    added: list[_Added] = tx.state.setdefault(_ADDED, [])
-    for draft in drafts:
-        listed = draft.name not in ABOUT_HOOKS
-        added.append((draft, _values(tx, draft, listed=listed)))
-        if listed:
-            _signal_listeners(tx, draft)
-    if drafts:
-        _await_fan_out(tx)
-
-
-async def append(tx: Transaction, draft: Draft, *, to_hooks: bool = True) -> Event:
-    """Insert an event now, for callers that need its id.
-
-    `to_hooks` False: the caller sends it (a ping, a test), and it is not listed among what happened in the repository.
-    """
-    await _write_added(tx)
-    listed = to_hooks and draft.name not in ABOUT_HOOKS
-    event = await _insert_one(tx, draft, _values(tx, draft, listed=listed))
-    if listed:
-        _signal_listeners(tx, draft)
-    if to_hooks:
-        _await_fan_out(tx, [event])
-    return event
-
-
-async def _insert_one(tx: Transaction, draft: Draft, values: Mapping[str, object]) -> Event:
-    row = await tx.fetch_one(_insert, values)
-    assert row is not None
-    return _event_of(draft, row["id"])
-
-
-async def _write_added(tx: Transaction) -> None:
-    """Insert what was added, in few statements, and queue it for the fan-out."""
-    added: list[_Added] = tx.state.pop(_ADDED, [])
-    appended: list[Event] = []
-    if len(added) == 1:  # its id comes with its row: one statement less
-        appended = [await _insert_one(tx, *added[0])]
-    else:
-        for start in range(0, len(added), _AT_ONCE):
-            some = added[start : start + _AT_ONCE]
-            numbers = await order.reserve(tx, [draft.repository_id for draft, _ in some])
-            rows = [{"id": number, **values} for number, (_, values) in zip(numbers, some, strict=True)]
-            tx.defer(_insert_numbered, rows)
-            appended += [_event_of(draft, number) for number, (draft, _) in zip(numbers, some, strict=True)]
-    if appended:
-        _await_fan_out(tx, appended)
-
-
 def is_watched() -> bool:
     """Whether something may refuse an event before it is committed."""
     return bool(_watchers)
 
 
-def row_of(draft: Draft) -> dict[str, object]:
-    """The columns of a listed event, without its id."""
-    return _row_of(draft, json.encode(draft.payload), listed=draft.name not in ABOUT_HOOKS)
+def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
+    """Add events, in this order, and deliver them to hooks. They are inserted at the end of the transaction, or before
+    anything else is appended."""
+    outbox = tx.local(Outbox)
+    for draft in drafts:
+        listed = draft.name not in ABOUT_HOOKS
+        outbox.waiting.append((draft, _watched_row(tx, draft, listed=listed)))
+        if listed and draft.repository_id is not None:
+            if not outbox.repositories:
+                tx.signal(EVENTS, outbox.repositories)
+            outbox.repositories.add(draft.repository_id)
+    if drafts and not outbox.is_queued:
+        outbox.is_queued = True
+        tx.before_commit(send)
 
 
-def insert_many_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The parameters of `insert_many` for these rows."""
+async def append(tx: Transaction, draft: Draft) -> int:
+    """Insert an event now and return its id. The caller sends it (a ping, a test): no fan-out sees it, and it is not
+    listed among what happened in the repository."""
+    await send(tx)
+    row = await tx.fetch_one(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])
+    assert row is not None
+    number: int = row["id"]
+    return number
+
+
+async def send(tx: Transaction) -> None:
+    """Insert what was added, and fan it out, with the next statement of the transaction."""
+    outbox = tx.local(Outbox)
+    waiting, outbox.waiting, outbox.is_queued = outbox.waiting, [], False
+    if waiting:
+        if tx.deferred_read is not None:  # an earlier call's
+            await tx.flush()
+        insert(tx, [row for _, row in waiting])
+        for subscriber in _subscribers:
+            await subscriber(tx, [draft for draft, _ in waiting])
+
+
+def insert(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert events, as `row_of` makes them, with the next statement of the transaction, which finds them in
+    `WRITTEN`."""
+    tx.defer(_insert, _insert_params(tx, rows), name=WRITTEN.name)
+
+
+def _insert_params(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+    return [insert_params(rows)] if tx.dialect == "postgresql" else rows
+
+
+def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The parameters with which PostgreSQL inserts all rows at once."""
     return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
 
 
-def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
+def row_of(draft: Draft) -> dict[str, object]:
+    """The columns of an event, without its id."""
+    return _row_of(draft, json.encode(draft.payload), listed=draft.name not in ABOUT_HOOKS)
+
+
+def _watched_row(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
     if not _subscribers:
         raise RuntimeError("No fan-out is subscribed: the event would not be delivered.")
     data = json.encode(draft.payload)
@@ -198,51 +175,3 @@ def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
     what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
     who = (draft.actor_id, draft.installation_id)
     return dict(zip(COLUMNS, (*what, *who, listed, draft.published, tracing.current()), strict=True))
-
-
-def _event_of(draft: Draft, number: int) -> Event:
-    return Event(number, draft.account_id, draft.repository_id, draft.name, draft.action)
-
-
-def _await_fan_out(tx: Transaction, appended: Sequence[Event] = ()) -> None:
-    tx.state.setdefault(_PENDING, []).extend(appended)
-    if not tx.state.get(_AWAITED):  # none is queued, or it has begun: a step before the commit may append as well
-        tx.state[_AWAITED] = True
-        tx.before_commit(_fan_out)
-
-
-def _signal_listeners(tx: Transaction, draft: Draft) -> None:
-    """After the commit, signal the repository's listeners, in this process and in others."""
-    repositories: set[int] = tx.state.setdefault(_REPOSITORIES, set())
-    if draft.repository_id is None:
-        return
-    if not repositories:
-        tx.signal(EVENTS, repositories)
-    repositories.add(draft.repository_id)
-
-
-async def fan_out_now(tx: Transaction) -> list[int]:
-    """Fan out what was appended so far; return the ids of these events."""
-    await _write_added(tx)
-    pending: list[Event] = tx.state.get(_PENDING, [])
-    tx.state[_PENDING] = []
-    if pending:
-        await _deliver(tx, pending)
-    return [event.id for event in pending]
-
-
-async def _deliver(tx: Transaction, pending: Sequence[Event]) -> None:
-    for subscriber in _subscribers:
-        await subscriber(tx, pending)
-
-
-async def _fan_out(tx: Transaction) -> None:
-    tx.state[_AWAITED] = False
-    added: Sequence[_Added] = tx.state.get(_ADDED, ())
-    if 0 < len(added) <= _AT_ONCE and tx.is_last_step and not tx.state.get(_PENDING):
-        del tx.state[_ADDED]
-        rows = [values for _, values in added]
-        tx.defer(_insert_along, [insert_many_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
-        await _deliver(tx, [_event_of(draft, UNNUMBERED) for draft, _ in added])
-    else:
-        await fan_out_now(tx)

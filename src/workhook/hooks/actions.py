@@ -16,13 +16,13 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.urls import requested_url
 from workhook.core.vault import Vault
-from workhook.events import outbox, samples
+from workhook.events import samples
 from workhook.events.catalog import ANY_EVENT, known
 from workhook.events.hook_config import ConfigChange, fault, mask_faults, require_standard_secret
 from workhook.events.samples import random_quote
 from workhook.hooks import deliveries, publishing, queries, redelivery
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
+from workhook.hooks.fan_out import drop_waiting, fan_out_about, send_by_hand
 from workhook.hooks.history import Filters
 from workhook.hooks.records import (
     HOOK_COLUMNS,
@@ -216,8 +216,7 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     shape = hook_shape(changed, owner, base)
     payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
     draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
-    event = await outbox.append(tx, draft, to_hooks=False)
-    await fan_out_about(tx, event, hook)
+    await fan_out_about(tx, draft, hook)
     if hook.only_app is None:
         _tell.defer(tx, _told(owner, hook, reason))
     tx.signal(HOOK, {hook.id})
@@ -234,8 +233,7 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
     context = owner.context(base, actor.user if actor else None)
     payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_shape(hook, owner, base), **context}
     draft = owner.draft("ping", None, payload, actor.installation_id if actor else None)
-    event = await outbox.append(tx, draft, to_hooks=False)
-    await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
+    await send_by_hand(tx, draft, hook)
 
 
 async def lock_owner(write: HookWrite) -> None:

@@ -11,12 +11,11 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, shown
-from workhook.events import outbox
 from workhook.events.hook_config import whole_number
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states, history
 from workhook.hooks.bodies import check_types
-from workhook.hooks.fan_out import insert_dispatches, wants
+from workhook.hooks.fan_out import send_by_hand, wants
 from workhook.hooks.history import Filters
 from workhook.hooks.records import (
     DeliveryDetail,
@@ -262,5 +261,4 @@ async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     if row is None or not wants(hook.events, "push"):
         return
     draft = owner.draft("push", None, json.decode(row["payload"]), row["installation_id"])
-    event = await outbox.append(tx, draft, to_hooks=False)
-    await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
+    await send_by_hand(tx, draft, hook)

@@ -1,10 +1,9 @@
-"""Inserts a dispatch per matching hook, in the transaction of the change."""
+"""Inserts a dispatch per matching hook, in the transaction of the change: in the statement that inserts the events."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,9 +12,9 @@ from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.events import order, outbox
 from workhook.events.catalog import ANY_EVENT
-from workhook.events.outbox import Event
+from workhook.events.outbox import Draft
 from workhook.events.tables import events
-from workhook.hooks.records import Hook, HookViewer
+from workhook.hooks.records import Hook
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
@@ -23,6 +22,8 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import DUE
 from workhook.storage.statements import PerDialect, hot
 
+BEFORE_MAX = 64  # due dispatches of a hook: with more, they have to be read anyway
+AHEAD_MS = 20  # how far another process's clock may be ahead
 GUID_TIME_CHARS = 13  # of a UUID of version 7: 48 bits of milliseconds, with a hyphen among them
 
 _QUOTE = sa.literal_column("""'"'""", sa.Text())
@@ -47,8 +48,7 @@ def _listens(hook: sa.FromClause, event: sa.FromClause) -> tuple[sa.ColumnElemen
     return of_repository, of_organization
 
 
-def send_on_postgresql(made: sa.FromClause) -> sa.Insert:
-    """`made`: the events, with the columns of `outbox.WRITTEN`. The parameters are those of `send_params`."""
+def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
     # Each part has its index.
     there, above = hooks.alias("there"), hooks.alias("above")
     found = sa.union_all(
@@ -66,8 +66,8 @@ def send_on_postgresql(made: sa.FromClause) -> sa.Insert:
     )
 
 
-last_before_on_sqlite = order.last_given - big("count")
-new_on_sqlite = events.c.id > last_before_on_sqlite
+_last_before_on_sqlite = order.last_given - big("count")
+_new_on_sqlite = events.c.id > _last_before_on_sqlite
 """The events that were inserted last, `count` of them: SQLite has one writer, so they have the highest numbers."""
 
 
@@ -80,34 +80,66 @@ def _send_on_sqlite() -> sa.Insert:
         list(_DISPATCHED),
         sa.select(events.c.id, hooks.c.id, guid, _NOTHING, _NOTHING, _NOTHING, big("now"), big("now"))
         .select_from(events.join(hooks, sa.or_(*_listens(hooks, events))))
-        .where(new_on_sqlite, _wants(hooks, events, "instr"))
+        .where(_new_on_sqlite, _wants(hooks, events, "instr"))
         .order_by(events.c.id, hooks.c.id),
     )
 
 
-send_on_sqlite = _send_on_sqlite()
+_ANSWERED = (dispatches.c.id, dispatches.c.event_id, dispatches.c.hook_id, dispatches.c.guid)
+_SENT = sa.table("sent", *(sa.column(each.name, each.type) for each in _ANSWERED))
+_send = hot(PerDialect(sqlite=_send_on_sqlite(), postgresql=_send_on_postgresql(outbox.WRITTEN).returning(*_ANSWERED)))
 
 
-def send_params() -> dict[str, object]:
-    return {"now": now_ms(), "time": new_guid()[:GUID_TIME_CHARS]}
+def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None) -> sa.Select[Any]:
+    """The `made` events with the dispatches that were `sent`, which a worker may take if it knows what comes before."""
+    return (
+        sa.select(made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid)
+        .add_columns(hooks.c.version, hooks.c.app_id, hooks.c.repository_id, *([] if before is None else [before]))
+        .select_from(made.outerjoin(sent, sent.c.event_id == made.c.id).outerjoin(hooks, hooks.c.id == sent.c.hook_id))
+        .order_by(made.c.id, sent.c.id)
+    )
 
 
+def _before(sent: sa.FromClause, found: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The column `found`, beside the first of the dispatches that are `sent` to a hook."""
+    first = sa.func.min(sent.c.id).over(partition_by=sent.c.hook_id)
+    return sa.case((sent.c.id == first, found)).label("before")
+
+
+def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
+    """The hook's other due dispatches."""
+    # By its name alone: that it finds nothing of what is sent beside it is just what is wanted.
+    due = sa.table("dispatches", *(sa.column(each.name, each.type) for each in dispatches.c)).alias("due_before")
+    found = sa.select(due.c.id).where(due.c.hook_id == sent.c.hook_id, due.c.next_attempt_at <= big("due_until"))
+    if sent is dispatches:  # SQLite finds also what is sent
+        found = found.where(due.c.event_id <= _last_before_on_sqlite)
+    return found.limit(BEFORE_MAX + 1).correlate(sent)
+
+
+def _with_before_on_postgresql() -> sa.Select[Any]:
+    ids = sa.func.array(_due_before(_SENT).scalar_subquery(), type_=sa.ARRAY(sa.BigInteger))
+    return _found(outbox.WRITTEN, _SENT, _before(_SENT, ids))
+
+
+def _with_before_on_sqlite() -> sa.Select[Any]:
+    some = _due_before(dispatches).subquery("some")
+    ids = sa.select(sa.func.json_group_array(some.c.id)).scalar_subquery()
+    return _found(events, dispatches, _before(dispatches, ids)).where(_new_on_sqlite)
+
+
+_sent = hot(
+    PerDialect(
+        sqlite=_found(events, dispatches, None).where(_new_on_sqlite),
+        postgresql=_found(outbox.WRITTEN, _SENT, None),
+    )
+)
+_sent_with_before = hot(PerDialect(sqlite=_with_before_on_sqlite(), postgresql=_with_before_on_postgresql()))
 _listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id, hooks.c.repository_id).where(
     hooks.c.active,
     sa.or_(
         hooks.c.repository_id == big("repository_id"),
         sa.and_(hooks.c.repository_id.is_(None), hooks.c.account_id == big("account_id")),
     ),
-)
-_SENT = sa.table("sent", sa.column("hook_id", sa.BigInteger()))
-_send = hot(
-    PerDialect(sqlite=send_on_sqlite, postgresql=send_on_postgresql(outbox.WRITTEN).returning(dispatches.c.hook_id))
-)
-_reached_by_new = hot(
-    PerDialect(
-        sqlite=sa.select(dispatches.c.hook_id).where(dispatches.c.event_id > last_before_on_sqlite).distinct(),
-        postgresql=sa.select(_SENT.c.hook_id).distinct(),
-    )
 )
 _insert = insert_into(dispatches, *_DISPATCHED)
 _waiting = (
@@ -120,9 +152,13 @@ _waiting = (
 _drop_waiting = (
     sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
 )
-_REACHED = object()
-_Maker = tuple[int | None, int | None]  # the app and the repository of a hook
-_Reached = Counter[tuple[int, _Maker]]  # by event
+
+
+class Sent:
+    """What the events of a transaction have led to: a row for each dispatch, and for an event that reaches nobody."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
 
 
 def wants(subscribed: Sequence[str], event: str) -> bool:
@@ -130,49 +166,45 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
     return event in subscribed or ANY_EVENT in subscribed
 
 
-async def fan_out(tx: Transaction, events: Sequence[Event]) -> None:
+async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
     """An `outbox.FanOut`."""
-    if events[0].id == outbox.UNNUMBERED:  # their dispatches are inserted in the statement that inserts them
-        counted = {"count": len(events)}
-        tx.defer(_send, [{**send_params(), **counted}], name=_SENT.name)
-        await tx.defer_fetch(_reached_by_new, counted, partial(_signal_due, tx))
-        return
-    by_owner: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
-    for event in events:
-        by_owner[event.account_id, event.repository_id].append(event)
-    pairs: list[tuple[int, int]] = []
-    maker_of: dict[int, _Maker] = {}
-    for (account_id, repository_id), there in by_owner.items():
-        owner = {"account_id": account_id, "repository_id": repository_id}
-        rows = await tx.fetch_with_deferred(_listening, owner)
-        listening = [(row["id"], json.decode(row["events"])) for row in rows]
-        maker_of.update({row["id"]: (row["app_id"], row["repository_id"]) for row in rows})
-        pairs += [(event.id, hook_id) for event in there for hook_id, names in listening if wants(names, event.name)]
-    await insert_dispatches(tx, pairs)
-    makers: _Reached = tx.state.setdefault(_REACHED, Counter())
-    makers.update((event_id, maker_of[hook_id]) for event_id, hook_id in pairs)
+
+    def signal(rows: Sequence[Row]) -> None:
+        tx.local(Sent).rows += rows
+        if due := {row["hook_id"] for row in rows} - {None}:
+            tx.signal(DUE, due)
+
+    await send(tx, len(drafts), signal)
 
 
-def _signal_due(tx: Transaction, rows: Sequence[Row]) -> None:
-    if rows:
-        tx.signal(DUE, {row["hook_id"] for row in rows})
+async def send(
+    tx: Transaction, count: int, then: Callable[[Sequence[Row]], None], *, with_before: bool = False
+) -> None:
+    """Make a dispatch for each hook that wants one of the `count` events whose insert is deferred, in that statement.
 
-
-def reached(tx: Transaction, event_id: int, viewer: HookViewer) -> int:
-    """Return how many of the hooks that the viewer sees get an event that was fanned out."""
-    makers: _Reached = tx.state.get(_REACHED, Counter())
-    return sum(
-        count
-        for (each, (app_id, repository_id)), count in makers.items()
-        if each == event_id and viewer.sees(app_id=app_id, repository_id=repository_id)
+    `then` gets a row for each dispatch, and for an event that reaches nobody, in the order of the events.
+    `with_before`: a hook's first row also names what else of it is due, `BEFORE_MAX + 1` dispatches at most.
+    """
+    now = now_ms()
+    tx.defer(_send, [{"now": now, "time": new_guid()[:GUID_TIME_CHARS], "count": count}], name=_SENT.name)
+    await tx.defer_fetch(
+        _sent_with_before if with_before else _sent, {"count": count, "due_until": now + AHEAD_MS}, then
     )
 
 
-async def fan_out_about(tx: Transaction, event: Event, hook: Hook) -> None:
-    """Send an event about `hook`, appended with `to_hooks=False`, to the hooks whose makers see `hook`."""
-    rows = await tx.fetch_all(_listening, {"account_id": event.account_id, "repository_id": event.repository_id})
-    fitting = [row["id"] for row in rows if _may_show(row, hook) and wants(json.decode(row["events"]), event.name)]
-    await insert_dispatches(tx, [(event.id, hook_id) for hook_id in fitting])
+async def send_now(tx: Transaction) -> Sequence[Row]:
+    """Fan out what was added to the outbox so far; return the rows of `Sent`."""
+    await outbox.send(tx)
+    await tx.flush()
+    return tx.local(Sent).rows
+
+
+async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
+    """Append an event about `hook`, and send it to the hooks whose makers see `hook`."""
+    event_id = await outbox.append(tx, draft)
+    rows = await tx.fetch_all(_listening, {"account_id": draft.account_id, "repository_id": draft.repository_id})
+    fitting = [row["id"] for row in rows if _may_show(row, hook) and wants(json.decode(row["events"]), draft.name)]
+    await insert_dispatches(tx, [(event_id, hook_id) for hook_id in fitting])
 
 
 def _may_show(receiving: Row, hook: Hook) -> bool:
@@ -197,6 +229,11 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
     rows = [{**new, "event_id": event_id, "hook_id": hook_id, "guid": new_guid()} for event_id, hook_id in pairs]
     await tx.execute_many(_insert, rows)
     tx.signal(DUE, {hook_id for _, hook_id in pairs})
+
+
+async def send_by_hand(tx: Transaction, draft: Draft, hook: Hook) -> None:
+    """Append an event and send it to this hook alone, even if the hook is off."""
+    await insert_dispatches(tx, [(await outbox.append(tx, draft), hook.id)], by_hand=True)
 
 
 async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> None:

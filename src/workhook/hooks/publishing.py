@@ -18,7 +18,7 @@ from workhook.events.catalog import known, publishable, why_not
 from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
-from workhook.hooks.fan_out import insert_dispatches, reached
+from workhook.hooks.fan_out import send_by_hand, send_now
 from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
@@ -163,8 +163,7 @@ async def send_alone(
 ) -> None:
     """Send the event to this hook alone, whatever it wants. It is not listed among what happened."""
     draft = msgspec.structs.replace(_draft(publication, owner, actor, base), published=False)  # it is only a try
-    event = await outbox.append(tx, draft, to_hooks=False)
-    await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
+    await send_by_hand(tx, draft, hook)
 
 
 async def _publish_gathered(
@@ -201,11 +200,14 @@ async def _publish(
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, await _reached_before(tx, earlier["event_id"], owner.viewer))
     await follow()
-    event = await outbox.append(tx, draft)
+    outbox.add(tx, [draft])  # behind what followed
+    rows = await send_now(tx)
+    event_id = rows[-1]["event_id"]
     if publication.id is not None:
-        await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
-    await outbox.fan_out_now(tx)
-    return Published(publication.id or str(event.id), reached(tx, event.id, owner.viewer))
+        tx.defer(_insert_key, [{**key, "digest": digest, "event_id": event_id, "created_at": now_ms()}])
+    sent = [row for row in rows if row["event_id"] == event_id and row["dispatch_id"] is not None]
+    seen = sum(owner.viewer.sees(app_id=row["app_id"], repository_id=row["repository_id"]) for row in sent)
+    return Published(publication.id or str(event_id), seen)
 
 
 async def _reached_before(tx: Transaction, event_id: int, viewer: HookViewer) -> int:

@@ -30,7 +30,7 @@ from prometheus_client import Counter as Metric
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, to_millis_text
 from workhook.core.errors import NotFound, Problem, Unavailable
-from workhook.events.outbox import Event
+from workhook.events.outbox import Draft
 from workhook.http.calls import Call, current
 from workhook.http.operations import WORK_API, Operation
 from workhook.identity.authenticator import Caller
@@ -47,8 +47,14 @@ insert = insert_into(audit_log, *COLUMNS)
 
 ADDRESS_MAX_CHARS = 64
 TARGET_MAX_CHARS = 500
-_RECORDED = object()
-_EVENTS = object()
+
+
+class _Changes:
+    """What a transaction has changed."""
+
+    def __init__(self) -> None:
+        self.events: list[Draft] = []
+        self.are_recorded = False
 
 
 class AuditTarget(msgspec.Struct, frozen=True):
@@ -78,7 +84,7 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
     """`record` for any number of things, with one statement."""
     if not entries:
         return
-    tx.state[_RECORDED] = True
+    tx.local(_Changes).are_recorded = True
     tx.defer(insert, _rows(actor, action, entries))
 
 
@@ -129,11 +135,12 @@ def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
     }
 
 
-async def of_events(tx: Transaction, events: Sequence[Event]) -> None:
+async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
     """A fan-out of `events.outbox` that delivers nothing: what a call changed is recorded as its last act."""
     if current() is not None:
-        known = _EVENTS in tx.state
-        tx.state.setdefault(_EVENTS, []).extend(events)
+        changes = tx.local(_Changes)
+        known = bool(changes.events)
+        changes.events += events
         if not known and tx.is_last_step:  # so that it is written with what the other fan-outs write
             await _record_call(tx)
         elif not known:
@@ -146,9 +153,10 @@ async def _record_call(tx: Transaction) -> None:
     There is more than one where many things were changed at once, or where something made way: who starts a timer here
     has paused the one elsewhere. What made way is told first, so what the call names is of the last event's account.
     """
-    call, events = current(), tx.state[_EVENTS]
-    if call is None or tx.state.get(_RECORDED):
+    call, changes = current(), tx.local(_Changes)
+    if call is None or changes.are_recorded:
         return
+    events = changes.events
     action, named_in = action_of(call.operation), events[-1].account_id
     for account_id in dict.fromkeys(each.account_id for each in events):
         mine = [each for each in events if each.account_id == account_id]
@@ -354,7 +362,7 @@ class Refusals:
             return True
         self._writing, self._pending = self._pending, {}
         try:
-            await self._database.write([(insert, [_row(*each, now_ms()) for each in self._writing.items()])])
+            await self._database.write(insert, [_row(*each, now_ms()) for each in self._writing.items()])
         except Unavailable as problem:
             log.warning("refusals_wait_for_database", number=len(self._writing), reason=problem.message)
             self._pending = _together(self._writing, self._pending)

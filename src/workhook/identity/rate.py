@@ -277,7 +277,7 @@ class RateLimiter:
                 rows.append({"named": caller, "ends": share.resets_at, "unused": share.left})
         try:
             if rows:
-                await self._database.write([(_give_back, rows)])
+                await self._database.write(_give_back, rows)
         except Unavailable as problem:
             log.warning("rate_limit_not_given_back", callers=len(rows), reason=problem.message)
         except Exception:

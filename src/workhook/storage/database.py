@@ -23,9 +23,6 @@ T = TypeVar("T")
 TRIES = 5  # of a transaction that the database rolls back; a deadlock is found after a second
 PAUSE_MAX_S = 0.02  # before the second try; twice as long before each further one
 
-# A statement that is run once for each of the parameter sets.
-Step = tuple[Executable, Sequence[Params]]
-
 
 class DeferredWrite(NamedTuple):
     """A queued write. `name`: the table from which a statement sent with it reads its RETURNING rows."""
@@ -93,11 +90,18 @@ class Transaction(Reader):
         self.signals = signals
         self._before_commit: list[Callable[[Transaction], Awaitable[None]]] = []
         self._after_commit: list[Callable[[], None]] = []
-        self.state: dict[object, Any] = {}
+        self._locals: dict[type, Any] = {}
         self.deferred: list[DeferredWrite] = []
         self.deferred_read: DeferredRead | None = None
         self.is_last_step = False  # the last of the steps before the commit is running
         self.is_ending = False  # no statement follows the deferred ones
+
+    def local(self, kind: type[T]) -> T:
+        """Return the transaction's own object of this class, made by the first call."""
+        if kind not in self._locals:
+            self._locals[kind] = kind()
+        found: T = self._locals[kind]
+        return found
 
     @abstractmethod
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
@@ -125,7 +129,9 @@ class Transaction(Reader):
     async def defer_fetch(
         self, statement: Executable, params: Params | None, then: Callable[[Sequence[Row]], None]
     ) -> None:
-        """`fetch_with_deferred`, but queued as well. `then` gets the rows before the callbacks after the commit."""
+        """Queue a SELECT that is sent with the queued writes. On PostgreSQL it does not see what they write, but it
+        may read the RETURNING rows of a write that has a name, as a table of that name. `then` gets the rows before
+        the callbacks after the commit."""
         if self.deferred_read is not None:
             await self.flush()
         self._check_conflicts(statement)
@@ -133,18 +139,7 @@ class Transaction(Reader):
 
     @abstractmethod
     async def flush(self) -> None:
-        """Send the queued statements now. Every other method but `fetch_with_deferred` does so first."""
-
-    async def fetch_with_deferred(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """`fetch_all` in the same round trip as the queued writes. On PostgreSQL the SELECT does not see what they
-        write, but it may read the RETURNING rows of a write that has a name, as a table of that name."""
-        if self.deferred_read is not None:
-            await self.flush()
-        self._check_conflicts(statement)
-        return await self._fetch_with_deferred(statement, params)
-
-    @abstractmethod
-    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]: ...
+        """Send the queued statements now. Every other method does so first."""
 
     def _check_conflicts(self, statement: Executable) -> None:
         conflict = find_conflict([each.statement for each in self.deferred], statement) if self.deferred else ""
@@ -227,10 +222,6 @@ class Database(Reader):
 
         return await self._persist(run, within_s)
 
-    async def write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        """`write`, and the rows of the last statement, which may write as well. Tried up to `TRIES` times."""
-        return await self._persist(lambda: self._write(steps, (last, params)))
-
     async def _persist(self, act: Callable[[], Awaitable[T]], within_s: float = 0) -> T:
         end, number = time.monotonic() + within_s, 0
         while True:
@@ -250,15 +241,16 @@ class Database(Reader):
             longest = PAUSE_MAX_S * 2 ** (min(number, TRIES) - 1)
             await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
 
-    async def write(self, steps: Sequence[Step]) -> None:
-        """Run independent steps in a transaction of their own, in as few round trips as possible.
+    async def write(self, statement: Executable, rows: Sequence[Params]) -> None:
+        """Run one statement once per row of parameters in a transaction of its own, in as few round trips as possible.
 
         Durable when it returns; raises what `transaction` raises.
         """
-        await self._write(steps, None)
-
-    @abstractmethod
-    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]: ...
+        async with self.transaction() as tx:
+            if len(rows) == 1:
+                tx.defer(statement, rows)  # goes with the COMMIT
+            else:
+                await tx.execute_many(statement, rows)
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -25,7 +25,7 @@ from workhook.storage.connections import (
     PooledConnections,
     terminate,
 )
-from workhook.storage.database import Database, DeferredRead, DeferredWrite, Reader, Row, Step, Transaction
+from workhook.storage.database import Database, DeferredRead, DeferredWrite, Reader, Row, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement, joined
 
@@ -81,9 +81,11 @@ class PostgresTransaction(Transaction):
         await pipeline.prepare(self._connection, sql, begin=begin, planned_once=planned_once)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        if self.deferred or self.deferred_read is not None:
-            await self.flush()
-        return await self._fetch_with_deferred(statement, params)
+        known = self._compile(statement)
+        arguments = known.arguments(params)
+        await self._ready_for(known.sql, known.planned_once)
+        rows: Sequence[Row] = await self._connection.fetch(known.sql, *arguments)
+        return rows
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
@@ -102,19 +104,15 @@ class PostgresTransaction(Transaction):
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         if rows:
-            await self.flush()
-            await self.run_step(self._compile(statement), rows)
+            known = self._compile(statement)
+            if (one := as_one(known, rows)) is not None:
+                await self._ready_for(one.sql, one.planned_once)
+                await self._connection.execute(one.sql, *one.arguments)
+            else:
+                await self._ready_for(known.sql, known.planned_once)
+                await self._connection.executemany(known.sql, [known.arguments(row) for row in rows])
 
-    async def run_step(self, known: Statement, rows: Sequence[Params]) -> None:
-        step = as_one(known, rows)
-        if step is None:
-            await self._prepare(known.sql, known.planned_once)
-            await self._connection.executemany(known.sql, [known.arguments(row) for row in rows])
-        else:
-            await self._prepare(step.sql, step.planned_once)
-            await self._connection.execute(step.sql, *step.arguments)
-
-    async def run_last(self, asked: Asked) -> Sequence[Row]:
+    async def _run_last(self, asked: Asked) -> Sequence[Row]:
         """With the COMMIT. A statement that is alone is a transaction without BEGIN and COMMIT."""
         rows: Sequence[Row]
         if self._is_open:
@@ -131,7 +129,7 @@ class PostgresTransaction(Transaction):
         if self.deferred or self.deferred_read is not None:
             question, self.deferred_read = self.deferred_read, None
             asked = self._together(question)
-            rows = await self.run_last(asked) if self.is_ending else await self._ask(asked)
+            rows = await self._run_last(asked) if self.is_ending else await self._ask(asked)
             if question is not None:
                 question.then(rows)
         elif self.is_ending and self._is_open:
@@ -147,9 +145,6 @@ class PostgresTransaction(Transaction):
         except DRIVER_ERRORS as error:
             log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server does it by itself
             terminate(self._connection)
-
-    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]:
-        return await self._ask(self._together(DeferredRead(statement, params, _pass_over)))
 
     async def _ask(self, asked: Asked) -> Sequence[Row]:
         await self._prepare(asked.sql, asked.planned_once)
@@ -190,10 +185,6 @@ def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
         return Asked(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
     return None if sql is None else Asked(sql, list[Any](known.columns(rows)), known.planned_once)
-
-
-def _pass_over(rows: Sequence[Row]) -> None:
-    return None
 
 
 class PostgresDatabase(Database):
@@ -323,27 +314,6 @@ class PostgresDatabase(Database):
         finally:
             with suppress(TimeoutError):
                 await connection.close(timeout=ACQUIRE_TIMEOUT_S)
-
-    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
-        """`last` None: the last step commits, if it is a single statement."""
-        known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        if last is not None:
-            known.append((self._compile(last[0]), [last[1]]))
-        asked = as_one(*known[-1]) if known else None
-        if asked is not None:
-            known.pop()
-        async with self._connections.connect() as connection:
-            transaction = PostgresTransaction(connection, self._compile, self.signals)
-            try:
-                for each, rows in known:
-                    await transaction.run_step(each, rows)
-                if asked is not None:
-                    return await transaction.run_last(asked)
-                await transaction.finish()
-            except BaseException:
-                await transaction.roll_back()
-                raise
-        return []
 
     def _forward(self, topic: str, ids: frozenset[int]) -> None:
         self._outgoing[topic] |= ids

@@ -18,7 +18,7 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, slow
-from workhook.storage.database import Database, Reader, Row, Step, Transaction
+from workhook.storage.database import Database, Reader, Row, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement
 
@@ -165,16 +165,13 @@ class SqliteTransaction(Transaction):
     async def flush(self) -> None:
         if self.deferred_read is not None:
             question, self.deferred_read = self.deferred_read, None
-            question.then(await self._fetch_with_deferred(question.statement, question.params))
+            question.then(await self.fetch_all(question.statement, question.params))
         elif self.deferred:
             await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         if self.deferred_read is not None:
             await self.flush()
-        return await self._fetch_with_deferred(statement, params)
-
-    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: connection.execute(known.sql, arguments).fetchall())
@@ -187,26 +184,16 @@ class SqliteTransaction(Transaction):
         return await self._run(lambda connection: _changed(connection, known.sql, arguments))
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
-        await self.execute_steps([(statement, rows)])
-
-    async def execute_steps(
-        self, steps: Sequence[Step], last: tuple[Executable, Params] | None = None
-    ) -> Sequence[Row]:
-        """Run all steps in one job of the writer's thread; return the rows of `last`."""
         if self.deferred_read is not None:
             await self.flush()
-        calls = [call for statement, rows in steps for call in _calls(self._compile(statement), rows)]
-        if last is not None:
-            known = self._compile(last[0])
-            calls.append((known.sql, known.arguments(last[1])))
+        calls = list(_calls(self._compile(statement), rows))
 
-        def run(connection: sqlite3.Connection) -> Sequence[Row]:
-            rows: Sequence[Row] = []
+        def run(connection: sqlite3.Connection) -> None:
             for sql, arguments in calls:
-                rows = connection.execute(sql, arguments).fetchall()
-            return rows
+                connection.execute(sql, arguments).fetchall()
 
-        return await self._run(run) if calls else []
+        if calls:
+            await self._run(run)
 
 
 class _SqliteSnapshot(Reader):
@@ -359,11 +346,6 @@ class SqliteDatabase(Database):
             yield reader
         finally:
             await asyncio.shield(reader.threads.close())
-
-    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
-        async with self.transaction() as transaction:
-            assert isinstance(transaction, SqliteTransaction)
-            return await transaction.execute_steps(steps, last)
 
     async def _watch(self) -> None:
         """`data_version` of the only writing connection changes only by the commits of other processes."""

@@ -70,7 +70,7 @@ def test_a_redelivery_that_waits(api: Api, place: Place, receiver: Receiver, ser
         """As if it had been asked for, and its turn came in an hour."""
         change = sa.update(dispatches).where(dispatches.c.hook_id == hook["id"])
         change = change.values(wanted=1, retries=0, next_attempt_at=sa.literal(later, sa.BigInteger))
-        await services.database.write([(change, [{}])])
+        await services.database.write(change, [{}])
 
     server.run(postpone)
     assert told(api, hook) == [("pending", 1, 2)]

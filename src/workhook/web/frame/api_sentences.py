@@ -45,7 +45,7 @@ _OF_EVERY_PAGE = {
     ),
 }
 
-OF_QUOTAS = {
+_OF_QUOTAS = {
     "An organization may have %(limit)s records (organization_max_rows), and has %(number)s: this is too much. "
     "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to "
     "be removed. Delete what is not needed, or ask whoever runs the server for more.": text(
@@ -453,7 +453,7 @@ _OF_WEBHOOKS = {
 
 WORDING: Mapping[str, str] = {
     **_OF_EVERY_PAGE,
-    **OF_QUOTAS,
+    **_OF_QUOTAS,
     **_OF_RIGHTS,
     **_OF_WORK,
     **OF_IMPORTS,

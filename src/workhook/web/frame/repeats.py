@@ -88,7 +88,7 @@ class SentForm:
             body = None if answer.body is None else self._call.encode(answer.body)
             given = msgspec.msgpack.encode(_Given(answer.status, answer.headers, body, answer.media_type))
         params = {"sent_digest": self._digest, "given": given}
-        await self._call.database.write([(_answer, [params])])
+        await self._call.database.write(_answer, [params])
         self._call.database.signals.send(FORMS, (self._session_id,))
 
     async def find_answer(self) -> Answer | None:

@@ -271,8 +271,6 @@ _SETTLING = frozenset({"payment.create", "credit_note.create"})
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 """Of the work API's own events, those that tell of a new record."""
 
-_GROWTH = object()
-
 
 class _Growth(msgspec.Struct):
     """Of one account in one transaction. `asked`: something of it can be refused. `file_bytes`: what its files have, if
@@ -281,6 +279,10 @@ class _Growth(msgspec.Struct):
     usage: StoredUsage = StoredUsage(0, 0, 0)
     asked: bool = False
     file_bytes: int | None = None
+
+
+class _Growths(dict[int, _Growth]):
+    """By account."""
 
 
 def makes_records(action: str) -> bool:
@@ -321,10 +323,8 @@ def _makes(operation: Operation, draft: Draft) -> bool:
 
 
 def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int) -> _Growth:
-    found: dict[int, _Growth] | None = tx.state.get(_GROWTH)
-    if found is None:
-        accounts: dict[int, _Growth] = {}
-        tx.state[_GROWTH] = found = accounts
+    accounts = tx.local(_Growths)
+    if not accounts:
 
         async def check(tx: Transaction) -> None:
             for account_id, growth in accounts.items():
@@ -337,7 +337,7 @@ def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int
 
         tx.before_commit(check)
         tx.after_commit(remember)
-    return found.setdefault(account_id, _Growth())
+    return accounts.setdefault(account_id, _Growth())
 
 
 async def _require_room(tx: Transaction, call: Call, memory: UsageMemory, account_id: int, growth: _Growth) -> None:
