@@ -19,7 +19,7 @@ from workhook.hooks import health
 from workhook.http.operations import Operation
 from workhook.work.board.tasks import column_filters, listing
 from workhook.work.history.across import walks
-from workhook.work.history.search import api as search
+from workhook.work.history.search import search as search
 from workhook.work.time.timesheets import queries as timesheets_queries
 
 JUDGED: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)

@@ -16,8 +16,8 @@ from workhook.http.calls import Services
 from workhook.storage.dialects import postgresql
 from workhook.storage.statements import Compiler
 from workhook.work.board.tasks.matching import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
-from workhook.work.history.search.api import LIMITS
 from workhook.work.history.search.scopes import SCOPES
+from workhook.work.history.search.search import LIMITS
 
 KEYS = {
     "type", "id", "number", "title", "excerpt", "project", "task", "file", "invoice", "file_comment_id", "created_at",

@@ -16,7 +16,7 @@ from workhook.cli.options import Argument, Option, time_text, whole_from
 from workhook.cli.output import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.text import visible_json
-from workhook.identity import audit_api, audit_queries
+from workhook.identity import audit_queries
 
 if TYPE_CHECKING:
     from workhook.storage import Reader
@@ -61,7 +61,7 @@ async def list_entries(
     async with context.services() as services:
         selection = await chosen.selection(services.database)
         rows = await audit_queries.read(services.database, selection, limit=limit, patient=True)
-    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_api.entry_of(row))} for row in rows]
+    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_queries.entry_of(row))} for row in rows]
     columns = ("at", "action", "status", "times", "actor", "actor_ip", "token_id", "org", "repo", "target")
     context.answer_rows(found, columns, none="There is no such entry.")
 
@@ -90,7 +90,7 @@ async def export(
 async def _write(reader: Reader, selection: audit_queries.Selection, file: IO[bytes], progress: Progress) -> int:
     total, done = await audit_queries.count(reader, selection), 0
     async for rows in audit_queries.read_all(reader, selection, newest_first=False, patient=True):
-        file.writelines(visible_json(audit_api.line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
+        file.writelines(visible_json(audit_queries.line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
         done += len(rows)
         progress("entries", min(done, total), total)
     file.flush()

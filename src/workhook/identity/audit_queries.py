@@ -11,15 +11,19 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 
+from workhook.core import json
 from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms, parse_rfc3339
 from workhook.core.errors import Fault, Invalid, shown
+from workhook.identity.audit import operation_type
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, audit_log, projects, tokens
+from workhook.identity.tokens.issue import KINDS
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import TimeIndex, index_range
@@ -366,3 +370,80 @@ def _each(given: frozenset[str]) -> sa.Select[Any]:
 
 
 _actions_of = _each(frozenset({"account_id"})).order_by("action")
+
+
+class AuditEntry(msgspec.Struct):
+    """Who did what to what, and from where; or what was refused."""
+
+    timestamp: Annotated[int, Meta(description="Milliseconds since the epoch.")] = msgspec.field(name="@timestamp")
+    document_id: Annotated[str, Meta(description="Id of this entry.")] = msgspec.field(name="_document_id")
+    action: Annotated[str, Meta(examples=["hook.create", "task.edit"])]
+    operation_type: Annotated[str, Meta(examples=["create", "access", "modify", "remove", "restore"])]
+    created_at: Annotated[int, Meta(description="The same as `@timestamp`.")]
+    actor: Annotated[str | None, Meta(description="Null for Workhook itself and for its command line.")]
+    actor_id: int | None
+    actor_ip: str | None
+    org: Annotated[str | None, Meta(description="The organization that the entry is about.")]
+    org_id: int | None
+    repo: Annotated[str | None, Meta(description="`owner/name`.")]
+    repo_id: int | None
+    user: Annotated[str | None, Meta(description="The person whom the entry is about, if there is one.")]
+    token_id: int | None
+    programmatic_access_type: Annotated[str | None, Meta(examples=["classic personal access token"])]
+    app_id: Annotated[int | None, Meta(description="The app that called, or that the token was issued to.")]
+    request_id: Annotated[str | None, Meta(description="The `X-Request-Id` of the request.")]
+    status: Annotated[int | None, Meta(description="Null: it was done. Otherwise the status of the refusal.")]
+    times: Annotated[int, Meta(ge=1, description="Number of like refusals at about that time.")]
+    target: Annotated[str, Meta(examples=["hook/7"], description="What was acted on; for a refusal, the path.")]
+    data: Annotated[dict[str, Any], Meta(description="More details. Never a secret.")]
+
+
+def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
+    """From a row of `read`. `hooks` False: for who sees no webhooks of others, their settings are left
+    out."""
+    action, kind = row["action"], KINDS.get(row["token_kind"] or "")
+    data = json.decode(row["detail"])
+    if not hooks and action.startswith("hook."):
+        for name in ("config", "changed", "before", "secrets"):
+            data.pop(name, None)
+    return AuditEntry(
+        timestamp=row["at"],
+        document_id=f"AL_{row['id']}",
+        action=action,
+        operation_type=operation_type(action),
+        created_at=row["at"],
+        actor=row["actor"],
+        actor_id=row["actor_id"],
+        actor_ip=row["address"],
+        org=row["place"],
+        org_id=row["account_id"] or None,
+        repo=f"{row['owner']}/{row['repository']}" if row["owner"] else None,
+        repo_id=row["repository_id"],
+        user=row["target"] if action.startswith("member.") and row["status"] is None else None,
+        token_id=row["token_id"],
+        programmatic_access_type=kind.title if kind else None,
+        app_id=row["app_id"],
+        request_id=row["request_id"],
+        status=row["status"],
+        times=row["times"],
+        target=row["target"],
+        data=data,
+    )
+
+
+def line_of(row: Row, *, hooks: bool = True) -> bytes:
+    """One line of JSON."""
+    return json.on_one_line(json.encode(entry_of(row, hooks=hooks))) + b"\n"
+
+
+LINES = "application/x-ndjson"
+
+
+async def export_lines(
+    reader: Reader, selection: Selection, *, newest_first: bool = True, nothing: bool = False, hooks: bool = True
+) -> AsyncIterator[bytes]:
+    """Every entry that fits, a line of JSON each; with `nothing`, none."""
+    if nothing:
+        return
+    async for rows in read_all(reader, selection, newest_first=newest_first):
+        yield b"".join(line_of(row, hooks=hooks) for row in rows)

@@ -16,8 +16,7 @@ from workhook.http.calls import Answer
 from workhook.http.messages import disposition
 from workhook.identity import audit_queries
 from workhook.identity.audit import VIEW
-from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_lines
-from workhook.identity.audit_queries import Selection, parse_phrase
+from workhook.identity.audit_queries import LINES, AuditEntry, Selection, entry_of, export_lines, parse_phrase
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Organization
 from workhook.storage import Row

@@ -21,8 +21,8 @@ from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, folded, words_of
 from workhook.work.board.tasks.search_indexes import MARK
-from workhook.work.history.search import api
 from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
+from workhook.work.history.search.search import search as search_api
 
 _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")
@@ -123,7 +123,7 @@ async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -
     given = {"q": text, "type": kind, "cursor": visit.query("cursor")}
     fields = {name: [value] for name, value in given.items() if value}
     query = parameters.gather(SearchQuery, fields, {} if within is None else {"project_id": within.project_id})
-    listed = await api.search(visit.call, query)
+    listed = await search_api(visit.call, query)
     results = listed.body.results
     ids = {each.project.id for each in results}
     projects = await listing.find_visible(visit.database, visit.actor, ids)

@@ -13,7 +13,7 @@ from workhook.work.history import trash
 from workhook.work.history.across import api as across
 from workhook.work.history.activity import api as activity
 from workhook.work.history.notifications import api as notifications
-from workhook.work.history.search import api as search
+from workhook.work.history.search import search
 from workhook.work.kernel import quota
 from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.money import budgets

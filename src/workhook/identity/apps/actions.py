@@ -6,8 +6,8 @@ Where somebody else takes a name, or installs the same app, at the same time, th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -16,13 +16,15 @@ from msgspec import UNSET
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.http.calls import Call
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate, OauthAppEdit
-from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key
+from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key, own_key
 from workhook.identity.apps.installing import cut, uninstall
-from workhook.identity.apps.schemas import App, AppKey, AppSecret
+from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
+from workhook.identity.authenticator import named_organization
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import (
     accounts,
@@ -36,7 +38,8 @@ from workhook.identity.tables import (
     refresh_tokens,
 )
 from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
+from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
 
@@ -287,3 +290,52 @@ async def _audit(tx: Transaction, actor: Actor | None, app: App, action: str, **
     group = "oauth_app" if app.is_oauth else "app"
     detail = {"client_id": app.client_id, **detail}
     await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=detail)
+
+
+R = TypeVar("R")
+
+
+async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
+    """`step` in a transaction. If somebody else does the same at the same time it runs again, and now sees that."""
+    try:
+        return await call.database.in_transaction(step)
+    except UniqueViolation:
+        return await call.database.in_transaction(step)
+
+
+async def find_named_app(call: Call, reader: Reader) -> App:
+    """The OAuth app or app of the path. Raises `NotFound`, also for one of another organization."""
+    if "client_id" in call.request.path_params:
+        app = await queries.find_client(reader, call.path("client_id"))
+        oauth = True
+    else:
+        app = await queries.find_slug(reader, call.path("slug"))
+        oauth = False
+    if app is None or app.is_oauth != oauth:
+        raise NotFound()
+    if app.account_id != named_organization(call).account.id:
+        call.record.touches(app.account_id, hidden=True)
+        raise NotFound()
+    return app
+
+
+async def make_key(public_key: str | None) -> NewKey:
+    """A new key, which takes a while, or the caller's own. Raises `Invalid`."""
+    if public_key is None:
+        return await new_key()
+    try:
+        return own_key(public_key)
+    except ValueError as error:
+        message = f"public_key must be {error}"
+        raise Invalid(faults=[Fault("public_key", "custom", message, resource="App")]) from None
+
+
+async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
+    """An installation on the organization of the path. Raises `NotFound`, also for one on another organization."""
+    found = await queries.find_installation(reader, number)
+    if found is None:
+        raise NotFound()
+    if found.account.id != named_organization(call).account.id:
+        call.record.touches(found.account.id, hidden=True)
+        raise NotFound()
+    return found

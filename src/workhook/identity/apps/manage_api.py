@@ -3,7 +3,7 @@ what they are installed. Here is also what everybody may know of an app."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from workhook.identity import queries as account_queries
 from workhook.identity.apps import actions, installing, queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape, levels
-from workhook.identity.apps.credentials import NewKey, new_key, own_key
+from workhook.identity.apps.credentials import NewKey
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import actor_of, caller_of, named_organization
 from workhook.identity.context import Write
@@ -28,7 +28,6 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 
-R = TypeVar("R")
 H = TypeVar("H", AppSecret, AppKey)
 
 TAG, OWNERS = "app management", "organization.admin"
@@ -38,30 +37,6 @@ both = Every(
     (oauth_apps, "/orgs/{org}/oauth-apps/{client_id}", "oauth_apps", "OAuth app"),
     (apps, "/orgs/{org}/apps/{slug}", "apps", "app"),
 )
-
-
-async def change(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
-    """`step` in a transaction. If somebody else does the same at the same time it runs again, and now sees that."""
-    try:
-        return await call.database.in_transaction(step)
-    except UniqueViolation:
-        return await call.database.in_transaction(step)
-
-
-async def find_named_app(call: Call, reader: Reader) -> App:
-    """The OAuth app or app of the path. Raises `NotFound`, also for one of another organization."""
-    if "client_id" in call.request.path_params:
-        app = await queries.find_client(reader, call.path("client_id"))
-        oauth = True
-    else:
-        app = await queries.find_slug(reader, call.path("slug"))
-        oauth = False
-    if app is None or app.is_oauth != oauth:
-        raise NotFound()
-    if app.account_id != named_organization(call).account.id:
-        call.record.touches(app.account_id, hidden=True)
-        raise NotFound()
-    return app
 
 
 async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape:
@@ -82,17 +57,6 @@ def _with_id(found: Sequence[H], number: int) -> H:
         if each.id == number:
             return each
     raise NotFound()
-
-
-async def make_key(public_key: str | None) -> NewKey:
-    """A new key, which takes a while, or the caller's own. Raises `Invalid`."""
-    if public_key is None:
-        return await new_key()
-    try:
-        return own_key(public_key)
-    except ValueError as error:
-        message = f"public_key must be {error}"
-        raise Invalid(faults=[Fault("public_key", "custom", message, resource="App")]) from None
 
 
 def _listed(call: Call, found: tuple[list[App], int]) -> Paged[list[Any]]:
@@ -126,8 +90,8 @@ async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s
 @apps.post("/orgs/{org}/apps")
 async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
     """Register an app."""
-    key = await make_key(create.public_key)
-    return await change(call, lambda tx: register_app(Write.for_call(call, tx), create, key))
+    key = await actions.make_key(create.public_key)
+    return await actions.in_transaction(call, lambda tx: register_app(Write.for_call(call, tx), create, key))
 
 
 async def register_app(write: Write, create: s.AppCreate, key: NewKey) -> Created[s.AppShape]:
@@ -142,17 +106,17 @@ async def register_app(write: Write, create: s.AppCreate, key: NewKey) -> Create
 @oauth_apps.get("/orgs/{org}/oauth-apps/{client_id}")
 async def oauth_apps_get(call: Call) -> s.OauthAppShape:
     """Get an OAuth app."""
-    return await _with_secrets(call, call.database, await find_named_app(call, call.database))
+    return await _with_secrets(call, call.database, await actions.find_named_app(call, call.database))
 
 
 @apps.get("/orgs/{org}/apps/{slug}")
 async def apps_get(call: Call) -> s.AppShape:
     """Get an app."""
-    return await _with_keys(call, call.database, await find_named_app(call, call.database))
+    return await _with_keys(call, call.database, await actions.find_named_app(call, call.database))
 
 
 async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
-    return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
+    return await actions.edit_app(write.tx, write.actor, await actions.find_named_app(write.call, write.tx), edit)
 
 
 @oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}", retry=Retry(UniqueViolation))
@@ -179,7 +143,7 @@ async def apps_delete(write: Write) -> None:
 
     Its installations, its tokens and the consents of its users are deleted, too.
     """
-    await actions.delete_app(write.tx, write.actor, await find_named_app(write.call, write.tx))
+    await actions.delete_app(write.tx, write.actor, await actions.find_named_app(write.call, write.tx))
 
 
 @both.post("/secrets", problems=(422,))
@@ -188,7 +152,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 
     An app has at most two, so that you can rotate them without a gap.
     """
-    app = await find_named_app(write.call, write.tx)
+    app = await actions.find_named_app(write.call, write.tx)
     made, secret = await actions.add_secret(write.tx, write.actor, app)
     shape = shape_of(s.SecretShape, made)
     shape.client_secret = secret
@@ -198,14 +162,14 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 @both.get("/secrets/{secret_id}")
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
     """Get the facts about a client secret, without the secret."""
-    app = await find_named_app(call, call.database)
+    app = await actions.find_named_app(call, call.database)
     return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 
 
 @both.delete("/secrets/{secret_id}")
 async def delete_secret(write: Write, secret_id: int) -> None:
     """Delete a client secret."""
-    await actions.remove_secret(write.tx, write.actor, await find_named_app(write.call, write.tx), secret_id)
+    await actions.remove_secret(write.tx, write.actor, await actions.find_named_app(write.call, write.tx), secret_id)
 
 
 @both.delete("/tokens")
@@ -214,21 +178,21 @@ async def revoke_tokens(write: Write) -> None:
 
     Users have to authorise it again.
     """
-    await actions.revoke_tokens(write.tx, write.actor, await find_named_app(write.call, write.tx))
+    await actions.revoke_tokens(write.tx, write.actor, await actions.find_named_app(write.call, write.tx))
 
 
 @apps.get("/orgs/{org}/apps/{slug}/keys")
 async def apps_list_keys(call: Call) -> list[s.KeyShape]:
     """List the keys of an app."""
-    app = await find_named_app(call, call.database)
+    app = await actions.find_named_app(call, call.database)
     return [shape_of(s.KeyShape, each) for each in await queries.list_keys(call.database, app.id)]
 
 
 @apps.post("/orgs/{org}/apps/{slug}/keys")
 async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
     """Add a key to an app."""
-    app = await find_named_app(call, call.database)  # before the work of making a key
-    key = await make_key(create.public_key)
+    app = await actions.find_named_app(call, call.database)  # before the work of making a key
+    key = await actions.make_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
     shape = shape_of(s.KeyShape, made)
     shape.pem = key.private_key or UNSET
@@ -238,7 +202,7 @@ async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape
 @apps.get("/orgs/{org}/apps/{slug}/keys/{key_id}")
 async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
     """Get a key of an app."""
-    app = await find_named_app(call, call.database)
+    app = await actions.find_named_app(call, call.database)
     return shape_of(s.KeyShape, _with_id(await queries.list_keys(call.database, app.id), key_id))
 
 
@@ -248,7 +212,7 @@ async def apps_delete_key(write: Write, key_id: int) -> None:
 
     The last key cannot be deleted: an app calls with a key.
     """
-    await actions.remove_key(write.tx, write.actor, await find_named_app(write.call, write.tx), key_id)
+    await actions.remove_key(write.tx, write.actor, await actions.find_named_app(write.call, write.tx), key_id)
 
 
 def _url(call: Call, app: App) -> str:
@@ -271,17 +235,6 @@ def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
         repository_ids=None if chosen is None else sorted(chosen),
         app_permissions=levels(installation.app.permissions),
     )
-
-
-async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """An installation on the organization of the path. Raises `NotFound`, also for one on another organization."""
-    found = await queries.find_installation(reader, number)
-    if found is None:
-        raise NotFound()
-    if found.account.id != named_organization(call).account.id:
-        call.record.touches(found.account.id, hidden=True)
-        raise NotFound()
-    return found
 
 
 @installations.get("/orgs/{org}/installations")
@@ -315,7 +268,7 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
 @installations.get(_ONE)
 async def installations_get(call: Call, installation_id: int) -> s.OwnInstallationShape:
     """Get an installation."""
-    return _shape(await find_named_installation(call, call.database, installation_id), call.base)
+    return _shape(await actions.find_named_installation(call, call.database, installation_id), call.base)
 
 
 @installations.patch(_ONE)
@@ -324,7 +277,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
 
     New permissions that the app asks for take effect once they are granted here.
     """
-    installation = await find_named_installation(write.call, write.tx, installation_id)
+    installation = await actions.find_named_installation(write.call, write.tx, installation_id)
     selection = edit.repository_selection
     if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
         selection = UNSET  # as it is
@@ -355,7 +308,7 @@ async def installations_delete(write: Write, installation_id: int) -> None:
     if remove not in ("true", "false"):
         message = "remove_webhooks must be true or false"
         raise Invalid(faults=[Fault("remove_webhooks", "invalid", message, resource=_RESOURCE)])
-    found = await find_named_installation(write.call, write.tx, installation_id)
+    found = await actions.find_named_installation(write.call, write.tx, installation_id)
     await installing.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
 
 
@@ -366,7 +319,7 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
     Its tokens do nothing until the suspension is lifted.
     """
     await installing.suspend(
-        write.tx, write.actor, await find_named_installation(write.call, write.tx, installation_id)
+        write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
     )
 
 
@@ -374,7 +327,7 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
     """Lift a suspension."""
     await installing.unsuspend(
-        write.tx, write.actor, await find_named_installation(write.call, write.tx, installation_id)
+        write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
     )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import UNSET
 
 from workhook.core.disclosure import Secretive
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
-from workhook.identity.apps import actions, manage_api, queries
+from workhook.identity.apps import actions, queries
 from workhook.identity.apps import app_schemas as s
-from workhook.identity.apps.manage_api import find_named_app, make_key, register_app
+from workhook.identity.apps.actions import find_named_app
 from workhook.identity.apps.schemas import App, AppSecret
 from workhook.identity.context import Write
 from workhook.storage.database import UniqueViolation
@@ -80,21 +79,17 @@ async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
 @form_page(_new_page, forms.FIELDS)
 async def create(visit: Visit, site: AppSite) -> Answer:
     """Make an app. This page alone shows its secret and its private key."""
-    shape = await _create(visit, forms.create_of(visit, site.kind))
-    pem = shape.pem if isinstance(shape, s.AppShape) and shape.pem is not UNSET else ""
-    app = await queries.find_client(visit.database, shape.client_id)
-    assert app is not None, "it was made just now"
-    secret = shape.client_secret if shape.client_secret is not UNSET else ""
+    wanted = forms.create_of(visit, site.kind)
+    key = await actions.make_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
+
+    async def make(write: Write) -> tuple[App, str, str]:
+        place = site.organization.account
+        if key is not None and isinstance(wanted, s.AppCreate):
+            return await actions.create_app(write.tx, write.actor, place, wanted, key=key)
+        return *await actions.create_oauth_app(write.tx, write.actor, place, wanted), ""
+
+    app, secret, pem = await visit.change(make, retry=NAME_TAKEN)
     return _made_page(visit, site, app, MadeSecrets(secret, pem, f"{app.slug}.pem"), created=True)
-
-
-async def _create(visit: Visit, wanted: s.OauthAppCreate) -> s.OauthAppShape:
-    if isinstance(wanted, s.AppCreate):
-        key = await make_key(wanted.public_key)
-        app = await visit.change(lambda write: register_app(write, wanted, key), retry=NAME_TAKEN)
-        return app.body
-    made = await visit.change(lambda write: manage_api.oauth_apps_create(write, wanted), retry=NAME_TAKEN)
-    return made.body
 
 
 def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Answer:
@@ -176,7 +171,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Answer:
     """Delete a client secret."""
     app = await find_named_app(visit.call, visit.database)
     secret_id = visit.call.path_integer("secret_id")
-    await visit.change(lambda write: manage_api.delete_secret(write, secret_id))
+    await visit.change(lambda write: actions.remove_secret(write.tx, write.actor, app, secret_id))
     return visit.done(f"{site.address(app)}#secrets", gettext("The client secret was deleted."))
 
 
@@ -184,7 +179,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Answer:
 async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
     """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
-    await visit.change(manage_api.revoke_tokens)
+    await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
     return visit.done(site.address(app), gettext("Every token of the app was revoked."))
 
 
@@ -215,7 +210,7 @@ async def delete(visit: Visit, site: AppSite) -> Answer:
     app = await find_named_app(visit.call, visit.database)
     if visit.fields.get("name", "").strip() != app.name:
         raise Invalid(gettext("That is not the name of the app. Nothing was deleted."))
-    await visit.change(manage_api.apps_delete)
+    await visit.change(lambda write: actions.delete_app(write.tx, write.actor, app))
     return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
 
 
@@ -235,7 +230,7 @@ async def add_key(visit: Visit) -> Answer:
     """Add a key to an app. If it is made here, this page alone shows its private half."""
     site, app = await _app_of_key(visit)
     wanted = visit.form(s.KeyCreate, "public_key")
-    key = await make_key(wanted.public_key)
+    key = await actions.make_key(wanted.public_key)
     made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
     if key.private_key is None:
         return visit.done(f"{site.address(app)}#keys", gettext("The key was added."))
@@ -249,5 +244,5 @@ async def delete_key(visit: Visit) -> Answer:
     """Delete a key of an app."""
     site, app = await _app_of_key(visit)
     key_id = visit.call.path_integer("key_id")
-    await visit.change(lambda write: manage_api.apps_delete_key(write, key_id))
+    await visit.change(lambda write: actions.remove_key(write.tx, write.actor, app, key_id))
     return visit.done(f"{site.address(app)}#keys", gettext("The key was deleted."))

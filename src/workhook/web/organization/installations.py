@@ -9,7 +9,7 @@ from urllib.parse import quote
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.identity.apps import installing, queries
-from workhook.identity.apps.manage_api import find_named_installation
+from workhook.identity.apps.actions import find_named_installation
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import covers, wanted
@@ -22,13 +22,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.organization import forms
 from workhook.web.organization.settings import entries, owned, settings_address
-from workhook.web.signin.installing import (
-    LISTED_MAX,
-    PATH,
-    RepositoryChoice,
-    chosen_repositories,
-    read_choice,
-)
+from workhook.web.signin.installing import LISTED_MAX, PATH, RepositoryChoice, chosen_repositories, read_choice
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.apps import installing, queries
-from workhook.identity.apps.manage_api import change
+from workhook.identity.apps.actions import in_transaction
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth import codes
 from workhook.identity.oauth.grants import wanted
@@ -112,7 +112,7 @@ async def page_install_decide(call: Call) -> Answer:
         return await installing.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
 
     try:
-        made = await change(call, step)
+        made = await in_transaction(call, step)
     except Invalid as problem:
         return await _ask(call, session, app, place, sent, faults=[each.message or "" for each in problem.faults])
     leads_to = _leads_to(app)
