@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_FILE_LINES = 800
+MIN_FILE_LINES = 40
 MAX_FUNCTION_LINES = 60
 
 PACKAGE = "workhook"
@@ -20,6 +21,12 @@ RETRYING_AREAS = frozenset({"http", "events", "identity", "work", "hooks", "web"
 ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # a probe; and what then counts by itself
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
+
+API_MODULE = re.compile(r"(^|_)api$")
+SQL_MODULES = frozenset({"sqlalchemy", "workhook.storage.metadata", "workhook.storage.record_rows"})
+SQL_CALLS = frozenset({"execute", "execute_many", "fetch_all", "fetch_one", "fetch_slow"})
+# The download of one's own data is what the API answers; the table of tasks reads a cursor of the API's list.
+PAGES_OF_THE_API = frozenset({"workhook.web.account.own_data", "workhook.web.listing"})
 
 HANDED_ON = re.compile(r"#.*\bhanded to \w+")
 
@@ -169,6 +176,33 @@ def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iter
             yield f"{where}, its sibling"
 
 
+# --- what modules are for --------------------------------------------------------------------------------------------
+
+
+def page_violations(source: Source) -> Iterator[str]:
+    """A page that imports a module of routes."""
+    if source.area != "web" or source.module in PAGES_OF_THE_API:
+        return
+    for line, name in imported_modules(source):
+        if any(API_MODULE.search(part) for part in name.split(".")):
+            yield f"{source.path}:{line}: a page imports {name}; move what both use to actions or queries"
+
+
+def sql_violations(source: Source) -> Iterator[str]:
+    """An `api` module that holds SQL, or runs it."""
+    if not API_MODULE.search(source.module.split(".")[-1]):
+        return
+    for node in source.nodes:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [_absolute(source, node)]
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SQL_CALLS
+        if is_call or SQL_MODULES.intersection(names):
+            yield f"{source.path}:{getattr(node, 'lineno', 0)}: SQL in an api module; move it to queries or actions"
+
+
 # --- sizes -------------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +210,14 @@ def file_size_violations(path: Path) -> Iterator[str]:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     if lines > MAX_FILE_LINES:
         yield f"{path}:1: {lines} lines, over {MAX_FILE_LINES}"
+
+
+def short_module_violations(source: Source) -> Iterator[str]:
+    """A module that is too short to be one. The face of a package and a migration may be."""
+    is_face = source.is_package or source.path.name == "__main__.py"
+    lines = len(source.lines)
+    if lines < MIN_FILE_LINES and not is_face and ".migrations." not in source.module:
+        yield f"{source.path}:1: {lines} lines, under {MIN_FILE_LINES}; put it into the module of its subject"
 
 
 def function_size_violations(path: Path, nodes: Iterable[ast.AST]) -> Iterator[str]:

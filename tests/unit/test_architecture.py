@@ -63,6 +63,9 @@ RULES: tuple[Rule, ...] = (
     follows_order,
     follows_order_of_rooms,
     is_short,
+    source_rules.short_module_violations,
+    source_rules.page_violations,
+    source_rules.sql_violations,
     has_small_functions,
     source_rules.sleep_violations,
     source_rules.print_violations,
@@ -352,3 +355,47 @@ def test_a_cycle_is_found_once() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "a"}, "d": {"a"}}
     assert sorted(map(len, import_cycles.cycles(graph))) == [3, 4]
     assert import_cycles.cycles({"a": {"b"}, "b": set()}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "found"),
+    [
+        ("core/ids.py", 39, 1),
+        ("core/ids.py", 40, 0),
+        ("core/__init__.py", 1, 0),
+        ("git_push/__main__.py", 1, 0),
+        ("storage/migrations/versions/first.py", 1, 0),
+    ],
+)
+def test_a_short_module_is_found(name: str, lines: int, found: int, make_source: Callable[[str, str], Source]) -> None:
+    assert len(list(source_rules.short_module_violations(make_source(name, "\n" * lines)))) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("web/home.py", "from workhook.hooks import api", 1),
+        ("web/home.py", "from workhook.identity.audit_api import routes", 1),
+        ("web/home.py", "from ..work.files.api import routes as files", 1),
+        ("web/home.py", "from workhook.work.files import actions\nfrom workhook.web.frame import api_fields", 0),
+        ("cli/setup.py", "from workhook.hooks import api", 0),
+    ],
+)
+def test_a_page_that_imports_routes_is_found(
+    name: str, text: str, found: int, make_source: Callable[[str, str], Source]
+) -> None:
+    assert len(list(source_rules.page_violations(make_source(name, text)))) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("hooks/api.py", "import sqlalchemy as sa", 1),
+        ("identity/audit_api.py", "from workhook.storage.metadata import big", 1),
+        ("hooks/api.py", "async def f(tx):\n    await tx.fetch_all(1)", 1),
+        ("hooks/queries.py", "import sqlalchemy as sa", 0),
+        ("hooks/api.py", "from workhook.storage import Reader\nfrom workhook.storage.pages import Page", 0),
+    ],
+)
+def test_sql_in_an_api_is_found(name: str, text: str, found: int, make_source: Callable[[str, str], Source]) -> None:
+    assert len(list(source_rules.sql_violations(make_source(name, text)))) == found

@@ -7,9 +7,9 @@ from babel import Locale
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.core.country_codes import COUNTRIES
 from workhook.identity.rate import subscriber
 from workhook.work.kernel.settings import (
+    COUNTRIES,
     DEFAULT_FORMAT,
     NumberFormat,
     bic_fault,

@@ -1,4 +1,7 @@
-"""Prometheus metrics of the database and of the store of files."""
+"""Prometheus metrics of the database and of the store of files.
+
+Each process has all of them, whatever database it uses: alerts watch them everywhere.
+"""
 
 from __future__ import annotations
 

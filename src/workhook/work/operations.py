@@ -1,4 +1,7 @@
-"""Every route of the work API."""
+"""Every route of the work API, in the order of the OpenAPI document.
+
+A module with routes is either an `api`, or a small resource that holds all that it needs.
+"""
 
 from __future__ import annotations
 

@@ -6,16 +6,23 @@ alone.
 
 from __future__ import annotations
 
-from workhook.core.records import to_response
+import msgspec
+
+from workhook.core.records import Wire, to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.money.services import actions
-from workhook.work.money.services.schemas import ServiceAnswer, ServiceQuery, ServicesAnswer
+from workhook.work.money.services.schemas import Service, ServiceAnswer, ServiceQuery
 
 routes = Routes(WORK_API, "Services", read="work.read", write="work.write")
+
+
+class ServicesAnswer(msgspec.Struct):
+    services: list[Wire[Service]]
+    success: bool = True
 
 
 @routes.get("/services")

@@ -143,11 +143,6 @@ class ServiceAnswer(msgspec.Struct):
     success: bool = True
 
 
-class ServicesAnswer(msgspec.Struct):
-    services: list[Wire[Service]]
-    success: bool = True
-
-
 services = sa.Table(
     "services",
     metadata,

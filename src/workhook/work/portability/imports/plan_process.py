@@ -16,30 +16,19 @@ from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits, ProcessFailed
 from workhook.work.portability.imports.json_file import NotUsable
 from workhook.work.portability.imports.plan import ImportPlan, PlannedTask
+from workhook.work.portability.imports.plan_script import TOO_LARGE, PlanHead
 from workhook.work.portability.imports.sources import Choices, SourceFile
 
 LIMITS = Limits(timeout_s=60, cpu_s=30, memory_bytes=1024**3, output_bytes=64 * 1024 * 1024)
 AT_ONCE, WAITING_MAX, WAITING_MAX_EACH = 2, 16, 4
 RETRY_AFTER_S = 30
 DECODED_AT_ONCE = 200
-TOO_LARGE = "it takes too long to read; part the file into several"
 
 _SCRIPT = Path(__file__).with_name("plan_script.py")
 
 log = structlog.get_logger(__name__)
 
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictionary()
-
-
-class PlanHead(msgspec.Struct, frozen=True):
-    """The first line of the answer. `plan` has no tasks; None: the file cannot be used, for these faults."""
-
-    plan: ImportPlan | None
-    faults: list[str]
-
-
-def head_of(plan: ImportPlan | None, faults: list[str]) -> PlanHead:
-    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), faults)
 
 
 async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:

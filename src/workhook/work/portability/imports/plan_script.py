@@ -9,15 +9,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+
+TOO_LARGE = "it takes too long to read; part the file into several"
+
+
+class PlanHead(msgspec.Struct, frozen=True):
+    """The first line of the answer. `plan` has no tasks; None: the file cannot be used, for these faults."""
+
+    plan: ImportPlan | None
+    faults: list[str]
+
+
+def head_of(plan: ImportPlan | None, faults: list[str]) -> PlanHead:
+    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), faults)
+
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
     """What `limited_main` writes."""
-    import msgspec
-
-    from workhook.work.portability.imports.json_file import NotUsable
-    from workhook.work.portability.imports.plan_process import TOO_LARGE, head_of
-    from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
-
     file = SourceFile(job["name"], (folder / "content").read_bytes())
     try:
         plan = plan_of_any(file, msgspec.convert(job["choices"], Choices))

@@ -18,7 +18,6 @@ from msgspec import Meta
 
 from workhook.core import json
 from workhook.core.clock import HOUR_MS
-from workhook.core.country_codes import COUNTRIES
 from workhook.core.errors import shown
 from workhook.core.money import CURRENCIES
 from workhook.core.zones import is_known
@@ -44,6 +43,7 @@ from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import RATE_MAX_MINOR
 from workhook.work.kernel.settings import (
     BUDGET_MAX_HOURS,
+    COUNTRIES,
     PAYMENT_DAYS_MAX,
     AccountBillingEdit,
     Bic,
