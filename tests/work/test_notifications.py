@@ -25,7 +25,7 @@ from workhook.storage.metadata import big
 from workhook.work.chores import CHORES, run_once
 from workhook.work.discussion.mentions import Mention, list_mentions
 from workhook.work.discussion.schemas import mentions
-from workhook.work.history.notifications import pruning
+from workhook.work.history.notifications import chores
 
 _date_back = sa.update(notifications).where(notifications.c.id == big("id")).values(created_at=big("at"))
 
@@ -384,14 +384,14 @@ def test_an_inbox_keeps_the_newest_and_what_is_not_old(studio: Studio, monkeypat
     oldest = inbox(studio.member)[-1]["id"]
 
     async def age(services: Services) -> None:
-        at = now_ms() - pruning.KEPT_MS - MINUTE_MS
+        at = now_ms() - chores.KEPT_MS - MINUTE_MS
         async with services.database.transaction() as tx:
             await tx.execute(_date_back, {"id": oldest, "at": at})
 
     studio.server.run(age)
     run_chore(studio, "notifications")
     assert [title for _, title in told(studio.member)] == ["3", "2", "1"]
-    monkeypatch.setattr(pruning, "KEPT_MAX", 2)
+    monkeypatch.setattr(chores, "KEPT_MAX", 2)
     run_chore(studio, "notifications")
     assert [title for _, title in told(studio.member)] == ["3", "2"]
 

@@ -21,8 +21,7 @@ from workhook.identity.tokens import issue as tokens
 from workhook.work.administration import emptying
 from workhook.work.files import trash as files_trash
 from workhook.work.history import trash
-from workhook.work.history.notifications import deadlines
-from workhook.work.history.notifications import pruning as notifications
+from workhook.work.history.notifications import chores as notifications
 from workhook.work.money.checkouts import billing
 from workhook.work.money.credits import ledger
 from workhook.work.portability.imports import late as late_people
@@ -112,7 +111,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_organizations", MINUTE_S, emptying.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
-    Chore("deadlines", MINUTE_S, deadlines.tell_of_deadlines),
+    Chore("deadlines", MINUTE_S, notifications.tell_of_deadlines),
     Chore("imported_assignees", MINUTE_S, late_people.assign_newcomers),
     Chore("notifications", HOUR_S, notifications.prune),
     Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),

@@ -20,8 +20,7 @@ from workhook.work.kernel.access import Access
 from workhook.work.people.invitations import links
 from workhook.work.people.invitations import repository as api
 from workhook.work.people.invitations.organization import end_invitation, find_user
-from workhook.work.people.membership import is_collaborator
-from workhook.work.people.sending import is_mailed
+from workhook.work.people.membership import is_collaborator, is_mailed
 
 places = Places("collaborators")
 

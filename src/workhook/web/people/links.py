@@ -37,7 +37,7 @@ from workhook.web.frame.sessions import as_actor, form_key, read_form, record, r
 from workhook.web.frame.texts import gettext, language, text
 from workhook.work.people.invitations import links
 from workhook.work.people.invitations.links import NewAccount
-from workhook.work.people.sending import add_link, is_mailed, send_link
+from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(Secretive, msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project
 from workhook.work.people.invitations import organization as api
-from workhook.work.people.sending import is_mailed
+from workhook.work.people.membership import is_mailed
 
 places = Places("people")
 

@@ -35,7 +35,7 @@ from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited, record_audit
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.tables import Client, clients, without_address
-from workhook.work.people.sending import send_link
+from workhook.work.people.membership import send_link
 
 _own = sa.select(clients.c.id).where(
     clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")

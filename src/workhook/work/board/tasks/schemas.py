@@ -220,7 +220,7 @@ tasks = sa.Table(
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
-    sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`work.notifications.deadlines`)
+    sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`notifications.chores`)
     # Subtasks of a task that is gone for good are tasks of their own.
     *table_columns(
         Task,

@@ -1,7 +1,7 @@
 """The notifications of a person, as they may see them now.
 
 Who has lost their place in a project no longer sees what tells of it, nor does a client what was hidden meanwhile. So
-each is asked for together with its project. A person has so many at most (`pruning`) that all can be looked at.
+each is asked for together with its project. A person has so many at most (`chores`) that all can be looked at.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workhook.work.history.notifications.reading import (
 from workhook.work.kernel.people import PersonShape
 
 LOOKS_AT_MOST = 1_000
-"""As many as a person has (`pruning`), whether they still see them or not."""
+"""As many as a person has (`chores`), whether they still see them or not."""
 COUNTED_MAX, COUNTS_AMONG = 100, 200
 """Unread ones are counted so far, among the newest: whoever has more has many."""
 

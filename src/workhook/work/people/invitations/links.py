@@ -19,8 +19,7 @@ from workhook.storage import Reader, Transaction
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.people.clients import is_client, put_in
-from workhook.work.people.membership import is_collaborator, set_collaborator, set_member
-from workhook.work.people.sending import add_link
+from workhook.work.people.membership import add_link, is_collaborator, set_collaborator, set_member
 
 GONE = (
     "This link is not good: it is wrong, was used or taken back, or its time is over. Ask whoever sent it for another."

@@ -32,8 +32,7 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Page
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
-from workhook.work.people.membership import remove_member, set_member
-from workhook.work.people.sending import send_link
+from workhook.work.people.membership import remove_member, send_link, set_member
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 INVITED = (

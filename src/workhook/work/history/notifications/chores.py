@@ -1,0 +1,156 @@
+"""The chores of notifications: telling people of the deadlines of the next day, and keeping inboxes short.
+
+A task keeps which deadline people were told of, so that each is told of once, and again when it was moved. Tasks of
+which nobody was told are in an index of their own: what was told is not looked at again. A notification is kept for 90
+days, and each person has the newest 1,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS, HOUR_MS
+from workhook.http.calls import Services
+from workhook.identity.notifications import telling
+from workhook.identity.tables import accounts, notifications, projects
+from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.storage.sweeping import in_batches, in_order
+from workhook.work.board.tasks.assignees import is_client_there, on_team
+from workhook.work.board.tasks.schemas import is_untold, task_assignees, tasks
+
+KEPT_MS = 90 * DAY_MS
+KEPT_MAX = 1_000
+BATCH, PEOPLE = 1_000, 100
+_LOOKS_BACK_MS = 26 * HOUR_MS
+"""Only who was told something since the run before can have too many. It may have been a while ago: who gets more
+afterwards is found by that."""
+
+_c = notifications.c
+_aged = notifications.alias("aged")
+_old = sa.select(_aged.c.id).where(_aged.c.created_at < big("before")).order_by(_aged.c.created_at).limit(big("limit"))
+_forget = sa.delete(notifications).where(_c.id.in_(_old.with_for_update(skip_locked=True)))
+_told = (
+    sa.select(_c.user_id)
+    .where(_c.created_at >= big("since"), _c.user_id > big("after"))
+    .distinct()
+    .order_by(_c.user_id)
+    .limit(big("limit"))
+)
+_newer = notifications.alias("newer")
+_first_beyond = (
+    sa.select(_newer.c.id)
+    .where(_newer.c.user_id == big("user_id"))
+    .order_by(_newer.c.id.desc())
+    .limit(sa.literal_column("1"))
+    .offset(big("kept"))
+    .scalar_subquery()
+)
+_shorten = sa.delete(notifications).where(_c.user_id == big("user_id"), _c.id <= _first_beyond)
+
+
+async def prune(services: Services, now: int) -> int:
+    """Remove what is older, and what is beyond the newest of each person. Answers how many. Raises `Unavailable`."""
+    return await _forget_old(services, now - KEPT_MS) + await _shorten_inboxes(services, now - _LOOKS_BACK_MS)
+
+
+async def _forget_old(services: Services, before: int) -> int:
+    async def some(limit: int, _: int) -> int:
+        params = {"before": before, "limit": limit}
+        return await services.database.in_transaction(lambda tx: tx.execute(_forget, params))
+
+    return await in_batches("notifications", BATCH, some)
+
+
+async def _shorten_inboxes(services: Services, since: int) -> int:
+    database = services.database
+
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        params = {"since": since, "after": last["user_id"] if last else 0, "limit": limit}
+        return await database.fetch_all(_told, params)
+
+    async def shorten(_: Row | None, rows: Sequence[Row]) -> int:
+        async def each(tx: Transaction) -> int:
+            return sum([await tx.execute(_shorten, {"user_id": row["user_id"], "kept": KEPT_MAX}) for row in rows])
+
+        return await database.in_transaction(each)
+
+    return await in_order("notifications", PEOPLE, following, shorten)
+
+
+DEADLINES_BATCH = 200
+
+
+_DAY = sa.literal_column(str(DAY_MS), sa.BigInteger)
+
+
+# A deadline that is a day is over when the day is. Whoever holds a task tells of it; another process takes the next.
+_due = (
+    sa.select(tasks.c.id)
+    .where(
+        is_untold,
+        tasks.c.deadline > big("day_ago"),
+        tasks.c.deadline <= big("until"),
+        sa.or_(tasks.c.deadline > big("now"), tasks.c.deadline % _DAY == sa.literal_column("0")),
+    )
+    .order_by(tasks.c.deadline)
+    .limit(big("limit"))
+    .with_for_update(skip_locked=True)
+)
+
+
+_these = any_of(tasks.c.id, "ids")
+
+
+_assigned = (
+    sa.select(accounts)
+    .select_from(
+        tasks.join(task_assignees, task_assignees.c.task_id == tasks.c.id)
+        .join(accounts, accounts.c.id == task_assignees.c.user_id)
+        .join(projects, projects.c.repository_id == tasks.c.repository_id)
+    )
+    .where(
+        _these,
+        projects.c.deleted_at.is_(None),
+        projects.c.archive.is_(sa.false()),
+        sa.or_(on_team, is_client_there),
+    )
+)
+
+
+_tell = telling(
+    "deadline",
+    _assigned,
+    {
+        "task_id": tasks.c.id,
+        "repository_id": tasks.c.repository_id,
+        "account_id": projects.c.account_id,
+        "detail": sa.cast(tasks.c.deadline, sa.Text),
+    },
+)
+
+
+_note = sa.update(tasks).where(_these).values(deadline_told=tasks.c.deadline)
+
+
+async def tell_of_deadlines(services: Services, now: int) -> int:
+    """Tell who is assigned, and still sees the task, of each deadline until a day after `now` (milliseconds). Nobody is
+    told of one in an archived project. Answers how many tasks were looked at. Raises `Unavailable`."""
+
+    span = {"now": now, "day_ago": now - DAY_MS, "until": now + DAY_MS}
+
+    async def some(limit: int, _: int) -> int:
+        async def tell(tx: Transaction) -> int:
+            rows = await tx.fetch_all(_due, {**span, "limit": limit})
+            if rows:
+                ids = {"ids": [row["id"] for row in rows]}
+                await _tell.execute(tx, {**ids, "actor_id": None, "now": now})
+                await tx.execute(_note, ids)
+            return len(rows)
+
+        return await services.database.in_transaction(tell)
+
+    return await in_batches("deadlines", DEADLINES_BATCH, some)
