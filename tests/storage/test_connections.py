@@ -13,8 +13,8 @@ import pytest
 from tests.harness.databases import Databases
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
-from workhook.storage.connections import PooledConnections
 from workhook.storage.metrics import NOT_RELEASED
+from workhook.storage.postgres import PooledConnections
 
 SIZE = 2
 pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)

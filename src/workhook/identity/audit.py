@@ -139,12 +139,9 @@ async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
     """A fan-out of `events.outbox` that delivers nothing: what a call changed is recorded as its last act."""
     if current() is not None:
         changes = tx.local(_Changes)
-        known = bool(changes.events)
-        changes.events += events
-        if not known and tx.is_last_step:  # so that it is written with what the other fan-outs write
-            await _record_call(tx)
-        elif not known:
+        if not changes.events:
             tx.before_commit(_record_call)
+        changes.events += events
 
 
 async def _record_call(tx: Transaction) -> None:

@@ -21,10 +21,10 @@ import structlog
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
-from workhook.storage.connections import DRIVER_ERRORS
 from workhook.storage.copy_source import BYTES_A_PART, ROWS_A_PART, CopyRefused, CopySource, Mark, Part, Sum
 from workhook.storage.dialects import place
 from workhook.storage.migrate import COPYING, HEAD, migrate_postgresql, release_command
+from workhook.storage.postgres import DRIVER_ERRORS
 
 CONNECT_TIMEOUT_S = 10.0
 _EMPTY = "Give an empty one (`createdb`), or drop this one and make it anew. Nothing was changed."

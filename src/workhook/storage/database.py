@@ -93,7 +93,6 @@ class Transaction(Reader):
         self._locals: dict[type, Any] = {}
         self.deferred: list[DeferredWrite] = []
         self.deferred_read: DeferredRead | None = None
-        self.is_last_step = False  # the last of the steps before the commit is running
         self.is_ending = False  # no statement follows the deferred ones
 
     def local(self, kind: type[T]) -> T:
@@ -161,10 +160,7 @@ class Transaction(Reader):
     async def finish(self) -> None:
         """For engines: run the steps, including those that steps add, and send the queued statements."""
         while self._before_commit:
-            step = self._before_commit.pop(0)
-            self.is_last_step = not self._before_commit
-            await step(self)
-            self.is_last_step = False
+            await self._before_commit.pop(0)(self)
         self.is_ending = True
         await self.flush()
 
