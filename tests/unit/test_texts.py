@@ -40,7 +40,7 @@ def test_which_language(accepted: str | None, expected: str) -> None:
 
 def test_every_language_has_its_catalogue_and_every_catalogue_its_language() -> None:
     there = {each.parent.parent.name for each in CATALOGUES}
-    assert there == set(texts.LANGUAGES) - {"en"}
+    assert there == set(texts.LANGUAGES)
 
 
 def _has_messages(catalogue: Path) -> bool:
@@ -50,7 +50,7 @@ def _has_messages(catalogue: Path) -> bool:
 
 def test_every_text_is_translated() -> None:
     """A catalogue that has been begun is whole: nothing is missing, old, fuzzy, or has other placeholders."""
-    begun = [each for each in CATALOGUES if _has_messages(each)]
+    begun = [each for each in CATALOGUES if each != collecting.ENGLISH and _has_messages(each)]
     assert [fault for each in begun for fault in collecting.faults_of(each)] == []
 
 
@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:
 
 
 def test_placeholders_have_names() -> None:
-    """A translation may need them in another order."""
+    """A translation may need them in another order. Those of messages can be numbered there."""
     for each in collecting.collected():
         for text in [each.id] if isinstance(each.id, str) else each.id:
-            assert not re.search(r"%[sdrf]|\{\w*\}", text), text
+            assert not re.search(r"%[sdrf]|(?<!\{)\{\w+\}", text), text

@@ -11,8 +11,6 @@ from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, add_link, add_person
 from tests.web.studio import Studio
 from workhook.identity.signin import sessions
-from workhook.web.frame import refusals, texts
-from workhook.web.frame.api_sentences import WORDING
 
 pytestmark = pytest.mark.one_database
 
@@ -95,16 +93,3 @@ def test_an_app_is_installed(studio: Studio) -> None:
     assert f"{body['name']} in Acme ({studio.team.world.organization}) installieren" in said
     assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiten" in said
     assert "In welchen Projekten? Alle, auch künftige Nur diese:" in said
-
-
-_TRANSLATED = {"field", "line", "column", "first", "what", "wait", "again"}
-
-
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_no_sentence_is_taken_for_a_more_general_one(language: str) -> None:
-    with texts.in_language(language):
-        for sentence, wording in WORDING.items():
-            names = set(re.findall(r"%\((\w+)\)s", sentence))
-            if names and not names & _TRANSLATED:
-                values = {name: f"<{name}>" for name in names}
-                assert refusals.in_words(sentence % values) == texts.gettext(wording) % values

@@ -12,6 +12,7 @@ from tests.harness import forge
 from tests.work.studio import Studio
 from tests.work.trello import encoded
 from workhook.cli.imports import Wanted, import_boards
+from workhook.core.disclosure import public_form
 from workhook.http.calls import Services
 from workhook.work.portability.imports.apply import Imported
 from workhook.work.portability.imports.plan import ImportPlan
@@ -52,7 +53,7 @@ class Importer:
             [made] = await import_boards(services.database, [plan], place, lambda what, done, total: None)
             return made
 
-        return msgspec.to_builtins(self.studio.server.run(write))
+        return msgspec.to_builtins(self.studio.server.run(write), enc_hook=public_form)
 
     def refused(self, *words: str, status: int = 1, source: str = "trello") -> str:
         done = self.run(*words, source=source)

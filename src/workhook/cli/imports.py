@@ -254,7 +254,9 @@ async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> peopl
 def _to_json(file: str, imported: apply.Imported, dry_run: bool) -> dict[str, Any]:
     import msgspec
 
-    return {"file": file, **msgspec.to_builtins(imported), "dry_run": dry_run}
+    from workhook.core.disclosure import public_form
+
+    return {"file": file, **msgspec.to_builtins(imported, enc_hook=public_form), "dry_run": dry_run}
 
 
 def _sentence(shown: dict[str, Any]) -> str:

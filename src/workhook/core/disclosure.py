@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from workhook.core.errors import Message
+
 
 class Secretive:
     """A base beside `msgspec.Struct`, and before it: `repr` names the type and nothing that is in it."""
@@ -58,6 +60,6 @@ class Viewer:
 
 def public_form(value: object) -> str:
     """An `enc_hook` of msgspec: the form of a text that everybody sees. Raises `NotImplementedError`."""
-    if isinstance(value, PrivateText):
+    if isinstance(value, PrivateText | Message):
         return str.__str__(value)
     raise NotImplementedError(f"Objects of type {type(value).__name__} are no JSON")

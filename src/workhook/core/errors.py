@@ -1,4 +1,9 @@
-"""The one family of errors that reaches a caller. Each area renders it in its own shape (`http.problems`)."""
+"""The one family of errors that reaches a caller, and the messages that they carry.
+
+Each area renders an error in its own shape (`http.problems`). A `Message` is a text of English and reads as that
+everywhere, so the API answers with it. A page finds its own words for it, in the reader's language, by its id
+(`web.frame.refusals`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,86 @@ SHOWN_MAX_CHARS = 80
 def shown(text: str) -> str:
     """What somebody sent, short enough to be told again."""
     return text if len(text) <= SHOWN_MAX_CHARS else text[: SHOWN_MAX_CHARS - 3] + "..."
+
+
+class Number(int):
+    """A number that is written with separators of thousands, in the API and on pages."""
+
+    def __str__(self) -> str:
+        return f"{int(self):,}"
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+class Message(str):
+    """A sentence in English with its `id`, which has `{}` in place of each of the `values`.
+
+    A value that is a message is a phrase: it has a translation of its own.
+    """
+
+    __slots__ = ("id", "values")
+
+    id: str
+    values: tuple[object, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (str(self), self.id, self.values)
+
+
+def say(sentence: str, /, *values: object) -> Message:
+    """The sentence with the values in place of its `{}`. It is a literal: the catalogues are collected from these."""
+    return _made(sentence.format(*values), sentence, values)
+
+
+def compose(sentence: str, /, *values: object) -> Message:
+    """A part of a sentence, or one of parts: a value that is a message becomes a part of it. Only the whole is in the
+    catalogues."""
+    whole, *pieces = sentence.split("{}")
+    of_whole: list[object] = []
+    for value, piece in zip(values, pieces, strict=True):
+        inner = value if isinstance(value, Message) else _made("", "{}", (value,))
+        whole += inner.id + piece
+        of_whole += inner.values
+    return _made(sentence.format(*values), whole, tuple(of_whole))
+
+
+def part(text: str) -> Message:
+    """A part of a sentence that may be without values, and no message."""
+    return text if isinstance(text, Message) else _made(text, text.replace("{", "{{").replace("}", "}}"), ())
+
+
+def must_be(field: str, wanted: str | ValueError) -> Message:
+    """What a field has to be, and is not. `wanted`: a part, or a `ValueError` that has it."""
+    return compose("{} must be {}", field, part(wanted.args[0] if isinstance(wanted, ValueError) else wanted))
+
+
+def or_null(wanted: str) -> Message:
+    """To pages, which have no null, it is the part itself."""
+    return _made(f"{wanted} or null", part(wanted).id, part(wanted).values)
+
+
+def _made(text: str, message_id: str, values: tuple[object, ...]) -> Message:
+    message = Message(text)
+    message.id, message.values = message_id, values
+    return message
+
+
+def packed(value: object) -> object:
+    """An `enc_hook` of msgspec for messages that another process makes. `unpacked` is the `dec_hook` there."""
+    if isinstance(value, Message):
+        values = [each if isinstance(each, Message | Number) else str(each) for each in value.values]
+        return {"text": str(value), "id": value.id, "values": values}
+    if isinstance(value, Number):
+        return int(value)
+    raise NotImplementedError(f"Objects of type {type(value).__name__} are not packed")
+
+
+def unpacked(_kind: type, value: Any) -> Any:
+    """A message, or a value of one, as it was before."""
+    if isinstance(value, dict):
+        return _made(value["text"], value["id"], tuple(unpacked(str, each) for each in value["values"]))
+    return Number(value) if isinstance(value, int) else value
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,7 +11,7 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, Message, compose, part, say
 from workhook.core.records import JsonForm
 
 # The active codes of countries (ISO 4217, list one), without those of funds, metals and testing.
@@ -64,7 +64,7 @@ def read_money(raw: object) -> Decimal:
     if amount < 0:
         raise ValueError(wanted)
     if amount > TOTAL_MAX_MINOR:
-        raise ValueError(f"{wanted}, and at most {TOTAL_MAX_MINOR}")
+        raise ValueError(compose("{}, and at most {}", part(wanted), TOTAL_MAX_MINOR))
     return amount
 
 
@@ -75,7 +75,7 @@ def read_hundredths(raw: object) -> int:
     if amount < 0:
         raise ValueError(wanted)
     if amount > HUNDREDTHS_MAX:
-        raise ValueError(f"{wanted}, and at most {HUNDREDTHS_MAX}")
+        raise ValueError(compose("{}, and at most {}", part(wanted), HUNDREDTHS_MAX))
     if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
         raise ValueError(wanted)
     return found
@@ -116,17 +116,17 @@ def amount_fault(amount: Decimal, currency: str, field: str, *, most: int = AMOU
     """Return what is wrong with an amount in its currency, or None. `most`: in minor units."""
     minor = minor_or_none(amount, currency)
     if minor is None:
-        message = f"{field}: an amount in {currency} has {decimals(currency)}"
+        message = compose("{}: an amount in {} has {}", field, currency, decimals(currency))
         return Fault(field=field, code="too_many_decimals", message=message)
     if minor <= most:
         return None
-    return Fault(field=field, message=f"{field}: at most {to_amount(most, currency)} in {currency}")
+    return Fault(field=field, message=say("{}: at most {} in {}", field, to_amount(most, currency), currency))
 
 
-def decimals(currency: str) -> str:
+def decimals(currency: str) -> Message:
     """`no decimals`, `at most 2 decimals`: what an amount in the currency has."""
     digits = digits_of(currency)
-    return f"at most {digits} decimals" if digits else "no decimals"
+    return compose("at most {} decimals", digits) if digits else compose("no decimals")
 
 
 def minor_of(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> int:

@@ -20,6 +20,8 @@ from aiohttp import AddrInfoType
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from workhook.core.errors import compose
+
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -223,7 +225,7 @@ def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
 
 def _examine_address(host: str, address: _Address, policy: AddressPolicy) -> UrlFault | None:
     if not policy.permits(str(address)):
-        return UrlFault("unreachable", _UNREACHABLE_URL.format(host))
+        return UrlFault("unreachable", compose(_UNREACHABLE_URL, host))
     if isinstance(address, ipaddress.IPv4Address) and str(address) != host:
         # 2130706433, 0x7f.1, 017700000001: no two programs agree on what they mean, so nothing is sent to them.
         return UrlFault("host", MALFORMED_URL)
@@ -235,7 +237,7 @@ def _examine_name(host: str, policy: AddressPolicy) -> UrlFault | None:
     name = host.removesuffix(".")
     labels = name.split(".")
     if labels[-1] == "localhost" and not policy.permits_loopback:
-        return UrlFault("unreachable", _UNREACHABLE_URL.format(host))
+        return UrlFault("unreachable", compose(_UNREACHABLE_URL, host))
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         return UrlFault("host", MALFORMED_URL)
     if _IPV4_NUMBER.fullmatch(labels[-1]):  # the URL standard: such a host is an IPv4 address or nothing

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import shown
+from workhook.core.errors import say, shown
 from workhook.events import schemas
 from workhook.events.schemas import Schema
 
@@ -113,10 +113,11 @@ def why_not(name: str, target: HookTarget | None = None) -> str:
     if target is not None and name in CATALOG:
         if any(name in names for names in _VALID.values()):
             others = "organizations" if target == "repository" else "repositories"
-            return f'Only webhooks of {others} can name the event "{name}".'
-        return f'No webhook can name the event "{name}". One with the event "*" gets it.'
-    return (
-        f'Unknown event "{shown(name)}". List events with GET /webhook-events; publish your own with POST …/dispatches.'
+            return say('Only webhooks of {} can name the event "{}".', others, name)
+        return say('No webhook can name the event "{}". One with the event "*" gets it.', name)
+    return say(
+        'Unknown event "{}". List events with GET /webhook-events; publish your own with POST …/dispatches.',
+        shown(name),
     )
 
 

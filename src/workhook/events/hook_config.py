@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import FAULTS_MAX, Fault, Invalid, shown
+from workhook.core.errors import FAULTS_MAX, Fault, Invalid, compose, must_be, say, shown
 
 Schema = dict[str, Any]
 
@@ -77,7 +77,7 @@ def _plain(key: str, parse: Callable[[Any], str | None], allowed: str, descripti
             change.shown[key] = None
             return None
         change.shown[key] = known = parse(value)
-        return None if known is not None else f"{key} must be {allowed}"
+        return None if known is not None else must_be(key, allowed)
 
     return ConfigKey(read, {"description": f"{description} {_UNSETS}", **schema})
 
@@ -96,7 +96,7 @@ def _number(key: str, low: int, high: int, pattern: str, description: str, examp
         {"type": "null"},
     ]
     text = f"{description} From {low} to {high}, also as text."
-    return _plain(key, parse, f"a whole number from {low} to {high}", text, anyOf=kinds, examples=[example])
+    return _plain(key, parse, compose("a whole number from {} to {}", low, high), text, anyOf=kinds, examples=[example])
 
 
 def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
@@ -104,9 +104,9 @@ def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = str(value)  # Terraform and shells send numbers where the secret is all digits
         if value is not None and not isinstance(value, str):
-            return f"{key} must be a string"
+            return say("{} must be a string", key)
         if value is not None and len(value) > TEXT_MAX:
-            return f"{key} is longer than {TEXT_MAX} characters"
+            return say("{} is longer than {} characters", key, TEXT_MAX)
         if value is not None and is_mask(value):
             setattr(change, f"{key}_masked", True)
         else:
@@ -122,17 +122,17 @@ def _read_url(change: ConfigChange, value: Any) -> str | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return "url cannot be blank"
     if not isinstance(value, str):
-        return "url must be a string"
+        return say("{} must be a string", "url")
     change.shown["url"] = value
     if len(value) > TEXT_MAX:
-        return f"url is longer than {TEXT_MAX} characters"
+        return say("{} is longer than {} characters", "url", TEXT_MAX)
     return None if _URL.fullmatch(value) else _NOT_A_URL
 
 
 def _read_rotation(change: ConfigChange, value: Any) -> str | None:
     seconds = whole_number(value)
     if seconds is None or not 0 <= seconds <= ROTATION_MAX_S:
-        return f"{_ROTATION} must be seconds, at most {ROTATION_MAX_S}"
+        return say("{} must be seconds, at most {}", _ROTATION, ROTATION_MAX_S)
     change.previous_secret_expires_in_s = seconds
     return None
 
@@ -219,7 +219,7 @@ def parse_config(
         if wrong is not None:
             faults.append(fault(wrong, field=name))
     if change.previous_secret_expires_in_s is not None and change.secret is UNSET:
-        faults.append(fault(f"{_ROTATION} goes with a new secret", field=_ROTATION))
+        faults.append(fault(say("{} goes with a new secret", _ROTATION), field=_ROTATION))
     return change
 
 
@@ -242,9 +242,11 @@ def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: 
 
 
 def _unstored(name: str) -> str:
-    return (
-        f"{name} is ********, which stands for a stored {name}, and none is stored. Send the {name} itself or leave it "
-        "out."
+    return say(
+        "{} is ********, which stands for a stored {}, and none is stored. Send the {} itself or leave it out.",
+        name,
+        name,
+        name,
     )
 
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated, say
 from workhook.core.urls import requested_url
 from workhook.core.vault import Vault
 from workhook.events import samples
@@ -257,7 +257,7 @@ async def lock_owner(write: HookWrite) -> None:
     if await tx.fetch_one(_lock_user if owner.account.id == actor.user.id else _lock_ownership, named) is not None:
         return
     if owner.repository is None or await tx.fetch_one(_lock_admin, named) is None:
-        raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
+        raise Forbidden(say("The right to have webhooks here was taken away."), code="missing_role")
 
 
 async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> Hook:
@@ -353,12 +353,14 @@ async def _check_against_others(write: HookWrite, hook: Hook, old: Hook | None =
     # Only hooks that the caller sees are compared and counted: a refusal must not reveal others.
     others = [each for each in await queries.all_hooks(write.tx, write.owner) if each.id != hook.id]
     if any(_clashes(each, hook, old) for each in others):
-        raise Invalid(faults=[fault(f"Hook already exists on this {write.owner.target}")])
+        raise Invalid(faults=[fault(say("Hook already exists on this {}", write.owner.target))])
     before = old.events if old else ()
     added = [name for name in hook.events if name not in before] if write.limit else []
     if full := [name for name in added if sum(name in each.events for each in others) >= write.limit]:
-        message = 'The "{}" event cannot have more than {} hooks'
-        raise Invalid(faults=[fault(message.format(name, write.limit)) for name in full])
+        limit = write.limit
+        raise Invalid(
+            faults=[fault(say('The "{}" event cannot have more than {} hooks', name, limit)) for name in full]
+        )
 
 
 def _stored(hook: Hook) -> dict[str, object]:

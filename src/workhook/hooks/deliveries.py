@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, must_be, say, shown
 from workhook.events.hook_config import whole_number
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states, history
@@ -106,7 +106,7 @@ def parse_filters(given: Mapping[str, Any]) -> Filters:
         if (text := given.get(name)) is not None:
             setattr(filters, name, text)
             if "\0" in text:
-                faults.append(Fault(field=name, message=f"{name} must not contain NUL"))
+                faults.append(Fault(field=name, message=say("{} must not contain NUL", name)))
     if (status := given.get("status")) is not None:
         filters.status = status
         if status not in ("success", "failure"):
@@ -114,13 +114,13 @@ def parse_filters(given: Mapping[str, Any]) -> Filters:
     if (flag := given.get("redelivery")) is not None:
         filters.redelivery = str(flag).lower() == "true"
         if str(flag).lower() not in ("true", "false"):
-            faults.append(Fault(field="redelivery", message="redelivery must be true or false"))
+            faults.append(Fault(field="redelivery", message=must_be("redelivery", "true or false")))
     for name in ("since", "until"):
         if (text := given.get(name)) is not None:
             try:
                 setattr(filters, name, parse_rfc3339(text))
             except ValueError:
-                faults.append(Fault(field=name, message=f"{name} must be a time such as 2026-11-20T09:00:00Z"))
+                faults.append(Fault(field=name, message=say("{} must be a time such as 2026-11-20T09:00:00Z", name)))
     filters.ids = _parse_ids(given.get("ids"), faults)
     if faults:
         raise Invalid(faults=faults)

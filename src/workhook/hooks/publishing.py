@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, Unavailable
+from workhook.core.errors import Fault, Forbidden, Invalid, Unavailable, say
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable, why_not
 from workhook.events.tables import event_keys
@@ -74,7 +74,7 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
     """Raises `Invalid` naming every fault."""
     check_types(body, {"event": str, "payload": dict, "action": str, "id": str}, nullable=("action", "id"))
     faults = [
-        Fault(resource="Event", field=name, code="missing_field", message=f"{name} is required")
+        Fault(resource="Event", field=name, code="missing_field", message=say("{} is required", name))
         for name in ("event", "payload")
         if name not in body
     ]

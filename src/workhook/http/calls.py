@@ -26,6 +26,7 @@ from workhook.core.errors import (
     Problem,
     TooLarge,
     UnsupportedMediaType,
+    say,
     shown,
 )
 from workhook.core.ids import is_request_id, new_request_id
@@ -238,14 +239,16 @@ class Call(Secretive):
         # So many digits are more than `high` in any case, and Python refuses to read some thousands of them.
         number = int(text[:1000]) if text.isascii() and text.isdigit() else low - 1
         if number < low:
-            raise Invalid(faults=[Fault(field=name, message=f"{name} must be a whole number of at least {low}")])
+            raise Invalid(
+                faults=[Fault(field=name, message=say("{} must be a whole number of at least {}", name, low))]
+            )
         return min(number, high)
 
     def query_choice(self, name: str, known: Sequence[str]) -> str:
         """One of the words; the first is the default. Raises `Invalid`."""
         given = self.query_text(name) or known[0]
         if given not in known:
-            raise Invalid(faults=[Fault(field=name, message=f"{name} must be one of {', '.join(known)}")])
+            raise Invalid(faults=[Fault(field=name, message=say("{} must be one of {}", name, ", ".join(known)))])
         return given
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
@@ -330,7 +333,7 @@ def _parsed(data: bytes, values: int, once: bool) -> Any:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The request body is larger than {limit} bytes.")
+    return TooLarge(say("The request body is larger than {} bytes.", limit))
 
 
 def repeated(name: str) -> Fault:

@@ -26,7 +26,19 @@ import msgspec
 from msgspec import Meta, UnsetType, inspect
 
 from workhook.core import json
-from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
+from workhook.core.errors import (
+    FAULTS_MAX,
+    Fault,
+    Invalid,
+    Message,
+    Problem,
+    compose,
+    must_be,
+    or_null,
+    part,
+    say,
+    shown,
+)
 from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, read_hundredths, read_money
 from workhook.core.text import one_line
 from workhook.core.urls import is_http_url
@@ -85,11 +97,13 @@ def _not_a_web_address(text: str) -> str | None:
 
 
 def _over_the_limit(text: str) -> str | None:
-    return None if len(text.encode()) <= TEXT_MAX_BYTES else f"at most {TEXT_MAX_BYTES // 1024} KiB of text"
+    return None if len(text.encode()) <= TEXT_MAX_BYTES else compose("at most {} KiB of text", TEXT_MAX_BYTES // 1024)
 
 
 def _over_the_limit_as_json(value: object) -> str | None:
-    return None if len(json.encode(value)) <= TEXT_MAX_BYTES else f"at most {TEXT_MAX_BYTES // 1024} KiB of JSON"
+    return (
+        None if len(json.encode(value)) <= TEXT_MAX_BYTES else compose("at most {} KiB of JSON", TEXT_MAX_BYTES // 1024)
+    )
 
 
 OfLimitedSize = Checked(_over_the_limit_as_json)
@@ -207,11 +221,11 @@ def _gather(
             elif name in query:
                 values[field.name] = field.convert(field.from_query(query[name]), strict=False, path=path + name)
             elif field.required:
-                faults.append(Fault(field=path + name, code="missing", message=f"{path}{name} is required"))
+                faults.append(Fault(field=path + name, code="missing", message=say("{} is required", path + name)))
         except Invalid as nested:
             faults += nested.faults
         except ValueError as error:
-            faults.append(Fault(field=path + name, message=f"{path}{name} must be {error}"))
+            faults.append(Fault(field=path + name, message=must_be(path + name, error)))
     return (None if faults else shape(**values)), faults
 
 
@@ -235,7 +249,7 @@ def fault_of(shape: type[msgspec.Struct], name: str, value: object) -> str | Non
 def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
     """A fault for each name, of `FAULTS_MAX` at most."""
     return [
-        Fault(field=path + shown(name), code="unknown", message=f"there is no parameter {path}{shown(name)}")
+        Fault(field=path + shown(name), code="unknown", message=say("there is no parameter {}", path + shown(name)))
         for name in islice(names, FAULTS_MAX)
     ]
 
@@ -457,13 +471,16 @@ def _plain(option: Any) -> Any:
 # --- types in the words of an error -----------------------------------------------------------------------------------
 
 
-def _wanted_words(kind: inspect.Type) -> str:
+def _wanted_words(kind: inspect.Type) -> Message:
     """A type in the words of an error."""
     match kind:
         case inspect.Metadata():
             return _wanted_words(kind.type)
         case inspect.UnionType():
-            return " or ".join(_wanted_words(each) for each in kind.types)
+            *others, last = map(_wanted_words, kind.types)
+            if len(others) == 1 and last == "null":
+                return or_null(others[0])
+            return part(" or ".join([*others, last]))
         case inspect.StrType():
             return _between("text", kind.min_length, kind.max_length, " characters")
         case inspect.IntType():
@@ -471,24 +488,25 @@ def _wanted_words(kind: inspect.Type) -> str:
         case inspect.FloatType():
             return _between("a number", kind.ge, kind.le)
         case inspect.LiteralType():
-            return "one of " + ", ".join(map(str, kind.values)) if len(kind.values) > 1 else f'"{kind.values[0]}"'
+            values = kind.values
+            return compose("one of {}", ", ".join(map(str, values))) if len(values) > 1 else part(f'"{values[0]}"')
         case inspect.ListType() | inspect.VarTupleType():
-            return f"a list of {_wanted_words(kind.item_type)}{', at least one,' if kind.min_length else ''}"
+            more = part(", at least one," if kind.min_length else "")
+            return compose("a list of {}{}", _wanted_words(kind.item_type), more)
         case inspect.BoolType():
-            return "true or false"
+            return part("true or false")
         case inspect.NoneType():
-            return "null"
+            return part("null")
         case inspect.DictType():
-            return _between(
-                f"an object whose values are each {_wanted_words(kind.value_type)}", None, kind.max_length, " keys"
-            )
+            each = _between(str(_wanted_words(kind.value_type)), None, kind.max_length, " keys")
+            return compose("an object whose values are each {}", str(each))
         case _:
-            return "an object"
+            return part("an object")
 
 
-def _between(what: str, low: float | None, high: float | None, unit: str = "") -> str:
+def _between(what: str, low: float | None, high: float | None, unit: str = "") -> Message:
     if low is not None and high is not None:
-        return f"{what} of {low} to {high}{unit}" if unit else f"{what} from {low} to {high}"
+        return compose(f"{what} of {{}} to {{}}{unit}" if unit else f"{what} from {{}} to {{}}", low, high)
     if high is not None:
-        return f"{what} of at most {high}{unit}"
-    return what if low is None else f"{what} of at least {low}{unit}"
+        return compose(f"{what} of at most {{}}{unit}", high)
+    return part(what) if low is None else compose(f"{what} of at least {{}}{unit}", low)

@@ -13,7 +13,7 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from workhook.core import json
-from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
+from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable, say
 from workhook.core.ids import new_request_id
 from workhook.http import messages, request_log
 from workhook.http.calls import is_host
@@ -378,7 +378,7 @@ def _head_too_large() -> Problem:
 
 
 def _busy() -> Problem:
-    return Unavailable("The server has too many requests at once.", code="busy")
+    return Unavailable(say("The server has too many requests at once."), code="busy")
 
 
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, must_be, say
 from workhook.core.mail_address import is_address
 from workhook.core.text import one_line
 from workhook.identity import audit, queries, removal, reserved
@@ -113,7 +113,7 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
     """A user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
     faults = await faults_of_login(tx, login)
     if email is not None and not is_address(email):
-        faults.append(Fault(field="email", message="email must be an e-mail address"))
+        faults.append(Fault(field="email", message=must_be("email", "an e-mail address")))
     if faults:
         raise Invalid(faults=faults)
     now = now_ms()
@@ -137,7 +137,7 @@ async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
     if reserved_because := reserved.login_fault(login):
         return [Fault(field="login", code="reserved", message=reserved_because)]
     if await queries.find_account(reader, login):
-        return [Fault(field="login", code="already_exists", message=f"login {login} is taken")]
+        return [Fault(field="login", code="already_exists", message=say("login {} is taken", login))]
     return []
 
 
@@ -203,7 +203,7 @@ async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) 
     was = roles.get(user.id)
     if was != "owner":
         return was
-    message = f"{user.login} is the last owner of {organization.login}"
+    message: str = say("{} is the last owner of {}", user.login, organization.login)
     if len(roles) > 1:
         if await tx.fetch_one(_other_owner, params) is not None:
             return was
@@ -295,9 +295,10 @@ _enable = (
 
 
 def _last_owner(user: Account, organizations: str) -> str:
-    return (
-        f"{user.login} is the last owner of {organizations} who is not disabled; make somebody else an owner first, or "
-        "delete the organization"
+    return say(
+        "{} is the last owner of {} who is not disabled; make somebody else an owner first, or delete the organization",
+        user.login,
+        organizations,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, say
 from workhook.identity import audit
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, administrators
@@ -70,5 +70,5 @@ async def keep_one(tx: Transaction, user: Account) -> None:
     becomes less until the transaction ends."""
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_others, {"user_id": user.id}) is None:
-        message = f"{user.login} is the last administrator who is not disabled; make somebody else one first"
+        message = say("{} is the last administrator who is not disabled; make somebody else one first", user.login)
         raise Invalid(faults=[Fault(field="login", message=message)])

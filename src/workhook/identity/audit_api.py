@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workhook.core.errors import Fault, Invalid, Malformed
+from workhook.core.errors import Fault, Invalid, Malformed, say
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
@@ -94,7 +94,7 @@ def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
     """The first is the default. Raises `Invalid`."""
     given = call.query_text(name) or known[0]
     if given not in known:
-        raise Invalid(faults=[_fault(name, f"{name} must be one of {', '.join(known)}")])
+        raise Invalid(faults=[_fault(name, say("{} must be one of {}", name, ", ".join(known)))])
     return given
 
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Number, say
 from workhook.identity.notifications import tell_invited
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
@@ -46,7 +46,7 @@ NOBODY = 0  # no account has this id
 _SECRET_BYTES = 32
 _SECRET_MAX_CHARS = 100
 
-NO_STRANGERS = "On this server only owners of an organization invite people by e-mail address, and only to it."
+NO_STRANGERS = say("On this server only owners of an organization invite people by e-mail address, and only to it.")
 BY_EMAIL = "(by e-mail)"
 """What the audit log calls somebody who was invited by an address: it tells no addresses."""
 
@@ -265,14 +265,17 @@ async def _find_room(tx: Transaction, values: Mapping[str, object], now: int) ->
     row = await tx.fetch_one(_room, {**given, "now": now})
     assert row is not None
     if not row["may_invite"]:
-        raise Forbidden("You may not invite anybody here any more.", code="missing_role")
+        raise Forbidden(say("You may not invite anybody here any more."), code="missing_role")
     return row
 
 
 def _too_many(place: str, field: str) -> Invalid:
-    message = (
-        f"{place} has {PENDING_MAX:,} invitations that nobody has accepted yet, and can have no more: take some back, "
-        f"or wait until they are accepted or end, {HOLDS_MS // DAY_MS} days after they were made"
+    message = say(
+        "{} has {} invitations that nobody has accepted yet, and can have no more: take some back, or wait "
+        "until they are accepted or end, {} days after they were made",
+        place,
+        Number(PENDING_MAX),
+        HOLDS_MS // DAY_MS,
     )
     return Invalid(faults=[Fault(field, "custom", message, resource="Invitation")])
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Forbidden, NotFound
+from workhook.core.errors import Forbidden, NotFound, say
 from workhook.http.openapi import Requirement
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
@@ -213,7 +213,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
     if actor.installation_id is None and _ROLES.index(repository.role) < _ROLES.index(rule.role):
         if rule.role == "admin":
             raise Forbidden("Must have admin rights to Repository.", code="missing_role")
-        raise Forbidden(f"Must have {rule.role} rights to Repository.", code="missing_role")
+        raise Forbidden(say("Must have {} rights to Repository.", rule.role), code="missing_role")
     check_reach(actor, repository.owner.id, repository.id)
     return repository
 

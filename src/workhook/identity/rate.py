@@ -20,7 +20,7 @@ import structlog
 from prometheus_client import Counter
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import TooManyRequests, Unavailable
+from workhook.core.errors import TooManyRequests, Unavailable, say
 from workhook.identity.tables import rate_windows
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
@@ -134,8 +134,10 @@ class PageLimiter:
         usage, within = windows.hit(caller)
         if not within:
             wait_s = max(1, usage.reset - now_ms() // 1000)
-            message = (
-                f"You have opened {usage.limit} pages within an hour, which is the most. Wait {-(-wait_s // 60)} min."
+            message = say(
+                "You have opened {} pages within an hour, which is the most. Wait {} min.",
+                usage.limit,
+                -(-wait_s // 60),
             )
             raise TooManyRequests(message, headers={"Retry-After": str(wait_s)})
 
@@ -193,8 +195,8 @@ class RateLimiter:
         usage, within = await self.hit(caller)
         if not within:
             wait_s = max(1, usage.reset - now_ms() // 1000)
-            message = (
-                f"You have sent {usage.limit} forms within an hour, which is the most. Wait {-(-wait_s // 60)} min."
+            message = say(
+                "You have sent {} forms within an hour, which is the most. Wait {} min.", usage.limit, -(-wait_s // 60)
             )
             raise TooManyRequests(message, headers={"Retry-After": str(wait_s)})
 

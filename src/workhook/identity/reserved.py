@@ -7,6 +7,8 @@ pages. A test compares the lists with the routes.
 
 from __future__ import annotations
 
+from workhook.core.errors import say
+
 LOGINS = frozenset(
     {
         # of the API and of what runs the server
@@ -82,4 +84,4 @@ def project_fault(name: str) -> str | None:
 
 
 def _fault(field: str, name: str) -> str:
-    return f"{field} {name} is reserved for a page of the server; choose another"
+    return say("{} {} is reserved for a page of the server; choose another", field, name)

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Fault, Invalid, NotFound, must_be, say
 from workhook.http.calls import Call
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
@@ -178,7 +178,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Ap
     """What is known of it, and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
-        message = f"an app has at most {SECRETS_MAX} secrets: delete the one that is not used any more first"
+        message = say("an app has at most {} secrets: delete the one that is not used any more first", SECRETS_MAX)
         raise _refused(app, "secrets", message)
     made, secret = await _insert_new_secret(tx, app)
     await _audit(tx, actor, app, "create_secret", secret_id=made.id)
@@ -201,7 +201,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
     if any(each.fingerprint == key.fingerprint for each in known):
         raise _refused(app, "public_key", "the app has this key already", "already_exists")
     if len(known) >= KEYS_MAX:
-        message = f"an app has at most {KEYS_MAX} keys: delete one that is not used any more first"
+        message = say("an app has at most {} keys: delete one that is not used any more first", KEYS_MAX)
         raise _refused(app, "keys", message)
     made = await _insert_new_key(tx, app, key)
     await _audit(tx, actor, app, "create_key", key_id=made.id, fingerprint=key.fingerprint)
@@ -239,7 +239,7 @@ async def _check(tx: Transaction, app: App) -> None:
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
-        faults.append(Fault("name", "already_exists", f"there is an app {app.slug} already"))
+        faults.append(Fault("name", "already_exists", say("there is an app {} already", app.slug)))
     if faults:
         raise _invalid(app, faults)
 
@@ -326,7 +326,7 @@ async def make_key(public_key: str | None) -> NewKey:
     try:
         return own_key(public_key)
     except ValueError as error:
-        message = f"public_key must be {error}"
+        message = must_be("public_key", error)
         raise Invalid(faults=[Fault("public_key", "custom", message, resource="App")]) from None
 
 

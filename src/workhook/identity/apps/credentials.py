@@ -20,7 +20,7 @@ import structlog
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Malformed, Problem, Unauthenticated
+from workhook.core.errors import Malformed, Problem, Unauthenticated, compose
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
 from workhook.identity.tables import app_secrets
@@ -224,7 +224,7 @@ def own_key(pem: str) -> NewKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, rsa.RSAPublicKey) or not BITS <= key.key_size <= BITS_MAX:
-        raise ValueError(f"the PEM of an RSA public key of {BITS} to {BITS_MAX} bits")
+        raise ValueError(compose("the PEM of an RSA public key of {} to {} bits", BITS, BITS_MAX))
     if key.public_numbers().e > EXPONENT_MAX:
         raise ValueError("an RSA public key with the usual exponent, 65537, or another of at most 32 bits")
     return _described(key, None)

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say
 from workhook.identity import audit, removal
 from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.schemas import App, Installation
@@ -74,7 +74,9 @@ async def install(
     faults = [*known, *schemas.permission_faults(granted, most=fresh.permissions)]
     faults += await _repository_faults(tx, organization, repository_ids)
     if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
-        faults.append(Fault(field="app", code="already_exists", message=f"{fresh.slug} is installed here already"))
+        faults.append(
+            Fault(field="app", code="already_exists", message=say("{} is installed here already", fresh.slug))
+        )
     if faults:
         raise _invalid(faults)
     now = now_ms()
@@ -175,7 +177,7 @@ async def unsuspend(
     if current.suspended_at is None:
         return
     if by == "app" and current.suspended_by != "app":
-        raise Forbidden(f"An owner of {current.account.login} has suspended this installation.", code="suspended")
+        raise Forbidden(say("An owner of {} has suspended this installation.", current.account.login), code="suspended")
     await _set_suspended(tx, actor, current, None, None)
 
 
@@ -218,7 +220,7 @@ async def _repository_faults(
     if ids is None:
         return []
     if not 1 <= len(ids) <= REPOSITORIES_MAX:
-        message = f"repositories must name 1 to {REPOSITORIES_MAX} repositories"
+        message = say("repositories must name 1 to {} repositories", REPOSITORIES_MAX)
         return [Fault(field="repositories", code="custom", message=message)]
     added = set(ids).difference(kept)
     strange = added - await queries.own_repository_ids(tx, account.id, sorted(added))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say, shown
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API, Query
@@ -422,7 +422,9 @@ async def _chosen(
     known = await queries.own_repository_names(tx, account.id, [key_of(each) for each in names])
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
-        return UNSET, [_fault("invalid", f"{account.login} has no repository {shown(each)}") for each in unknown]
+        return UNSET, [
+            _fault("invalid", say("{} has no repository {}", account.login, shown(each))) for each in unknown
+        ]
     return list(known.values()), []
 
 

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult
 
 import msgspec
 
-from workhook.core.errors import Fault, shown
+from workhook.core.errors import Fault, compose, part, say, shown
 from workhook.core.records import Record
 from workhook.core.urls import split_url
 from workhook.identity.policy import PERMISSIONS
@@ -104,10 +104,10 @@ def slug_of(name: str) -> str:
 
 def name_faults(name: str) -> list[Fault]:
     if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
-        message = f"name must have 1 to {NAME_MAX} printable characters, no space at its ends"
+        message = say("name must have 1 to {} printable characters, no space at its ends", NAME_MAX)
         return [Fault(field="name", code="custom", message=message)]
     if not 1 <= len(slug_of(name)) <= NAME_MAX:
-        message = f"name must have a letter or digit of ASCII, and at most {NAME_MAX} characters written in ASCII"
+        message = say("name must have a letter or digit of ASCII, and at most {} characters written in ASCII", NAME_MAX)
         return [Fault(field="name", code="custom", message=message)]
     return []
 
@@ -115,7 +115,7 @@ def name_faults(name: str) -> list[Fault]:
 def description_faults(description: str | None) -> list[Fault]:
     if description is None or (len(description) <= DESCRIPTION_MAX and "\0" not in description):
         return []
-    message = f"description must have at most {DESCRIPTION_MAX} characters, none of them NUL"
+    message = say("description must have at most {} characters, none of them NUL", DESCRIPTION_MAX)
     return [Fault(field="description", code="custom", message=message)]
 
 
@@ -125,7 +125,7 @@ def homepage_faults(url: str | None) -> list[Fault]:
     parts = _split(url)
     if parts is not None and parts.scheme in ("http", "https") and "@" not in parts.netloc:
         return []
-    message = f"homepage_url must be an http or https URL of at most {URL_MAX} characters"
+    message = say("homepage_url must be an http or https URL of at most {} characters", URL_MAX)
     return [Fault(field="homepage_url", code="custom", message=message)]
 
 
@@ -135,14 +135,14 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
         message = "callback_urls must have at least one URL, unless the app uses the device flow"
         return [Fault(field="callback_urls", code="missing_field", message=message)]
     if len(urls) > CALLBACKS_MAX:
-        message = f"callback_urls may have at most {CALLBACKS_MAX} URLs"
+        message = say("callback_urls may have at most {} URLs", CALLBACKS_MAX)
         return [Fault(field="callback_urls", code="custom", message=message)]
     complaints = [(url, callback_complaint(url)) for url in dict.fromkeys(urls)]
     return [
         Fault(
             field="callback_urls",
             code="custom",
-            message=f"callback_urls: {shown(_without_user(url))!r} must {complaint}",
+            message=compose("callback_urls: {} must {}", repr(shown(_without_user(url))), part(complaint)),
         )
         for url, complaint in complaints
         if complaint
@@ -158,7 +158,7 @@ def callback_complaint(url: str) -> str | None:
     """What the URL must be, or None if it is that."""
     parts = None if "#" in url or "*" in url else _split(url)
     if len(url) > URL_MAX:
-        return f"have at most {URL_MAX} characters"
+        return compose("have at most {} characters", URL_MAX)
     if "#" in url:
         return "have no fragment"
     if "*" in url:

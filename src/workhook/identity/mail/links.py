@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import TooManyRequests
+from workhook.core.errors import TooManyRequests, say
 from workhook.core.vault import Vault
 from workhook.identity.mail.recipients import Undelivered, explain
 from workhook.identity.signin import throttle
@@ -111,10 +111,10 @@ async def queue_invitation_link(
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
     """Count a link to the mailbox. Deleting the invitation and inviting again changes nothing about the counts."""
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
-        raise TooManyRequests(f"You have sent {PER_INVITER} invitations by e-mail today. Try again tomorrow.")
+        raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
         raise TooManyRequests(
-            f"This address was sent {PER_PLACE} invitations today. Try again tomorrow, or send a link yourself."
+            say("This address was sent {} invitations today. Try again tomorrow, or send a link yourself.", PER_PLACE)
         )
     return await throttle.count_daily(tx, f"invited:{mailbox}", most=PER_MAILBOX)
 
@@ -183,7 +183,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     what the user has asked for alone."""
     row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
-        message = "A link was sent to you several times today. Look among spam, or try again tomorrow."
+        message = say("A link was sent to you several times today. Look among spam, or try again tomorrow.")
         raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
     mailbox = mailbox_of(address)
     is_sent = await throttle.count_mailed(tx, mailbox, most=ADDRESS_MAX)

@@ -20,7 +20,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import MINUTE_MS, now_ms
-from workhook.core.errors import Conflict, Fault, Malformed, NotFound
+from workhook.core.errors import Conflict, Fault, Malformed, NotFound, say
 from workhook.core.ids import new_guid
 from workhook.core.urls import with_parameters
 from workhook.identity.apps.queries import find_app
@@ -192,7 +192,7 @@ def client_id_of(given: Mapping[str, Sequence[str]]) -> str:
     values = given.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id must be there once")]
-        raise Malformed("The address names no app.", faults=faults)
+        raise Malformed(say("The address names no app."), faults=faults)
     return values[0]
 
 
@@ -411,7 +411,7 @@ async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, appro
     outcome = "approved" if approved else "denied"
     params = {"code": request.user_code, "outcome": outcome, "who": user_id, "now": now_ms()}
     if await tx.execute(_decide, params) == 0:
-        raise Conflict("This code has expired or was decided on already. Let the device show a new one.")
+        raise Conflict(say("This code has expired or was decided on already. Let the device show a new one."))
 
 
 async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswer | grants.Refusal:

@@ -23,7 +23,7 @@ import structlog
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
+from workhook.core.errors import Forbidden, Malformed, Unavailable, say, shown
 from workhook.core.mail_address import is_address
 from workhook.core.urls import with_parameters
 from workhook.identity.oauth.codes import challenge_of
@@ -361,13 +361,14 @@ def _without_query(address: str) -> str:
 
 def _unavailable() -> Unavailable:
     return Unavailable(
-        "The identity provider cannot be reached. Try again, or sign in with your password.", code="oidc_unavailable"
+        say("The identity provider cannot be reached. Try again, or sign in with your password."),
+        code="oidc_unavailable",
     )
 
 
 def _unusable(issuer: str, why: str) -> Unavailable:
     log.error("oidc_provider_unusable", issuer=issuer, reason=why)
-    return Unavailable("The identity provider is not set up as this server expects.", code="oidc_unusable")
+    return Unavailable(say("The identity provider is not set up as this server expects."), code="oidc_unusable")
 
 
 def _refused(reason: str) -> SignInRefused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Invalid, Problem, Unavailable
+from workhook.core.errors import Fault, Invalid, Problem, Unavailable, say
 from workhook.core.vault import Vault
 from workhook.identity import audit
 from workhook.identity.mail import links, recipients
@@ -96,21 +96,21 @@ def normal(password: str) -> str:
     return unicodedata.normalize("NFC", password)
 
 
-def faults_of(password: str, user: Account) -> list[str]:
+def faults_of(password: str, user: Account) -> Sequence[str]:
     """Everything that speaks against this password for this user, in words; none: it is taken."""
     text = normal(password)
     found = []
     if len(text) < LENGTH_MIN:
-        found.append(f"The password needs at least {LENGTH_MIN} characters.")
+        found.append(say("The password needs at least {} characters.", LENGTH_MIN))
     if len(text) > LENGTH_MAX:
-        found.append(f"The password can have at most {LENGTH_MAX} characters.")
+        found.append(say("The password can have at most {} characters.", LENGTH_MAX))
     if "\0" in text or not _is_unicode(text):
-        found.append("The password holds something that is no character.")
+        found.append(say("The password holds something that is no character."))
     plain = _plain(text)
     if plain in COMMON_PASSWORDS or _repeats(text.casefold()):
-        found.append("This password is among the first that anybody would try.")
+        found.append(say("This password is among the first that anybody would try."))
     if any(plain == own or (own in plain and len(plain) - len(own) <= 4) for own in _own_words(user)):
-        found.append("The password must not be your login, name or e-mail address, or the name of this product.")
+        found.append(say("The password must not be your login, name or e-mail address, or the name of this product."))
     return found
 
 
@@ -179,7 +179,9 @@ def _hash_of_nobody() -> str:
 async def _in_thread(work: Callable[[], T]) -> T:
     global _waiting
     if _waiting >= WAITING_MAX:
-        raise Unavailable("Too many people are signing in at this moment. Try again in some seconds.", retry_after_s=5)
+        raise Unavailable(
+            say("Too many people are signing in at this moment. Try again in some seconds."), retry_after_s=5
+        )
     _waiting += 1
     try:
         return await asyncio.get_running_loop().run_in_executor(_threads, work)

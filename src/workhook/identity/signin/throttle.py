@@ -24,7 +24,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, SECOND_MS, now_ms
-from workhook.core.errors import TooManyRequests
+from workhook.core.errors import TooManyRequests, say
 from workhook.identity.rate import subscriber
 from workhook.identity.tables import sign_in_failures
 from workhook.storage import Database, Reader, Row, Transaction
@@ -40,7 +40,7 @@ COUNTED_MS = DAY_MS  # a count starts anew so long after its first failure
 
 FREE_ASKED = 3  # links that somebody asks for by a name before the first pause
 
-_SIGN_IN, _LINKS = "failed attempts to sign in", "links that are not good"
+_SIGN_IN, _LINKS = say("failed attempts to sign in"), say("links that are not good")
 _ASKED = "requests for a link"
 
 _failures = sign_in_failures.c
@@ -276,5 +276,7 @@ def _refuse(row: Row | None, now: int, what: str = _SIGN_IN) -> None:
 
 def _too_many(wait_ms: int, what: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
-    wait = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
-    return TooManyRequests(f"There were too many {what}. Try again in {wait}.", headers={"Retry-After": str(seconds)})
+    wait = say("{} seconds", seconds) if seconds < 120 else say("{} minutes", -(-seconds // 60))
+    return TooManyRequests(
+        say("There were too many {}. Try again in {}.", what, wait), headers={"Retry-After": str(seconds)}
+    )

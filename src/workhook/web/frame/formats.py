@@ -169,6 +169,11 @@ def _in_style(value: int, digits: int) -> str:
     return f"{sign}{number}" + (f"{decimal}{part:0{digits}}" if digits else "")
 
 
+def whole(value: int) -> str:
+    """A number as the reader's language writes it: `1,234`."""
+    return _in_style(value, 0)
+
+
 def amount(minor: int, currency: str) -> str:
     """An amount in minor units, as the reader's language writes it: `1,234.50 EUR`, `1,235 JPY`."""
     return f"{money(minor, currency)} {currency}"

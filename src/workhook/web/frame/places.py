@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, say
 from workhook.events import order
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
@@ -358,7 +358,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
             return await _confirmed(function, visit)
         try:
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
-                raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
+                raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
             visit = visit_of(call, session)
             await call.services.count_form(f"pages:{session.user.id}")
             if reads_form or not _is_multipart(call):  # what is not even a form of files is refused as other forms are

@@ -14,7 +14,6 @@ from workhook.http.calls import Answer, current
 from workhook.http.negotiation import compressed
 from workhook.identity.mail import recipients
 from workhook.web.frame import assets, cookies, formats, navigation, refusals, sessions, texts
-from workhook.web.frame.import_remarks import remark_in_words
 from workhook.web.frame.texts import gettext, text
 
 if TYPE_CHECKING:
@@ -154,7 +153,6 @@ def _environment() -> Environment:
         formats.FILTERS,
         masked=cookies.masked,
         said=refusals.in_words,
-        remark=remark_in_words,
     )
     return environment
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import structlog
 
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType
+from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType, compose, part, say
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
 from workhook.identity.mail import recipients
@@ -272,7 +272,7 @@ def check_key(call: Call, session: Session | None, given: str) -> None:
 async def check_alive(call: Call, session: Session | None) -> None:
     """The body may have taken its time: a session that was ended meanwhile finishes nothing. Raises `Forbidden`."""
     if session is not None and not await sessions.is_alive(call.database, session.id):
-        raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
+        raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
 
 
 async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
@@ -280,7 +280,7 @@ async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, 
     do."""
     session = await signed_in(call)
     if session is None:
-        raise Forbidden(f"You have been signed out. {again}", code="signed_out")
+        raise Forbidden(say("You have been signed out. {}", again), code="signed_out")
     return session, await read_form(call, session)
 
 
@@ -294,11 +294,8 @@ def _check_site(call: Call) -> None:
     if site is not None and site not in ("same-origin", "none"):
         raise Forbidden(_STALE, code="cross_site")
     if site is None and sender not in (None, "null") and not cookies.is_own_origin(call, str(sender)):
-        raise Forbidden(
-            f"{_STALE} If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a "
-            "proxy.",
-            code="cross_site",
-        )
+        right = "If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy."
+        raise Forbidden(compose("{} {}", part(_STALE), part(right)), code="cross_site")
 
 
 def _fields(body: bytes) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The texts of pages in the reader's language: GNU gettext, with the English sentences as names of the messages.
 
 Templates say `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code says `gettext("Save")`. `python -m scripts.texts`
-collects them into `locales/LANGUAGE/LC_MESSAGES/workhook.po`; the build makes the `.mo` files that are read here.
+collects them into `locales/LANGUAGE/LC_MESSAGES/workhook.po`; the build makes the `.mo` files that are read here. The
+catalogue of English has what pages say instead of a sentence of the API (`frame.refusals`).
 """
 
 from __future__ import annotations
@@ -108,6 +109,4 @@ def npgettext(context: str, singular: str, plural: str, number: int) -> str:
 @cache
 def _translations(code: str) -> gnu.NullTranslations:
     """Raises `FileNotFoundError` if the package was installed without its `.mo` files."""
-    if code == next(iter(LANGUAGES)):
-        return gnu.NullTranslations()
     return gnu.translation("workhook", str(files("workhook.web").joinpath("locales")), languages=[code])

@@ -4,19 +4,25 @@ has a status of HTTP for both."""
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from workhook.delivery import send
 from workhook.hooks.records import DeliveryDetail, DeliveryResponse
 from workhook.web.frame.formats import file_size, with_mark
-from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext, text
 
-_ANSWERED = ("OK", "Invalid HTTP Response:")
-_CODE = re.compile(r"Invalid HTTP Response: (3\d\d)")
+_CODE_FOLLOWS = "Invalid HTTP Response: "
+_ANSWERED = ("OK", _CODE_FOLLOWS)
 _NOT_CHANGED = "304"  # the only one of its hundred that leads nowhere
+OFF_REASONS = (
+    text("The receiver answered 410 Gone."),
+    text("Every delivery has failed for five days."),
+    text("Nobody who authorizes the app may have webhooks here any more."),
+    text("Nobody who may have webhooks here authorizes the app any more."),
+    text("The right to have webhooks here was taken away."),
+)
+"""Why Workhook turned one off, as the audit log has it."""
 _UNSENT: Mapping[str, str] = {
     send.REFUSED: text("the address is not allowed"),
     send.TOO_LARGE: text("the payload is too large"),
@@ -45,10 +51,10 @@ def briefly(status: str) -> str:
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
     """What stands beside `briefly`, or beside the code of an answer. `url`: where it was sent to; `limit_s`: how long
     an answer may take. Each makes it more exact where it is given."""
-    if redirect := _CODE.fullmatch(status):
-        return in_words(status) if redirect[1] == _NOT_CHANGED else gettext("redirects are not followed")
+    if _redirect(status) not in ("", _NOT_CHANGED):
+        return gettext("redirects are not followed")
     if answered(status):
-        return in_words(status)
+        return _answer(status)
     if status == send.TIMED_OUT and limit_s is not None:
         return gettext(_LIMIT) % {"seconds": with_mark(f"{limit_s:g}")}
     if status == send.NO_HOST and _has_address(url):
@@ -62,8 +68,19 @@ def words(status: str, *, url: str = "", limit_s: float | None = None) -> str:
     said = reason(status, url=url, limit_s=limit_s)
     if not answered(status):
         return f"{briefly(status)}: {said}"
-    whole = in_words(status)
+    whole = _answer(status)
     return whole if said == whole else f"{whole} ({said})"
+
+
+def _answer(status: str) -> str:
+    _, follows, code = status.partition(_CODE_FOLLOWS)
+    return gettext("Invalid HTTP Response: %(code)s") % {"code": code} if follows else gettext(status)
+
+
+def _redirect(status: str) -> str:
+    """The code of an answer that is one of 3xx; empty for any other."""
+    _, _, code = status.partition(_CODE_FOLLOWS)
+    return code if code.startswith("3") else ""
 
 
 def _has_address(url: str) -> bool:
@@ -77,7 +94,7 @@ def _has_address(url: str) -> bool:
 
 def leads_to(delivery: DeliveryDetail) -> str:
     """Where a redirect leads that was not followed; empty for any other answer."""
-    if _CODE.fullmatch(delivery.status) is None:
+    if not _redirect(delivery.status):
         return ""
     return next((value for name, value in delivery.response.headers.items() if name.lower() == "location"), "")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from urllib.parse import urlencode
 
-from workhook.core.errors import TooManyRequests
+from workhook.core.errors import TooManyRequests, say
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
@@ -116,7 +116,7 @@ async def page_authorize_decide(call: Call) -> Answer:
 
     The form carries the request, which is read and checked as if it were new.
     """
-    session, fields = await read_session_form(call, "Start again from the app.")
+    session, fields = await read_session_form(call, say("Start again from the app."))
     try:
         request = await _read_request(call, {name: [value] for name, value in fields.items()})
     except Redirected as wrong:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say, shown
 from workhook.core.urls import with_parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
@@ -93,7 +93,7 @@ async def page_install(call: Call) -> Answer:
 @routes.post(PATH, action="installation.create")
 async def page_install_decide(call: Call) -> Answer:
     """Install the app."""
-    session, fields = await read_session_form(call, "Sign in and open the page again.")
+    session, fields = await read_session_form(call, say("Sign in and open the page again."))
     app = await _app(call, session)
     if fields.get("decision") != "install":
         return redirect("/")

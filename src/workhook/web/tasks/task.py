@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound, say
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
@@ -101,7 +101,7 @@ async def edit_task(visit: Visit) -> Answer:
         access.hide_from_clients()  # who sees no rate learns by no answer whether it was the right one
     edit = read_edit(visit, name, access.repository.project_id, access.repository.currency)
     if getattr(edit, name) is UNSET:
-        raise Invalid(faults=[Fault(field=name, code="missing", message=f"{name} must not be empty")])
+        raise Invalid(faults=[Fault(field=name, code="missing", message=say("{} must not be empty", name))])
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), edit)

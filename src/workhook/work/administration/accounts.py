@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
 from workhook.http.parameters import Title
 from workhook.http.wire_types import Time
 from workhook.identity import actions, administrators, audit, profile_schemas, tables
@@ -245,9 +245,11 @@ async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
     named = ", ".join(row["called"] for row in await reader.fetch_all(_projects, {"user_id": account.id}))
     if not named:
         return []
-    message = (
-        f"{account.login} has projects of their own ({named}): delete them, and wait until they have left the trash, "
-        "or have the account disabled"
+    message = say(
+        "{} has projects of their own ({}): delete them, and wait until they have left the trash, or have "
+        "the account disabled",
+        account.login,
+        named,
     )
     return [Fault(field="login", code="has_projects", message=message)]
 

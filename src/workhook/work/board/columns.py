@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
@@ -186,7 +186,7 @@ async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Col
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
     if len(board) >= COLUMNS_MAX:
-        message = f"a project has at most {COLUMNS_MAX} columns"
+        message = say("a project has at most {} columns", COLUMNS_MAX)
         raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
     position = min(if_set(create.position, len(board)), len(board))
     column = Column(
@@ -272,7 +272,7 @@ async def delete_column(write: Write, column_id: str) -> Done:
     _require_board(access)
     fallback = next((each for each in board if each.id != column_id), None)
     if fallback is None:
-        raise Conflict("The last column of a project stays.", code="last_column")
+        raise Conflict(say("The last column of a project stays."), code="last_column")
     if any(row["has_tasks"] for row in rows if row["column_id"] == column_id):
         await move_tasks(write, access, column, fallback)
     await write.tx.execute(_delete, {"column_id": column_id})  # deleted tasks of it are in no column then

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Forbidden
+from workhook.core.errors import Conflict, Forbidden, Number, say
 from workhook.core.records import Record, to_response
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -377,8 +377,11 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
     assert there is not None, "it is an aggregate"
     if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
-            f"A comment can have {REPLIES_MAX} replies with {REPLIES_CHARS_MAX:,} characters together. "
-            "Add a comment to the file instead.",
+            say(
+                "A comment can have {} replies with {} characters together. Add a comment to the file instead.",
+                REPLIES_MAX,
+                Number(REPLIES_CHARS_MAX),
+            ),
             code="too_many_replies",
         )
 

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import nh3
 
+from workhook.core.errors import Message, Number, compose, part
 from workhook.http.parameters import TEXT_MAX_BYTES
 
 INLINE = frozenset({"a", "b", "code", "em", "i", "s", "strong", "u"})
@@ -45,24 +46,24 @@ def read_markup(raw: object) -> str:
     """What is stored of a body. Raises `ValueError` that says what it has to be."""
     if not isinstance(raw, str):
         raise ValueError("text")
-    _require_size(raw, "")
+    _require_size(raw, part(""))
     cleaned = clean(raw)
-    _require_size(cleaned, ", counted as the markup that is stored")
+    _require_size(cleaned, part(", counted as the markup that is stored"))
     if not plain(cleaned):
         raise ValueError("more than markup without text")
     return cleaned
 
 
-def _require_size(text: str, counted: str) -> None:
+def _require_size(text: str, counted: Message) -> None:
     if len(text.encode()) > TEXT_MAX_BYTES:
-        raise ValueError(f"at most {TEXT_MAX_BYTES // 1024} KiB of text{counted}")
+        raise ValueError(compose("at most {} KiB of text{}", TEXT_MAX_BYTES // 1024, counted))
 
 
 def clean(text: str) -> str:
     """The markup with only the elements above, and of attributes only the `href` of links. Cleaning it again changes
     nothing. Raises `ValueError` for too many tags."""
     if text.count("<") > TAGS_MAX:
-        raise ValueError(f"of at most {TAGS_MAX:,} tags")
+        raise ValueError(compose("of at most {} tags", Number(TAGS_MAX)))
     cleaned = nh3.clean(
         _TAG.sub(_plainer, _without_comments(text)),
         tags=set(INLINE | BLOCKS),

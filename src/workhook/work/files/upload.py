@@ -16,7 +16,7 @@ from multipart import (  # type: ignore[import-untyped]  # the library has no ty
     parse_options_header,
 )
 
-from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType, shown
+from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType, say, shown
 from workhook.http.calls import Call
 
 FORM = "multipart/form-data"
@@ -52,7 +52,7 @@ async def read_form(
     Raises `UnsupportedMediaType`, `Malformed`, `TooLarge` as soon as there is too much, `Invalid` for a field that no
     parameter can be, `Unavailable` when there is no room. Wrong use of the field `file` is among the form's `faults`.
     """
-    too_large = TooLarge(f"A file may have at most {limit // 2**20} MiB.")
+    too_large = TooLarge(say("A file may have at most {} MiB.", limit // 2**20))
     if least_file_bytes(call) > limit:
         raise too_large
     form = Form(incoming, limit, too_large, admit)
@@ -70,7 +70,7 @@ async def read_form(
     if not form.has_file:
         await admit(form.fields)
     if not form.has_file and not form.faults:
-        form.add_fault(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
+        form.add_fault(FILE_FIELD, "missing", say("{} is required", FILE_FIELD))
     return form
 
 
@@ -153,12 +153,14 @@ class Form:
         name = part.filename if name is None else name
         if part.name == FILE_FIELD and name:
             if self.has_file:
-                raise Invalid(faults=[Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be one file")])
+                raise Invalid(faults=[Fault(field=FILE_FIELD, message=say("{} must be one file", FILE_FIELD))])
             self.has_file = self._is_content = True
             self.name, self.content_type = clean_name(name), clean_media_type(part.header("Content-Type"))
         elif name:
             self.add_fault(
-                shown(part.name or ""), "unknown", f"there is no parameter {shown(part.name or '')} of a file"
+                shown(part.name or ""),
+                "unknown",
+                say("there is no parameter {}", f"{shown(part.name or '')} of a file"),
             )
 
     def _add(self, data: bytes) -> None:
@@ -166,7 +168,9 @@ class Form:
         self._text += data
         if len(self._text) > FIELD_MAX_BYTES and not self._part.filename:
             name = shown(self._part.name or "")
-            raise Invalid(faults=[Fault(field=name, message=f"{name} must be text of at most {FIELD_MAX_BYTES} bytes")])
+            raise Invalid(
+                faults=[Fault(field=name, message=say("{} must be text of at most {} bytes", name, FIELD_MAX_BYTES))]
+            )
         del self._text[FIELD_MAX_BYTES + 1 :]  # of a file that nobody wants
 
     def _end(self) -> None:
@@ -175,7 +179,7 @@ class Form:
         if self._is_content:
             self._is_content = False
         elif part.name == FILE_FIELD and (self._text or part.filename is None):
-            self.add_fault(FILE_FIELD, "invalid", f"{FILE_FIELD} must be a file, with a filename")
+            self.add_fault(FILE_FIELD, "invalid", say("{} must be a file, with a filename", FILE_FIELD))
         elif not part.filename and part.name != FILE_FIELD:
             self._text_field(part.name or "")
 
@@ -183,7 +187,7 @@ class Form:
         try:
             text = self._text.decode()
         except UnicodeDecodeError:
-            self.add_fault(shown(name), "invalid", f"{shown(name)} must be UTF-8")
+            self.add_fault(shown(name), "invalid", say("{} must be UTF-8", shown(name)))
         else:
             self.fields.setdefault(name, []).append(text)
 

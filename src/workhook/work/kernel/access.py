@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from sqlalchemy.sql.expression import Executable
 
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, say
 from workhook.http.calls import Call, Place, Standing
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import (
@@ -79,7 +79,8 @@ class Access(msgspec.Struct, frozen=True):
     def require_writable(self) -> None:
         """Call this before a change in the project. Raises `Forbidden` and, if it is archived, `Conflict`."""
         if self.reads_only:
-            raise Forbidden(f"You need the role write in the project {self.repository.full_name}.", code="missing_role")
+            message = say("You need the role {} in the project {}.", "write", self.repository.full_name)
+            raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 
     def hide_from_clients(self) -> None:
@@ -92,12 +93,12 @@ class Access(msgspec.Struct, frozen=True):
     def require_member(self, doing: str) -> None:
         """Raises `Forbidden` for a client; `doing` ends the sentence "Clients cannot …"."""
         if self.is_client:
-            raise Forbidden(f"Clients cannot {doing}.", code="missing_role")
+            raise Forbidden(say("Clients cannot {}.", doing), code="missing_role")
 
     def require_owner(self, doing: str) -> None:
         """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner can …"."""
         if self.role != "owner":
-            raise Forbidden(f"Only an owner of {self.repository.owner.login} can {doing}.", code="missing_role")
+            raise Forbidden(say("Only an owner of {} can {}.", self.repository.owner.login, doing), code="missing_role")
 
     def require_same(self, other: Access) -> None:
         """For a path that names a project and something in it. Raises `NotFound` unless both are of one project."""
@@ -112,7 +113,7 @@ class Access(msgspec.Struct, frozen=True):
     def require_own(self, user_id: int, doing: str) -> None:
         """A client edits and deletes only what it made itself. Raises `Forbidden`."""
         if self.is_client and user_id != self.user.id:
-            raise Forbidden(f"Clients can {doing} only what they made themselves.", code="missing_role")
+            raise Forbidden(say("Clients can {} only what they made themselves.", doing), code="missing_role")
 
 
 def require_not_archived(repository: Repository) -> None:
@@ -235,7 +236,7 @@ class Owner(msgspec.Struct, frozen=True):
     def require_owner(self, doing: str) -> None:
         """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner of … can …"."""
         if self.role != "owner":
-            raise Forbidden(f"Only an owner of {self.account.login} can {doing}.", code="missing_role")
+            raise Forbidden(say("Only an owner of {} can {}.", self.account.login, doing), code="missing_role")
 
 
 async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:

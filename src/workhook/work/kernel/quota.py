@@ -21,7 +21,7 @@ from prometheus_client import Counter, Gauge
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.config import Settings
-from workhook.core.errors import Conflict, Forbidden, Problem, TooLarge, Unavailable
+from workhook.core.errors import Conflict, Forbidden, Number, Problem, TooLarge, Unavailable, say
 from workhook.events.catalog import CATALOG
 from workhook.events.outbox import Draft
 from workhook.http.calls import Call, Services, current
@@ -356,16 +356,19 @@ async def _require_room(tx: Transaction, call: Call, memory: UsageMemory, accoun
 async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limit: int) -> Problem:
     REFUSALS.labels("rows").inc()
     if await _may_know(reader, call, account_id):
-        message = (
-            f"An organization may have {limit:,} records (organization_max_rows), and has {used:,}: this is too much. "
-            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
-            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        message = say(
+            "An organization may have {} records (organization_max_rows), and has {}: this is too much. "
+            "Deleted things count until they have been in the trash for 30 days, and events until they are "
+            "old enough to be removed. Delete what is not needed, or ask whoever runs the server for more.",
+            Number(limit),
+            Number(used),
         )
     else:
-        message = (
-            f"An organization may have {limit:,} records (organization_max_rows): this is too much. "
-            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
-            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        message = say(
+            "An organization may have {} records (organization_max_rows): this is too much. Deleted things "
+            "count until they have been in the trash for 30 days, and events until they are old enough to "
+            "be removed. Delete what is not needed, or ask whoever runs the server for more.",
+            Number(limit),
         )
     kind = Forbidden if call.operation.area is WEBHOOK_API else Conflict
     return kind(message, code="row_quota")
@@ -375,18 +378,21 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
     """`used_bytes` None: the caller is not to know it."""
     REFUSALS.labels("bytes").inc()
     if used_bytes is not None:
-        message = (
-            f"An organization's files and events may have {max_mb} MiB together (organization_max_mb), and "
-            f"{used_bytes / MIB:.1f} MiB are used: this does not fit. "
-            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
-            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        message = say(
+            "An organization's files and events may have {} MiB together (organization_max_mb), and {} MiB "
+            "are used: this does not fit. Deleted things count until they have been in the trash for 30 "
+            "days, and events until they are old enough to be removed. Delete what is not needed, or ask "
+            "whoever runs the server for more.",
+            max_mb,
+            f"{used_bytes / MIB:.1f}",
         )
     else:
-        message = (
-            f"An organization's files and events may have {max_mb} MiB together (organization_max_mb): this does not "
-            "fit. "
-            "Deleted things count until they have been in the trash for 30 days, and events until they are old enough "
-            "to be removed. Delete what is not needed, or ask whoever runs the server for more."
+        message = say(
+            "An organization's files and events may have {} MiB together (organization_max_mb): this does "
+            "not fit. Deleted things count until they have been in the trash for 30 days, and events until "
+            "they are old enough to be removed. Delete what is not needed, or ask whoever runs the server "
+            "for more.",
+            max_mb,
         )
     return TooLarge(message, code="storage_quota")
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS
+from workhook.core.errors import compose, part
 from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, minor_of, read_hundredths, read_money
 from workhook.http.parameters import Read
 from workhook.http.wire_types import wire_number
@@ -71,7 +72,7 @@ RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
 
 def read_rate(raw: object) -> Decimal:
     if (rate := read_money(raw)) > RATE_MAX:
-        raise ValueError(f"a number of at most {RATE_MAX}")
+        raise ValueError(compose("a number of at most {}", RATE_MAX))
     return rate
 
 
@@ -111,7 +112,7 @@ def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
         if found is None:
             raise ValueError(wanted)
         if found > longest_ms:
-            raise ValueError(f"{wanted}, and at most {longest_ms} ({longest_ms // DAY_MS} days)")
+            raise ValueError(compose("{}, and at most {} ({} days)", part(wanted), longest_ms, longest_ms // DAY_MS))
         return found
 
     return read

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import HOUR_MS
+from workhook.core.errors import compose
 from workhook.core.money import DEFAULT_CURRENCY, read_decimal, read_hundredths, to_amount, to_hundredths
 from workhook.core.records import COMPUTED, HIDDEN, EventSchema, JsonForm, JsonName, Record, Wire
 from workhook.core.zones import NAME_MAX_CHARS, stored_zone, zone_fault
@@ -234,7 +235,7 @@ def iban_fault(text: str) -> str | None:
         return "an IBAN such as DE89 3704 0044 0532 0130 00: two letters, two digits, 11 to 30 letters or digits"
     wanted = _LENGTHS.get(text[:2], len(text))
     if len(text) != wanted:
-        return f"an IBAN: one of {text[:2]} has {wanted} characters, this one has {len(text)}"
+        return compose("an IBAN: one of {} has {} characters, this one has {}", text[:2], wanted, len(text))
     as_digits = "".join(str(int(each, 36)) for each in text[4:] + text[:4])
     if int(as_digits) % 97 != 1:
         return "an IBAN whose check digits are right; compare it with the bank's"
@@ -252,7 +253,7 @@ def vat_id_fault(text: str) -> str | None:
         return "a VAT id with the letters of its country first, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])
     if form is not None and not re.fullmatch(form, text[2:]):
-        return f"a VAT id as {text[:2]} writes them; compare it with the certificate"
+        return compose("a VAT id as {} writes them; compare it with the certificate", text[:2])
     return None
 
 
@@ -336,7 +337,7 @@ BUDGET_MAX_HOURS = 1_000_000
 
 def _read_hours(raw: object) -> int:
     """Milliseconds of hours."""
-    wanted = f"a number of more than 0 and at most {BUDGET_MAX_HOURS}, with at most two decimals"
+    wanted = compose("a number of more than 0 and at most {}, with at most two decimals", BUDGET_MAX_HOURS)
     try:
         hundredths = read_hundredths(raw)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, Message, compose, part, say
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
@@ -61,13 +61,13 @@ _named = sa.select(invoices.c.invoice_number, invoices.c.status).where(invoices.
 async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
     """Before the project is deleted. Its row is locked already: whoever issues an invoice waits. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
-    _require_none("The project has issued invoices", rows, "archive it instead (archive: true)")
+    _require_none(part("The project has issued invoices"), rows, "archive it instead (archive: true)")
 
 
 async def require_none_of_service(tx: Transaction, service_id: str) -> None:
     """Before the service is deleted. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_service, {"service_id": service_id})
-    _require_none("The service is on issued invoices", rows, "deactivate it instead (active: false)")
+    _require_none(part("The service is on issued invoices"), rows, "deactivate it instead (active: false)")
 
 
 async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
@@ -77,21 +77,22 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
         first = rows[0]["task_id"]
         of_first = [row for row in rows if row["task_id"] == first]
         remedy = "leave it in a column of finished tasks, or archive the project (archive: true)"
-        _require_none(f"{names[first]} is on issued invoices", of_first, remedy)
+        _require_none(compose("{} is on issued invoices", names[first]), of_first, remedy)
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, verb: str) -> None:
     """Before a file of the project is deleted or made private, which is on its invoices if it is its avatar. Raises
     `Conflict`."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
-    _require_none("The file is the logo of issued invoices", rows, "give the project another avatar first", verb)
+    why = part("The file is the logo of issued invoices")
+    _require_none(why, rows, "give the project another avatar first", verb)
 
 
-def _require_none(why: str, rows: Sequence[Row], remedy: str, verb: str = "deleted") -> None:
+def _require_none(why: Message, rows: Sequence[Row], remedy: str, verb: str = "deleted") -> None:
     if rows:
         named = ", ".join(row["invoice_number"] for row in rows[:NAMED_MAX])
         more = " and more" if len(rows) > NAMED_MAX else ""
-        message = f"{why} ({named}{more}), so it cannot be {verb}; {remedy}."
+        message = compose("{} ({}), so it cannot be {}; {}.", why, named + more, verb, part(remedy))
         raise Conflict(message, code="has_invoices")
 
 
@@ -100,9 +101,9 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
     row = await reader.fetch_one(_named, {"invoice_id": invoice_id})
     name = (row and row["invoice_number"]) or invoice_id
     if row and row["status"] == "draft":
-        message = f"The timesheet is on the draft invoice {name}; remove it there first, then it can be {verb}."
+        message = say("The timesheet is on the draft invoice {}; remove it there first, then it can be {}.", name, verb)
     else:
-        message = f"The timesheet is on invoice {name}; void or credit that first, then it can be {verb}."
+        message = say("The timesheet is on invoice {}; void or credit that first, then it can be {}.", name, verb)
     return Conflict(message, code="invoiced")
 
 

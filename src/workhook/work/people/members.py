@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, say
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -199,14 +199,14 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     _require_admin(candidate.access, "add members")
     account, repository = candidate.account, candidate.access.repository
     if account is None:
-        raise _invalid(f"username {username}: there is no such user")
+        raise _invalid(say("username {}: there is no such user", username))
     if candidate.is_client and not candidate.is_in_by_organization and candidate.role is None:
-        raise _invalid(f"username {username} is a client of the project; remove the client first", "is_client")
+        raise _invalid(say("username {} is a client of the project; remove the client first", username), "is_client")
     if candidate.role is None and candidate.needs_invitation:
         try:
             await invite_collaborator(write, repository, account, "write")
         except NotFound:  # a stranger whom the caller may not invite: as if the login did not exist
-            raise _invalid(f"username {username}: there is no such user") from None
+            raise _invalid(say("username {}: there is no such user", username)) from None
         return MemberAnswer(MemberShape(account.login, account.login, stand_in_address(account.login)), pending=True)
     if not candidate.owns:
         params = {"repository_id": repository.id, "user_id": account.id, "role": "write", "created_at": now_ms()}
@@ -238,7 +238,9 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
         if account is None or not candidate.is_in_by_organization:
             raise NotFound()
         owner = access.repository.owner.login
-        raise Conflict(f"{account.login} is here through {owner}, and was not added to the project.", code="not_added")
+        raise Conflict(
+            say("{} is here through {}, and was not added to the project.", account.login, owner), code="not_added"
+        )
     if own is not None:
         await end_client(write, *own)
     return Done()
@@ -247,7 +249,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
 def _require_admin(access: Access, doing: str) -> None:
     access.require_member(doing)
     if access.repository.role != "admin":
-        message = f"You need the role admin in the project {access.repository.full_name} to {doing}."
+        message = say("You need the role admin in the project {} to {}.", access.repository.full_name, doing)
         raise Forbidden(message, code="missing_role")
     access.require_writable()
 

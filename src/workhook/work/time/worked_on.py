@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, compose
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -50,5 +50,5 @@ async def require_none_on_file(tx: Transaction, access: Access, file_id: str) ->
 
 def _refuse(names: list[str]) -> None:
     if names:
-        why = f"{names[0]}: others have worked on it, so a client cannot delete it"
-        raise Conflict(f"{why}; ask a member of the team to delete it.", code="worked_on")
+        sentence = "{}: others have worked on it, so a client cannot delete it; ask a member of the team to delete it."
+        raise Conflict(compose(sentence, names[0]), code="worked_on")

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, Message, NotFound, say
 from workhook.core.ids import new_id, slug
 from workhook.core.records import to_response
 from workhook.identity import removal, reserved
@@ -214,16 +214,19 @@ def require_role(project: Project, role: str) -> None:
     """Raises `Forbidden` for a caller with less than this role."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
-        raise Forbidden(f"You need the role {role} in the project {project.full_name}.", code="missing_role")
+        raise Forbidden(say("You need the role {} in the project {}.", role, project.full_name), code="missing_role")
 
 
 def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
     """Raises `Forbidden` that names the fields."""
     if fields and project.repository.role != "admin":
-        needed = f"You need the role admin in the project {project.full_name} to change"
-        faults = [Fault(field=each, code="missing_role", message=f"{needed} `{each}`.") for each in fields]
+        faults = [Fault(field=each, code="missing_role", message=_needed(project, f"`{each}`")) for each in fields]
         named = " and ".join(f"`{each}`" for each in fields)
-        raise Forbidden(f"{needed} {named}.", code="missing_role", faults=faults)
+        raise Forbidden(_needed(project, named), code="missing_role", faults=faults)
+
+
+def _needed(project: Project, named: str) -> Message:
+    return say("You need the role admin in the project {} to change {}.", project.full_name, named)
 
 
 async def lock_names(tx: Transaction, account_id: int) -> None:
@@ -251,7 +254,7 @@ async def _require_free(tx: Transaction, owner: Account, name: str, *, repositor
         raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
     if row is not None and row["repository_id"] != repository_id:
-        message = f"name {name} is taken in {owner.login}"
+        message = say("name {} is taken in {}", name, owner.login)
         raise Invalid(faults=[Fault(field="name", code="already_exists", message=message)])
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
+from workhook.core.errors import compose
 from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Record, Timestamp, Wire, resource_id
 from workhook.http.parameters import ON_ONE_LINE, Checked, Title, WebAddress
 from workhook.identity.queries import repositories, repository_of
@@ -63,7 +64,7 @@ _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
 def _not_a_name(text: str) -> str | None:
     if _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"):
         return None
-    return f"1 to {NAME_MAX_CHARS} of A-Z a-z 0-9 . _ - without .git at the end"
+    return compose("1 to {} of A-Z a-z 0-9 . _ - without .git at the end", NAME_MAX_CHARS)
 
 
 ProjectName = Annotated[

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Forbidden, NotFound
+from workhook.core.errors import Forbidden, NotFound, say
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity.context import Write
@@ -307,7 +307,8 @@ def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object
         given["hourly_rate_minor"] = rate_minor_of(wanted, access.repository.currency, "hourly_rate")
     rate = given.get("hourly_rate_minor", task.hourly_rate_minor)
     if rate != task.hourly_rate_minor and access.repository.role != "admin":
-        message = f"You need the role admin in the project {access.repository.full_name} to set a task's hourly_rate."
+        name = access.repository.full_name
+        message = say("You need the role admin in the project {} to {}.", name, "set a task's hourly_rate")
         raise Forbidden(message, code="missing_role")
     return given
 

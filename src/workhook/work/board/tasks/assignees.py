@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Fault, Invalid, shown
+from workhook.core.errors import Fault, Invalid, say, shown
 from workhook.identity.context import Write
 from workhook.identity.notifications import telling
 from workhook.identity.queries import key_of
@@ -108,7 +108,7 @@ def chosen(
     by_name = {**_shown_before(people, before), **people.by_name}
     unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in by_name)
     if unknown:
-        message = f"{field}: nobody of this name sees the project: {', '.join(unknown)}"
+        message = say("{}: nobody of this name sees the project: {}", field, ", ".join(unknown))
         raise Invalid(faults=[Fault(field=field, message=message)])
     found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
     found |= {person.id: person for person in (by_name[key_of(name)] for name in usernames)}

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
+from workhook.core.errors import Fault, Invalid, NotFound, TooLarge, say
 from workhook.core.records import Wire, to_response
 from workhook.http.parameters import Title
 from workhook.identity.context import Write
@@ -85,7 +85,7 @@ def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
     for name in _REQUIRED[operation.action]:
         if name not in given:
             field = _field(number, name)
-            yield Fault(field=field, code="missing", message=f"{field} is required")
+            yield Fault(field=field, code="missing", message=say("{} is required", field))
     if operation.action == "move" and not given & {"column_id", "position"}:
         field = _field(number, "column_id")
         yield Fault(field=field, code="missing", message=f"{field} or {_field(number, 'position')} is required")

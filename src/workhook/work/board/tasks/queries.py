@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, Unavailable
+from workhook.core.errors import Fault, Invalid, Unavailable, say
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
@@ -85,7 +85,7 @@ def project_of(access: Access) -> TaskProjectShape:
 
 
 def no_such_column(field: str) -> Invalid:
-    message = f"{field}: there is no such column in the task's project"
+    message = say("{}: there is no such column in the task's project", field)
     return Invalid(faults=[Fault(field=field, code="not_found", message=message)])
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, say
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
@@ -146,14 +146,14 @@ def _parent_faults(change: RelationChange, known: _Relations) -> list[Fault]:
     if not known.is_there(parent_id, change.access.repository.id):
         return [_not_there(field)]
     if parent_id == task_id:
-        return [Fault(field=field, message=f"{field}: a task cannot be a subtask of itself")]
+        return [Fault(field=field, message=say("{}: a task cannot be a subtask of itself", field))]
     if known.parents[parent_id] is not None:
-        return [Fault(field=field, message=f"{field}: a subtask cannot have subtasks; name the task above it")]
+        return [Fault(field=field, message=say("{}: a subtask cannot have subtasks; name the task above it", field))]
     if known.subtasks.get(task_id):
-        message = f"{field}: the task has subtasks, perhaps in the trash, so it cannot be one; move them first"
+        message = say("{}: the task has subtasks, perhaps in the trash, so it cannot be one; move them first", field)
         return [Fault(field=field, message=message)]
     if known.subtasks[parent_id] > SUBTASKS_MAX:
-        message = f"{field}: a task has at most {SUBTASKS_MAX} subtasks, those in the trash included"
+        message = say("{}: a task has at most {} subtasks, those in the trash included", field, SUBTASKS_MAX)
         return [Fault(field=field, code="too_many", message=message)]
     return []
 
@@ -161,14 +161,14 @@ def _parent_faults(change: RelationChange, known: _Relations) -> list[Fault]:
 def _blocker_faults(change: RelationChange, known: _Relations) -> list[Fault]:
     field, repository_id = change.named("blocked_by"), change.access.repository.id
     if change.after.id in change.new_blockers:
-        return [Fault(field=field, message=f"{field}: a task cannot wait for itself")]
+        return [Fault(field=field, message=say("{}: a task cannot wait for itself", field))]
     if not all(known.is_there(each, repository_id) for each in change.new_blockers):
         return [_not_there(field)]
     return []
 
 
 def _not_there(field: str) -> Fault:
-    return Fault(field=field, code="not_found", message=f"{field}: there is no such task in the task's project")
+    return Fault(field=field, code="not_found", message=say("{}: there is no such task in the task's project", field))
 
 
 async def _circle_faults(tx: Transaction, changes: Sequence[RelationChange]) -> list[Fault]:
@@ -184,7 +184,9 @@ async def _circle_faults(tx: Transaction, changes: Sequence[RelationChange]) -> 
         return []
     names = " → ".join(await waiting.names_of(tx, circle))
     field = next(each.named("blocked_by") for each in changes if each.after.id == circle[0])
-    return [Fault(field=field, code="circle", message=f"{field}: these tasks would wait for one another: {names}")]
+    return [
+        Fault(field=field, code="circle", message=say("{}: these tasks would wait for one another: {}", field, names))
+    ]
 
 
 def _with_open_blockers(change: RelationChange, known: _Relations) -> Task:

@@ -17,13 +17,13 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from workhook.core.errors import Message, compose
 from workhook.core.zones import day_in, is_day, midnight_of, written_day
 
 T = TypeVar("T")
 
 TEXT_MAX = 255
 EXAMPLES = "FREQ=WEEKLY;BYDAY=MO or FREQ=MONTHLY;BYMONTHDAY=-1"
-_WANTED = f"a recurrence rule (RRULE of RFC 5545), such as {EXAMPLES}"
 _WEEK = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAY = f"(?:{'|'.join(_WEEK)})"
 _ORDINAL_DAY = rf"(?:[+-]?[1-5])?{_DAY}"
@@ -56,25 +56,29 @@ def canonical(text: str) -> str:
     return re.sub(r"\s+", "", text).upper().removeprefix("RRULE:").strip(";")
 
 
+def _wanted(more: str) -> Message:
+    return compose("a recurrence rule (RRULE of RFC 5545), such as {}", EXAMPLES + more)
+
+
 def complaint(text: str) -> str | None:
     """What a text has to be that is no rule that a task can have; None for one that is."""
     parts = _parts(text)
     freq = parts.get("FREQ", "")
     if len(parts) != text.count(";") + 1 or freq not in _ALLOWED:
-        return f"{_WANTED}, from FREQ=DAILY to FREQ=YEARLY"
+        return _wanted(", from FREQ=DAILY to FREQ=YEARLY")
     for name, value in parts.items():
         if name not in _FORMS or (name.startswith("BY") and name not in _ALLOWED[freq]):
-            return f"{_WANTED}; {freq} does not take {name[:20]} here"
+            return _wanted(f"; {freq} does not take {name[:20]} here")
         if re.fullmatch(_FORMS[name], value, re.ASCII) is None:
-            return f"{_WANTED}; {name} cannot be so"
+            return _wanted(f"; {name} cannot be so")
     if "COUNT" in parts and "UNTIL" in parts:
-        return f"{_WANTED}, with COUNT or UNTIL and not both"
+        return _wanted(", with COUNT or UNTIL and not both")
     if freq in ("DAILY", "WEEKLY") and re.search(r"\d", parts.get("BYDAY", "")):
-        return f"{_WANTED}; {freq} takes days without numbers"
+        return _wanted(f"; {freq} takes days without numbers")
     if "BYSETPOS" in parts and not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMONTH"}:
-        return f"{_WANTED}; BYSETPOS chooses among BYDAY, BYMONTHDAY or BYMONTH"
+        return _wanted("; BYSETPOS chooses among BYDAY, BYMONTHDAY or BYMONTH")
     if "UNTIL" in parts and _until(parts["UNTIL"]) is None:
-        return f"{_WANTED}; UNTIL is no day"
+        return _wanted("; UNTIL is no day")
     return None
 
 

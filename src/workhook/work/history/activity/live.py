@@ -23,7 +23,7 @@ from prometheus_client import Counter
 
 from workhook.core import json
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import TooManyRequests, Unavailable
+from workhook.core.errors import TooManyRequests, Unavailable, say
 from workhook.events import order
 from workhook.http import messages
 from workhook.http.calls import Services
@@ -406,7 +406,7 @@ async def follow(services: Services, repository_id: int, listener: Listener, aft
     Raises `TooManyRequests`, `Unavailable`. Who may was decided by the caller, and is asked again while it lasts.
     """
     if services.stopping.is_set():
-        raise Unavailable("The server is stopping.", code="stopping")
+        raise Unavailable(say("The server is stopping."), code="stopping")
     if messages.opened() >= messages.endless_max():
         raise Unavailable("The server has too many streams.", code="too_many_streams", retry_after_s=10)
     hub = _hubs.get(services.database)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.errors import Fault, Forbidden, Invalid
+from workhook.core.errors import Fault, Forbidden, Invalid, compose, say
 from workhook.core.money import DEFAULT_CURRENCY, digits_of, minor_of, rescaled
 from workhook.core.records import to_response
 from workhook.identity.context import Write
@@ -76,7 +76,8 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     access.hide_from_clients()
     repository = access.repository
     if repository.role != "admin":
-        message = f"You need the role admin in the project {repository.full_name} to change its billing settings."
+        doing = "change its billing settings"
+        message = say("You need the role admin in the project {} to {}.", repository.full_name, doing)
         raise Forbidden(message, code="missing_role")
     access.require_writable()
     before = await settings.lock_project_billing(write.tx, repository.id)
@@ -188,4 +189,4 @@ async def _with_budget(
 def _check_rate(billing: AccountBilling | ProjectBilling) -> None:
     """Raises `Invalid`."""
     if wrong := rate_fault(billing.tax_millionths, billing.tax_category):
-        raise Invalid(faults=[Fault(field="tax_category", message=f"tax_category: {wrong}")])
+        raise Invalid(faults=[Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))])

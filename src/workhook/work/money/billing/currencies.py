@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, compose, say
 from workhook.core.money import DEFAULT_CURRENCY, decimals, digits_of, to_amount
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
@@ -34,7 +34,7 @@ class _Stored(NamedTuple):
     owner: sa.Column[Any]
     most: int | None = RATE_MAX_MINOR
     where: sa.ColumnElement[bool] = sa.true()
-    remedy: str = "change the amount first"
+    remedy: str = say("change the amount first")
 
 
 _is_billed = sa.exists().where(invoices.c.id == timesheets.c.invoice_id, is_issued)
@@ -55,7 +55,7 @@ _OF_PROJECT = (
         tasks.c.hourly_rate_minor,
         tasks.c.repository_id,
         where=tasks.c.deleted_at.is_not(None),
-        remedy="restore the task and change the amount first",
+        remedy=say("restore the task and change the amount first"),
     ),
     _Stored(
         "the rate of a timesheet",
@@ -68,7 +68,7 @@ _OF_PROJECT = (
         timesheets.c.billable_rate_minor,
         timesheets.c.repository_id,
         where=_is_billed,
-        remedy="create another project with that currency",
+        remedy=say("create another project with that currency"),
     ),
 )
 _OF_ACCOUNT = (_Stored("the rate of a member", member_rates.c.hourly_rate_minor, member_rates.c.account_id),)
@@ -156,11 +156,11 @@ async def _rescale_all(
         await tx.execute(_STATEMENTS[each][1], params)
 
 
-def does_not_fit(words: str, before: str, after: str, remedy: str = "change the amount first") -> Invalid:
+def does_not_fit(words: str, before: str, after: str, remedy: str = say("change the amount first")) -> Invalid:
     """Refuse a change of currency: an amount has too many decimals for it, or a rate is above its bound there."""
     if digits_of(after) > digits_of(before):
-        code, why = "invalid", f"a rate is at most {to_amount(RATE_MAX_MINOR, after)}"
+        code, why = "invalid", say("a rate is at most {}", to_amount(RATE_MAX_MINOR, after))
     else:
-        code, why = "too_many_decimals", f"an amount has {decimals(after)}"
-    message = f"currency: {words} does not fit {after}, where {why}; {remedy}"
+        code, why = "too_many_decimals", compose("an amount has {}", decimals(after))
+    message = say("currency: {} does not fit {}, where {}; {}", words, after, why, remedy)
     return Invalid(faults=[Fault(field="currency", code=code, message=message)])

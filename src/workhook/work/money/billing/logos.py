@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, say
 from workhook.core.ids import new_id
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
@@ -110,7 +110,7 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
         kind, given = sniffed.content_type, parameters_of(call.query, form)
         faults = [*form.faults, *parameters.unknown(given)]
         if not faults and kind is None:
-            faults = [Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be a PNG or a JPEG")]
+            faults = [Fault(field=FILE_FIELD, message=say("{} must be a PNG or a JPEG", FILE_FIELD))]
         if faults or kind is None:
             raise Invalid(faults=faults)
         await incoming.keep()

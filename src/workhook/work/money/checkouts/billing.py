@@ -18,7 +18,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 from prometheus_client import Counter
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, say
 from workhook.core.ids import new_id
 from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.core.zones import day_in
@@ -450,7 +450,7 @@ def _require_may_change(access: Access) -> None:
 
 
 def _not_offered(service_id: str) -> Fault:
-    message = f"service_id {service_id} is no active service of the project's owner"
+    message = say("service_id {} is no active service of the project's owner", service_id)
     return Fault(field="service_id", code="not_offered", message=message)
 
 
@@ -461,15 +461,17 @@ def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> Serv
     if not isinstance(create.service_price_id, UnsetType) and create.service_price_id is not None:
         price = next((each for each in service.prices if each.id == create.service_price_id), None)
         if price is None:
-            message = f"service_price_id {create.service_price_id} is no price of the service"
+            message = say("service_price_id {} is no price of the service", create.service_price_id)
             faults.append(Fault(field="service_price_id", message=message))
     if service.disable_quantity and create.qty != 1:
         faults.append(Fault(field="qty", message="qty must be 1: the service is sold one at a time"))
     elif price and create.qty * price.amount_minor > AMOUNT_MAX_MINOR:
         most = f"{to_amount(AMOUNT_MAX_MINOR, price.currency)} {price.currency}"
-        faults.append(Fault(field="qty", message=f"qty must be less: an invoice is at most {most} before tax"))
+        faults.append(Fault(field="qty", message=say("qty must be less: an invoice is at most {} before tax", most)))
     elif price and create.qty * (price.credits_minor or 0) > AMOUNT_MAX_MINOR:
-        faults.append(Fault(field="qty", message=f"qty must be less: a grant is at most {HUNDREDTHS_MAX} credits"))
+        faults.append(
+            Fault(field="qty", message=say("qty must be less: a grant is at most {} credits", HUNDREDTHS_MAX))
+        )
     if faults:
         raise Invalid(faults=faults)
     return price

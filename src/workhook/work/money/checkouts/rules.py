@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, say
 from workhook.core.records import Record
 from workhook.core.zones import at_same_time, day_in
 from workhook.work.money.services.schemas import Interval
@@ -104,7 +104,7 @@ def pause(state: State, terms: Terms, now: int) -> State:
     if terms.disable_pause:
         raise Conflict("The service does not let its checkouts be paused.", code="pause_disabled")
     if terms.limit_pausing is not None and state.pauses >= terms.limit_pausing:
-        message = f"The service lets a checkout be paused {terms.limit_pausing} times, which it was."
+        message = say("The service lets a checkout be paused {} times, which it was.", terms.limit_pausing)
         raise Conflict(message, code="pause_limit_reached")
     return replace(state, pauses=state.pauses + 1, pause_date=now)
 
@@ -149,7 +149,7 @@ def cancel(state: State, terms: Terms, now: int) -> State:
     if state.completed_at is not None and terms.minimum_months:
         earliest = add_months(state.completed_at, terms.minimum_months, terms.zone)
         if now < earliest:
-            message = f"The service cannot be canceled in its first {terms.minimum_months} months."
+            message = say("The service cannot be canceled in its first {} months.", terms.minimum_months)
             raise Conflict(message, code="minimum_months")
     if terms.cancel_at_period_end and state.pause_date is None and state.period_end is not None:
         return replace(state, cancel_date=state.period_end)

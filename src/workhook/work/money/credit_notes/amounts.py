@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
 
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid, say
 from workhook.core.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
@@ -43,10 +43,10 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
     asked = if_set(wanted.total)
     total = None if asked is None else minor_of(asked, invoice.currency, "total", most=TOTAL_MAX_MINOR)
     if rate == TaxRate():
-        return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, "All of the invoice is credited.")))
+        return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, say("All of the invoice is credited."))))
     one = _find(rates, rate, "", invoice)
     words = rate_words(one.billed)
-    amount = _checked(invoice, total, one.left.gross, f"All of the invoice at {words} is credited.", words)
+    amount = _checked(invoice, total, one.left.gross, say("All of the invoice at {} is credited.", words), words)
     return [], Sums((one.part_with_tax(amount),))
 
 
@@ -170,9 +170,9 @@ def rate_words(row: TaxRow) -> str:
 
 def _more_than_due(field: str, left: int, invoice: Invoice, rate: str = "", *, before_tax: bool = False) -> Invalid:
     money = f"{to_amount(left, invoice.currency)} {invoice.currency}"
-    message = f"{field}: {money} is not credited yet; it can be that or less"
+    message = say("{}: {} is not credited yet; it can be that or less", field, money)
     if rate:
-        message = f"{field}: at {rate}, {money} is not credited yet; it can be that or less"
+        message = say("{}: at {}, {} is not credited yet; it can be that or less", field, rate, money)
     if before_tax:
-        message = f"{field}: at {rate} before tax, {money} is not credited yet; it can be that or less"
+        message = say("{}: at {} before tax, {} is not credited yet; it can be that or less", field, rate, money)
     return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
 from workhook.core.ids import new_id
 from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_hundredths
 from workhook.core.records import to_response
@@ -410,7 +410,7 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
 async def _grant(writer: LedgerWriter, details: EntryDetails, wanted: TaskCreditCreate) -> TaskCredit:
     position, _ = await writer.expire_due()
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
-        message = f"amount must leave the balance at {HUNDREDTHS_MAX} or less"
+        message = say("amount must leave the balance at {} or less", HUNDREDTHS_MAX)
         raise Invalid(faults=[Fault(field="amount", message=message)])
     expires_at = None if isinstance(wanted.expires_at, UnsetType) else wanted.expires_at
     return await writer.append_grant(position, details, wanted.amount, expires_at)
@@ -421,7 +421,7 @@ async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
     step = rules.spend(position.balance_minor, position.lots, wanted.amount)
     if step is None:
         have, want = to_hundredths(position.balance_minor), to_hundredths(wanted.amount)
-        raise Conflict(f"The balance is {have}; {want} cannot be spent.", code="insufficient_credits")
+        raise Conflict(say("The balance is {}; {} cannot be spent.", have, want), code="insufficient_credits")
     return await writer.append(position.last_id, step, details)
 
 
@@ -443,7 +443,7 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     if entry.reversed:
         return Done()
     if entry.kind not in ("grant", "spend"):
-        raise Conflict("Only grants and spends can be reversed.", code="not_reversible")
+        raise Conflict(say("Only grants and spends can be reversed."), code="not_reversible")
     if entry.kind == "grant":
         steps = _reverse_grant(position, entry.id, write.now)
     else:
@@ -458,7 +458,7 @@ def _reverse_grant(position: Position, entry_id: str, now: int) -> list[rules.Le
     lot = next(each for each in position.lots if each.id == entry_id)
     step = None if lot.is_due(now) else rules.reverse_grant(position.balance_minor, lot)
     if step is None:
-        raise Conflict("Some of this grant was spent or has expired.", code="credit_used")
+        raise Conflict(say("Some of this grant was spent or has expired."), code="credit_used")
     return [step]
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, part, say
 from workhook.core.zones import is_known
 from workhook.identity.context import Write
 from workhook.identity.notifications import telling
@@ -97,8 +97,9 @@ async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
 def require_issued(invoice: Invoice) -> None:
     """Before money is booked on it. Raises `Conflict` for a draft and for a void invoice."""
     if invoice.status not in ISSUED:
-        remedy = "send it first" if invoice.status == "draft" else "it owes nothing any more"
-        raise Conflict(f"The invoice is {invoice.status}; {remedy}.", code=f"invoice_{invoice.status}")
+        remedy = part("send it first" if invoice.status == "draft" else "it owes nothing any more")
+        message = compose("The invoice is {}; {}.", invoice.status, remedy)
+        raise Conflict(message, code=f"invoice_{invoice.status}")
 
 
 async def change_invoice(
@@ -202,9 +203,10 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
     if not changed:
         return answer_of(invoice, write.now)
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
-        fixed = "what its amounts follow from, its parties and its number stay as they are"
-        stays = "everything stays as it is" if invoice.status == "void" else fixed
-        message = f"The invoice is {invoice.status}; {stays}."
+        message = say("The invoice is void; everything stays as it is.")
+        if invoice.status != "void":
+            stay = "The invoice is {}; what its amounts follow from, its parties and its number stay as they are."
+            message = compose(stay, invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     claims: dict[str, dict[str, object]] = {}
     if change.claims_differ:
@@ -223,7 +225,7 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(answer_of(invoice, write.now))
     if invoice.status != "draft":
-        raise Conflict("Only drafts can be deleted.", code=f"invoice_{invoice.status}")
+        raise Conflict(say("Only drafts can be deleted."), code=f"invoice_{invoice.status}")
     await drafting.delete_invoice(write.tx, invoice.id)
     await publish_event(write, access.repository, "invoice", "deleted", invoice_to_response(invoice, write.now))
     return Done()
@@ -239,10 +241,10 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     if invoice.status == "sent":
         return answer_of(invoice, write.now)
     if invoice.status != "draft":
-        message = f"The invoice is {invoice.status}; it would have to be a draft."
+        message = say("The invoice is {}; it would have to be a draft.", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
-        message = "invoice_items: the invoice has no lines; add some before it is sent"
+        message = part("invoice_items: the invoice has no lines; add some before it is sent")
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
@@ -263,10 +265,10 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
         return
     if who == "seller":
         where = f"/organizations/{access.repository.owner.login}/billing"
-        message = f"seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {where} first"
+        message = say("seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {} first", where)
     else:
         where = f"/projects/{access.repository.project_id}/billing"
-        message = f"buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {where} first"
+        message = say("buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {} first", where)
     raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
 
 
@@ -277,7 +279,9 @@ def _require_zone(settings: InvoiceSettings, access: Access) -> None:
     if zone is None or is_known(zone):
         return
     where = f"/organizations/{access.repository.owner.login}/billing"
-    message = f"seller.timezone: this server does not know {zone}; set timezone in {where} to one that it knows first"
+    message = say(
+        "seller.timezone: this server does not know {}; set timezone in {} to one that it knows first", zone, where
+    )
     raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
 
 
@@ -293,12 +297,12 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     books = invoice.books
     if books.credited:
         rest = "The invoice has credit notes; credit the rest of it instead."
-        message = rest if books.not_credited else "All of the invoice is credited."
+        message = rest if books.not_credited else say("All of the invoice is credited.")
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:
         raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
     if invoice.status != "sent" and invoice.total_minor:  # of 0, nothing can be credited
-        message = f"The invoice is {invoice.status}; credit it instead (credit_notes)."
+        message = say("The invoice is {}; credit it instead (credit_notes).", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     await drafting.release(write.tx, invoice.id)
     return answer_of(await change_invoice(write, access, invoice, "voided", {"status": "void"}), write.now)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, compose, part, say
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
@@ -269,21 +269,21 @@ def _buyer_lines(invoice: Invoice) -> list[str]:
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
     """Where to write it is said to those who may: to the admins of the project."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
-    sent = "; an invoice that was sent keeps what it was sent with: credit it, and send another"
+    sent = part("; an invoice that was sent keeps what it was sent with: credit it, and send another")
     remedies = {
-        "seller.country": f"write country in {account}",
-        "seller.vat_id": f"write vat_id or tax_number in {account}{sent}",
-        "buyer.country": f"write buyer.country in {project}",
-        "buyer.name": f"write bill_to of the invoice, or buyer.name in {project} before it is sent",
+        "seller.country": compose("write country in {}", account),
+        "seller.vat_id": compose("write vat_id or tax_number in {}{}", account, sent),
+        "buyer.country": compose("write buyer.country in {}", project),
+        "buyer.name": compose("write bill_to of the invoice, or buyer.name in {} before it is sent", project),
     }
     if repository.role != "admin":
-        remedies = dict.fromkeys(remedies, "the studio has to complete its billing settings")
+        remedies = dict.fromkeys(remedies, part("the studio has to complete its billing settings"))
     what = {"seller.vat_id": "it or a tax number"}
     return [
         Fault(
             field=field,
             code="missing",
-            message=f"{field}: an e-invoice needs {what.get(field, 'it')}; {remedies[field]}",
+            message=compose(f"{field}: an e-invoice needs {what.get(field, 'it')}; {{}}", remedies[field]),
         )
         for field, value in _needed(seller, buyer)
         if not value
@@ -295,7 +295,7 @@ def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str
     every += [minor for each in rows for minor in (each.base, each.tax)]
     if all(amount_of(each, currency) == round(amount_of(each, currency), DECIMALS_MAX) for each in every):
         return []
-    message = f"currency: an e-invoice has amounts with at most two decimals, and this one in {currency} has more"
+    message = say("currency: an e-invoice has amounts with at most two decimals, and this one in {} has more", currency)
     return [Fault(field="currency", code="too_many_decimals", message=message)]
 
 

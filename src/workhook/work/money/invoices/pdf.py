@@ -16,7 +16,7 @@ import structlog
 from prometheus_client import Counter, Gauge
 
 from workhook.core import json
-from workhook.core.errors import Unavailable
+from workhook.core.errors import Unavailable, say
 from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.money.invoices import facturx, render_process
@@ -156,7 +156,7 @@ class Printer:
             except (QueueFull, TimeoutError):
                 FAILURES.labels("busy").inc()
                 log.warning("invoice_pdf_busy", waiting=len(self._queue))
-                message = "Too many invoices wait to be printed. Try again in some seconds."
+                message = say("Too many invoices wait to be printed. Try again in some seconds.")
                 raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
             yield
 
@@ -257,7 +257,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
             XML_LEFT_OUT.labels("failure").inc()
     FAILURES.labels(reason).inc()
     log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=reason)
-    message = "The invoice cannot be printed. The server's log says why."
+    message = say("The invoice cannot be printed. The server's log says why.")
     raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Invalid, shown
+from workhook.core.errors import Fault, Invalid, Message, compose, part, say, shown
 from workhook.core.money import (
     AMOUNT_MAX_MINOR,
     amount_fault,
@@ -196,13 +196,14 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     items, first = rules.items_of(invoice.items), 0
     if not isinstance(wanted.invoice_items, UnsetType):
         items, first = tuple(each for each in items if each.kind == "time"), len(wanted.invoice_items)
+    lines_too = compose("send {} with it", "invoice_items")
     amounts = [
-        (f"invoice_items[{index}].{name}", minor, _TIME_FIRST if each.kind == "time" else "send invoice_items with it")
+        (f"invoice_items[{index}].{name}", minor, _TIME_FIRST if each.kind == "time" else lines_too)
         for index, each in enumerate(items, first)
         for name, minor in (("unit_price", each.unit_price_minor), ("discount_amount", each.discount_minor))
     ]
     off = invoice.discount_minor if isinstance(wanted.discount_amount, UnsetType) else None
-    for field, minor, remedy in (*amounts, ("discount_amount", off, "send discount_amount with it")):
+    for field, minor, remedy in (*amounts, ("discount_amount", off, compose("send {} with it", "discount_amount"))):
         fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
         if fault is not None:
             return [_loses(currency, remedy) if fault.code == "too_many_decimals" else fault]
@@ -213,13 +214,13 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     return []
 
 
-_TIME_FIRST = "take the time with that rate off first, with timesheet_ids"
+_TIME_FIRST = part("take the time with that rate off first, with timesheet_ids")
 """Lines of time are not written by hand."""
 
 
-def _loses(currency: str, remedy: str) -> Fault:
-    has = decimals(currency)
-    message = f"currency: an amount in {currency} has {has}, and the invoice has one with more; {remedy}"
+def _loses(currency: str, remedy: Message) -> Fault:
+    sentence = "currency: an amount in {} has {}, and the invoice has one with more; {}"
+    message = compose(sentence, currency, decimals(currency), remedy)
     return Fault(field="currency", code="too_many_decimals", message=message)
 
 
@@ -263,9 +264,9 @@ def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item])
     if nets > AMOUNT_MAX_MINOR:
         return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
     if wrong := rate_fault(after.tax_millionths, after.tax_category):
-        return [Fault(field="tax_category", message=f"tax_category: {wrong}")]
+        return [Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))]
     if wrong := discount_fault(after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}):
-        return [Fault(field="discount_amount", message=f"discount_amount: {wrong}")]
+        return [Fault(field="discount_amount", message=compose("{}: {}", "discount_amount", wrong))]
     sums = rules.sums_of_items(every, after.rate, after.whole_discount)
     values["amount_minor"], values["total_minor"] = sums.amount, sums.total
     values["taxes"] = rows_text(sums.taxes)
@@ -280,9 +281,12 @@ def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequen
         return []
     changed = (name for name in TEXTS if getattr(after, name) != getattr(invoice, name))
     field = next(changed, "invoice_items")
-    message = (
-        f"{field}: the texts of the invoice would be {chars} characters together; at most {rules.PRINTED_MAX_CHARS} "
-        "can be printed. Shorten them, or make several invoices"
+    message = say(
+        "{}: the texts of the invoice would be {} characters together; at most {} can be printed. Shorten "
+        "them, or make several invoices",
+        field,
+        chars,
+        rules.PRINTED_MAX_CHARS,
     )
     return [Fault(field=field, code="too_long", message=message)]
 
@@ -293,7 +297,7 @@ async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoi
     await counters.hold_numbers(tx, repository.owner.id)
     if not await drafting.is_taken(tx, repository.owner.id, number):
         return []
-    message = f"invoice_number: {number} is the number of another invoice"
+    message = say("invoice_number: {} is the number of another invoice", number)
     return [Fault(field="invoice_number", code="already_exists", message=message)]
 
 
@@ -314,11 +318,11 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
     for each in added:
         if not each.billable or (each.rate_minor is not None and not each.rate_lost):
             continue
-        wrong = "nobody said what an hour of it costs: give it a billable_rate, which can be 0"
+        wrong = part("nobody said what an hour of it costs: give it a billable_rate, which can be 0")
         if each.rate_lost:
-            has = decimals(currency)
-            wrong = f"an amount in {currency} has {has}, and its rate has more; give it another billable_rate"
+            sentence = "an amount in {} has {}, and its rate has more; give it another billable_rate"
+            wrong = compose(sentence, currency, decimals(currency))
         field = f"timesheet_ids[{asked.index(each.id)}]"
         code = "too_many_decimals" if each.rate_lost else "no_rate"
-        faults.append(Fault(field=field, code=code, message=f"{field} ({each.id}): {wrong}"))
+        faults.append(Fault(field=field, code=code, message=compose("{} ({}): {}", field, each.id, wrong)))
     return faults

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Fault
+from workhook.core.errors import Fault, Message, compose, part
 from workhook.core.money import read_decimal, rescaled
 from workhook.work.kernel.durations import amount_minor as worth_of
 from workhook.work.kernel.settings import CATEGORIES, Category
@@ -241,27 +241,27 @@ def rows_of(text: str) -> tuple[TaxRow, ...]:
     return tuple(msgspec.json.decode(text, type=list[TaxRow]))
 
 
-def rate_fault(millionths: int | None, category: Category | None) -> str | None:
+def rate_fault(millionths: int | None, category: Category | None) -> Message | None:
     """Why both cannot be together, or None."""
     if category not in (None, "standard") and millionths:
-        return f"a tax that is {category} has 0 percent; leave out one of both"
+        return compose("a tax that is {} has 0 percent; leave out one of both", category)
     return None
 
 
-def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, int]) -> str | None:
+def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, int]) -> Message | None:
     """Why the discount cannot be taken off, or None. `of`: what it is of, by the words for it."""
     if millionths is not None and minor is not None:
-        return "a discount is a percentage or an amount; leave out one of both"
+        return part("a discount is a percentage or an amount; leave out one of both")
     [(words, most)] = of.items()
-    return f"it is more than {words}" if minor is not None and minor > most else None
+    return compose("it is more than {}", words) if minor is not None and minor > most else None
 
 
 def item_faults(item: Item, path: str) -> list[Fault]:
     """What is wrong with the parameters of a line together. `path`: what their names begin with."""
     off = discount_fault(item.discount_millionths, item.discount_minor, {"the line": item.gross_minor})
     rate = rate_fault(item.tax_millionths, item.tax_category)
-    found = (("discount_amount", off), ("tax_category", rate))
-    return [Fault(field=f"{path}{name}", message=f"{path}{name}: {wrong}") for name, wrong in found if wrong]
+    found = ((f"{path}discount_amount", off), (f"{path}tax_category", rate))
+    return [Fault(field=field, message=compose("{}: {}", field, wrong)) for field, wrong in found if wrong]
 
 
 def days_of_items(items: Iterable[Item]) -> Days | None:
@@ -275,25 +275,27 @@ def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
     return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
 
 
+_QTY = compose("a number of more than 0 and at most {}, with at most six decimals", QTY_MAX)
+_NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
+
+
 def read_qty(raw: object) -> Decimal:
     """Of a parameter. Raises `ValueError` that says what it has to be."""
-    wanted = f"a number of more than 0 and at most {QTY_MAX}, with at most six decimals"
-    qty = read_decimal(raw, wanted)
+    qty = read_decimal(raw, _QTY)
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
-        raise ValueError(wanted)
+        raise ValueError(_QTY)
     return qty.normalize()
 
 
 def read_number(raw: object) -> str:
     """Text of a parameter; a JSON number becomes its digits. Raises `ValueError` that says what it has to be."""
-    wanted = f"a number, or text of 1 to {NUMBER_MAX_CHARS} characters"
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
-        raise ValueError(wanted)
+        raise ValueError(_NUMBER)
     if not isinstance(raw, str) and not abs(raw) < 10**15:  # nor is what is no number; an integer may be of any size
-        raise ValueError(wanted)
+        raise ValueError(_NUMBER)
     text = raw.strip() if isinstance(raw, str) else f"{Decimal(str(raw)):f}".removesuffix(".0")
     if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
-        raise ValueError(wanted)
+        raise ValueError(_NUMBER)
     return text
 
 

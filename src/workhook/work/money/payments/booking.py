@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid, Number, say
 from workhook.core.ids import new_id
 from workhook.core.money import TOTAL_MAX_MINOR, minor_of, to_amount
 from workhook.core.records import to_response
@@ -62,10 +62,10 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
     if amount is None:
         if books.due == 0:
-            raise Conflict("Nothing is due on the invoice.", code="nothing_due")
+            raise Conflict(say("Nothing is due on the invoice."), code="nothing_due")
         amount = books.due
     if amount > books.due:
-        message = f"amount: {money_text(books.due, invoice)} is due; it can be that or less"
+        message = say("amount: {} is due; it can be that or less", money_text(books.due, invoice))
         raise Invalid(faults=[Fault(field="amount", code="more_than_due", message=message)])
     require_room(invoice, is_rest=amount == books.due, most=2 * BOOKED_MAX)
     payment = _new(write, invoice, "payment", amount, wanted)
@@ -81,7 +81,7 @@ async def refund(
     """`pay` the other way, of one payment."""
     require_issued(invoice)
     if payment.kind == "refund":
-        raise Conflict("This is a refund; only a payment can be given back.", code="not_a_payment")
+        raise Conflict(say("This is a refund; only a payment can be given back."), code="not_a_payment")
     row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
     assert row is not None, "a sum is always there"
     left = payment.amount_minor + row["sum"]
@@ -89,10 +89,10 @@ async def refund(
     amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
     if amount is None:
         if left == 0:
-            raise Conflict("All of the payment was given back.", code="nothing_left")
+            raise Conflict(say("All of the payment was given back."), code="nothing_left")
         amount = left
     if amount > left:
-        message = f"amount: {money_text(left, invoice)} is left of the payment; give back that or less"
+        message = say("amount: {} is left of the payment; give back that or less", money_text(left, invoice))
         raise Invalid(faults=[Fault(field="amount", code="more_than_left", message=message)])
     require_room(invoice, is_rest=amount == left)
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
@@ -156,9 +156,11 @@ def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) ->
     count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
     if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
         return
-    message = f"The invoice has {count:,} payments and credit notes; leave out the amount to book all that is left."
+    message = say(
+        "The invoice has {} payments and credit notes; leave out the amount to book all that is left.", Number(count)
+    )
     if is_rest:
-        message = f"The invoice has {count:,} payments and credit notes; credit the rest of it instead."
+        message = say("The invoice has {} payments and credit notes; credit the rest of it instead.", Number(count))
     raise Conflict(message, code="too_many")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.errors import Conflict, Fault, Forbidden, NotFound
+from workhook.core.errors import Conflict, Fault, Forbidden, NotFound, say
 from workhook.http.parameters import Title
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
@@ -95,7 +95,7 @@ async def accept(write: Write, secret: str) -> Invitation:
     user = write.actor.user
     invitation = await find(write.tx, secret, user)
     if not is_for(invitation, user):
-        raise Forbidden("This invitation is for somebody else.", code="not_invited")
+        raise Forbidden(say("This invitation is for somebody else."), code="not_invited")
     if invitation.repository is None:
         # The owners are locked before the invitation, as where an owner loses the role.
         await actions.lock_owners(write.tx, invitation.account)
@@ -103,7 +103,7 @@ async def accept(write: Write, secret: str) -> Invitation:
     if taken is None:
         raise NotFound(GONE)
     if await is_in(write.tx, taken, user):
-        raise Conflict("You are in already. The link stays good for whom it is meant for.", code="is_member")
+        raise Conflict(say("You are in already. The link stays good for whom it is meant for."), code="is_member")
     await _come_in(write, taken, user)
     return taken
 
@@ -122,7 +122,7 @@ async def decline(write: Write, secret: str) -> None:
     """The invitation ends. Raises `NotFound`, `Forbidden`."""
     invitation = await find(write.tx, secret, write.actor.user)
     if not is_for(invitation, write.actor.user):
-        raise Forbidden("This invitation is for somebody else.", code="not_invited")
+        raise Forbidden(say("This invitation is for somebody else."), code="not_invited")
     if await invitations.take(write.tx, invitation, secret) is None:
         raise NotFound(GONE)
     invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, Message, Number, say
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Database, Transaction
@@ -100,7 +100,7 @@ async def _write(
     await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
     rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
-        raise Conflict(f"The project {begun.full_name} was deleted while it was imported.", code="deleted")
+        raise Conflict(say("The project {} was deleted while it was imported.", begun.full_name), code="deleted")
     if rest.repository is not None and rest.is_empty:  # another import was here
         return rest, rest.repository
     writer = BatchWriter(tx, this, await _access(tx, this, rest), progress)
@@ -150,14 +150,16 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None, refus
     )
 
 
-def remarks_of(rest: Remaining) -> list[str]:
+def remarks_of(rest: Remaining) -> list[Message]:
     """What there is to say of tasks that are there already, or cannot be what they were."""
     warnings = []
     if rest.changed:
-        number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
-        warnings.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")
+        number, names = Number(len(rest.changed)), name_some(rest.changed)
+        one = say("1 task has changed there since, and stayed as here: {}", names)
+        more = say("{} tasks have changed there since, and stayed as here: {}", number, names)
+        warnings.append(one if number == 1 else more)
     if rest.elsewhere:
-        warnings.append(f"imported to another project before, and left there: {name_some(rest.elsewhere)}")
+        warnings.append(say("imported to another project before, and left there: {}", name_some(rest.elsewhere)))
     if rest.alone:
-        warnings.append(f"tasks that cannot be subtasks here stand by themselves: {name_some(rest.alone)}")
+        warnings.append(say("tasks that cannot be subtasks here stand by themselves: {}", name_some(rest.alone)))
     return warnings

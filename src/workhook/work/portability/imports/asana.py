@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from workhook.core.errors import shown
+from workhook.core.errors import Message, part, say, shown
 from workhook.work.portability.imports.board import ColumnNames, in_families
 from workhook.work.portability.imports.dependencies import without_circles
 from workhook.work.portability.imports.json_file import Node, NotUsable, name_of, parse_json
@@ -190,7 +190,7 @@ def plan_of_project(
     planned = without_circles(in_families(planned, made.losses), made.losses)
     warnings = [*unknown_names(done, (each.title for each in made.columns.columns), "section"), *made.warnings]
     if is_cut(name):
-        warnings.append("the project's name is cut to 255 characters")
+        warnings.append(part("the project's name is cut to 255 characters"))
     columns = made.columns
     return ImportPlan(
         SOURCE, made.project_key, title_of(name), columns.columns, planned, [*warnings, *columns.warnings],
@@ -205,7 +205,7 @@ class _TaskMapper:
         self.project_key = f"project:{project_id}"
         self.columns = ColumnNames(self.project_key, stages, NO_SECTION)
         self.losses = Losses()
-        self.warnings: list[str] = []
+        self.warnings: list[Message] = []
         self._project_id = project_id
         self._key_of = Distinct(KEY_MAX_CHARS)
         self._by_id = {each.id: each for each in tasks if each.id}
@@ -215,7 +215,7 @@ class _TaskMapper:
         column = self._column(task)
         deadline = moment_of(task.due)
         if task.due and deadline is None:
-            warn(f"its due date {shown(task.due)!r} is no time; the field {DUE} keeps it")
+            warn(say("its due date {} is no time; the field {} keeps it", repr(shown(task.due)), DUE))
         priority, fields = priority_in([(each.name, each.value) for each in task.fields])
         self._note_lost(task)
         finished = task.completed or column.completes

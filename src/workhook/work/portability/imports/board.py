@@ -10,6 +10,7 @@ from typing import get_args
 
 import msgspec
 
+from workhook.core.errors import Message, Number, say
 from workhook.work.board.projects.schemas import LabelColor
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
 from workhook.work.board.tasks.schemas import COLUMNS_MAX
@@ -48,10 +49,10 @@ class ColumnNames:
         return list(self._columns.values())
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Message]:
         if not self.shared:
             return []
-        return [f"the tasks of {len(self.shared):,} columns share the column {MORE!r}"]
+        return [say("the tasks of {} columns share the column {}", Number(len(self.shared)), repr(MORE))]
 
 
 COLORS: tuple[LabelColor, ...] = get_args(LabelColor)

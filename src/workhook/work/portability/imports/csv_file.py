@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from workhook.core.errors import shown
+from workhook.core.errors import Message, Number, say, shown
 from workhook.work.board.tasks.export import COLUMNS
 from workhook.work.kernel.csv_tables import without_guard, without_guards
 from workhook.work.portability.imports.decoding import decoded, place_in
@@ -37,7 +37,7 @@ class Table(NamedTuple):
 
     names: list[str]
     rows: list[TableRow]
-    remarks: list[str]
+    remarks: list[Message]
     is_own: bool = False
 
 
@@ -65,20 +65,28 @@ def _in_words(text: str, delimiter: str, line: int) -> str:
     line, column = place_in(text, at)
     match fault:
         case "not closed":
-            return f"line {line}, column {column}: the quotation mark that opens here is not closed"
+            return say("line {}, column {}: the quotation mark that opens here is not closed", line, column)
         case "behind":
             found = shown(text[at])
-            return (
-                f"line {line}, column {column}: {found!r} stands behind a quotation mark; within a text write it twice"
+            return say(
+                "line {}, column {}: {} stands behind a quotation mark; within a text write it twice",
+                line,
+                column,
+                repr(found),
             )
         case "too long":
-            return f"line {line}, column {column}: the field that begins here has more than {most:,} characters"
-        case "too long in quotes":
-            return (
-                f"line {line}, column {column}: the field that begins here has more than {most:,} characters; "
-                "perhaps its quotation mark is not closed"
+            return say(
+                "line {}, column {}: the field that begins here has more than {} characters", line, column, Number(most)
             )
-    return f"line {line}: it is not CSV"
+        case "too long in quotes":
+            return say(
+                "line {}, column {}: the field that begins here has more than {} characters; perhaps its "
+                "quotation mark is not closed",
+                line,
+                column,
+                Number(most),
+            )
+    return say("line {}: it is not CSV", line)
 
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
@@ -148,18 +156,28 @@ def _rows(
     number_of_cells = 0
     for number, (line, cells) in enumerate(lines, 1):
         if number > ROWS_MAX:
-            raise NotUsable([f"line {line}: more than {ROWS_MAX:,} lines are not read; part the file into several"])
+            raise NotUsable(
+                [say("line {}: more than {} lines are not read; part the file into several", line, Number(ROWS_MAX))]
+            )
         if any(each.strip() for each in cells[len(names) :]):
             more = shown(next(each.strip() for each in cells[len(names) :] if each.strip()))
             faults.append(
-                f"line {line}: it has {len(cells)} fields, and the first line {len(names)}: {more!r} is of none"
+                say(
+                    "line {}: it has {} fields, and the first line {}: {} is of none",
+                    line,
+                    len(cells),
+                    len(names),
+                    repr(more),
+                )
             )
         if len(faults) == FAULTS_MAX:
             break
         row = TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := read(cell))})
         number_of_cells += len(row.cells)
         if number_of_cells > CELLS_MAX:
-            raise NotUsable([f"line {line}: more than {CELLS_MAX:,} values are not read; part the file into several"])
+            raise NotUsable(
+                [say("line {}: more than {} values are not read; part the file into several", line, Number(CELLS_MAX))]
+            )
         yield row
     if faults:
         raise NotUsable(faults)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
-from workhook.core.errors import shown
+from workhook.core.errors import Message, compose, say, shown
 from workhook.core.text import one_line
 from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
@@ -98,7 +98,7 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
             chosen[meaning] = found
             taken.add(found)
     if "title" not in chosen and not faults:
-        faults.append(f"line 1: no field is called Title or Name; it has {there}")
+        faults.append(say("line 1: no field is called Title or Name; it has {}", there))
     if faults:
         raise NotUsable(faults)
     return chosen
@@ -111,7 +111,7 @@ class _RowMapper:
         self._chosen = chosen
         self._project_key = f"project:{title}"
         self._columns = ColumnNames(self._project_key, stages, NO_COLUMN)
-        self._warnings: list[str] = []
+        self._warnings: list[Message] = []
         self._faults: list[str] = []
         self._losses = Losses()
         self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
@@ -155,7 +155,7 @@ class _RowMapper:
         for row in self._table.rows:
             row_id = self._text(row, "id")
             if row_id and row_id in lines:
-                self._fault(row, "id", f"{shown(row_id)!r} is that of line {lines[row_id]}, too")
+                self._fault(row, "id", compose("{} is that of line {}, too", repr(shown(row_id)), lines[row_id]))
             lines.setdefault(row_id, row.line)
             named = f"id {row_id[:255]}" if row_id else title_of(self._text(row, "title"))
             keys.append(key_of(f"task:{self._title}/{named}"))
@@ -172,9 +172,9 @@ class _RowMapper:
         found.pop("", None)
         return found
 
-    def _fault(self, row: TableRow, meaning: str, what: str) -> None:
+    def _fault(self, row: TableRow, meaning: str, what: Message) -> None:
         if len(self._faults) < FAULTS_MAX:
-            self._faults.append(f"line {row.line}, field {shown(self._chosen[meaning])}: {what}")
+            self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), what))
 
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
@@ -250,9 +250,8 @@ class _RowMapper:
         text = self._text(row, meaning)
         found = day_or_moment(text)
         if text and found is None:
-            self._fault(
-                row, meaning, f"{shown(text)!r} is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
-            )
+            wrong = "{} is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
+            self._fault(row, meaning, compose(wrong, repr(shown(text))))
         return found
 
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
@@ -264,9 +263,8 @@ class _RowMapper:
             return True, None
         found = day_or_moment(text)
         if found is None:
-            self._fault(
-                row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026"
-            )
+            wrong = "{} is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026"
+            self._fault(row, "completed", compose(wrong, repr(shown(text))))
         return True, found
 
     def _estimate(self, row: TableRow) -> int | None:
@@ -280,7 +278,8 @@ class _RowMapper:
         except AmbiguousNumber:
             found = None
         if found is None or found > ESTIMATE_MAX_MS:
-            self._fault(row, "estimate", f"{shown(text)!r} is no time that a task may take; write 1h 30m or 1:30")
+            wrong = compose("{} is no time that a task may take; write 1h 30m or 1:30", repr(shown(text)))
+            self._fault(row, "estimate", wrong)
         return found
 
 

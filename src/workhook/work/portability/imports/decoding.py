@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import NamedTuple
 
-from workhook.core.errors import shown
+from workhook.core.errors import Message, say, shown
 from workhook.work.portability.imports.json_file import NotUsable, clean
 
 # Letters of western Europe and the signs that stand in texts: euro, ellipsis, quotation marks, bullet, dashes, ™, œ.
@@ -31,7 +31,7 @@ class Decoded(NamedTuple):
     """`remarks`: what there is to say of how it was read."""
 
     text: str
-    remarks: list[str]
+    remarks: list[Message]
 
 
 def decoded(data: bytes) -> Decoded:
@@ -44,12 +44,14 @@ def decoded(data: bytes) -> Decoded:
         found = _western(data) if encoding == "utf-8-sig" else None
         if found is None:
             line = data.count(b"\n", 0, error.start) + 1
-            raise NotUsable([f"line {line}: it is not UTF-8; save the file as CSV in UTF-8"]) from None
+            raise NotUsable([say("line {}: it is not UTF-8; save the file as CSV in UTF-8", line)]) from None
         text = found
-        remarks.append(f"it is not UTF-8 and was read as Windows-1252: {_example(text)}")
+        remarks.append(say("it is not UTF-8 and was read as Windows-1252: {}", _example(text)))
     if (at := text.find("\0")) >= 0:
         line, column = place_in(text, at)
-        raise NotUsable([f"line {line}, column {column}: it has a NUL character; save the file as CSV in UTF-8"])
+        raise NotUsable(
+            [say("line {}, column {}: it has a NUL character; save the file as CSV in UTF-8", line, column)]
+        )
     return Decoded(clean(text), remarks)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from workhook.core.errors import Invalid, NotFound, shown
+from workhook.core.errors import Invalid, NotFound, part, say, shown
 from workhook.identity.context import Write
 from workhook.storage import Database, Transaction
 from workhook.work.board.projects.actions import lock_names
@@ -72,8 +72,8 @@ async def write(database: Database, this: Import, progress: Progress) -> list[st
 async def _write_one(tx: Transaction, *, this: Import, waits: Sequence[Wait]) -> list[str]:
     await lock_names(tx, this.organization.id)  # of two imports the second finds what the first made
     keys = {key for each in waits for key in (each.task_key, each.blocker_key)}
-    part = msgspec.structs.replace(this.plan, columns=[], tasks=[each for each in this.plan.tasks if each.key in keys])
-    rest = await remaining_of(tx, this.organization, part, this.actor.user.id)
+    some = msgspec.structs.replace(this.plan, columns=[], tasks=[each for each in this.plan.tasks if each.key in keys])
+    rest = await remaining_of(tx, this.organization, some, this.actor.user.id)
     wanted = [each for each in rest.waits if each.task_key == waits[0].task_key]
     if rest.repository is None or not wanted:
         return []
@@ -84,8 +84,8 @@ async def _write_one(tx: Transaction, *, this: Import, waits: Sequence[Wait]) ->
         edit = TaskEdit(blocked_by=[*found.task.blocked_by, *blockers])
         await edit_task(Write(tx, this.actor, this.base), found, edit)
     except (Invalid, NotFound) as problem:
-        title = next(each.title for each in part.tasks if each.key == waits[0].task_key)
-        return [f"task {shown(title)!r} does not wait for others here: {problem.message}"]
+        title = next(each.title for each in some.tasks if each.key == waits[0].task_key)
+        return [say("task {} does not wait for others here: {}", repr(shown(title)), part(problem.message))]
     links = [
         {
             "account_id": this.organization.id,

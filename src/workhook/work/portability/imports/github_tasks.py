@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from workhook.core.errors import shown
+from workhook.core.errors import Message, say, shown
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.portability.imports.board import ColumnNames, nearest_color
 from workhook.work.portability.imports.github import GitHubFile, Issue, IssuePerson, ProjectItem
@@ -90,7 +90,7 @@ class _IssueMapper:
         self.project_key = f"project:{title}"
         self.columns = ColumnNames(self.project_key, stages, NO_STATUS)
         self.losses = Losses()
-        self.warnings: list[str] = []
+        self.warnings: list[Message] = []
         self._title = title
         self._has_project = has_project
         self._key_of = Distinct(KEY_MAX_CHARS)
@@ -151,7 +151,7 @@ class _IssueMapper:
             comment_key = key_of(f"task_comment:{key.removeprefix('task:')}/{known}")
             yield PlannedComment(comment_key, kept, _person(each.author), moment_of(each.created_at))
         if cut:
-            warn(f"{cut} of its comments cut to 64 KiB")
+            warn(say("{} of its comments cut to {} KiB", cut, 64))
 
     def _note_lost(self, issue: Issue | None, name: str) -> None:
         if issue is None:

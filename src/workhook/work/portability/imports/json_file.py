@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from workhook.core.errors import Malformed, shown
+from workhook.core.errors import Malformed, Number, say, shown
 from workhook.core.json import decode_untrusted, is_too_deep, values_in
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -47,22 +47,23 @@ def parse_json(data: bytes) -> object:
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
     if values_in(data) > VALUES_MAX:
-        raise NotUsable([f"it has more than {VALUES_MAX:,} values; part it into several files"])
+        raise NotUsable([say("it has more than {} values; part it into several files", Number(VALUES_MAX))])
     with suppress(Malformed):  # the slower parser takes more, and says where it fails
         found = decode_untrusted(data)
         return found
     try:
         found = json.loads(data, parse_constant=_refuse)
     except json.JSONDecodeError as error:
-        raise NotUsable([f"it is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"]) from None
+        wrong = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise NotUsable([say("it is not JSON: {}", wrong)]) from None
     except RecursionError:
         raise NotUsable([_TOO_DEEP]) from None
     except UnicodeDecodeError:
         raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
     except _NoNumberError as error:
-        raise NotUsable([f"it is not JSON: {error}"]) from None
+        raise NotUsable([say("it is not JSON: {}", error)]) from None
     except ValueError:  # Python reads no number of more digits
-        raise NotUsable([f"it has a number of more than {sys.get_int_max_str_digits():,} digits"]) from None
+        raise NotUsable([say("it has a number of more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
         raise NotUsable([_TOO_DEEP])
     return found
@@ -167,7 +168,9 @@ class Node:
             return found
         if len(self.faults) < FAULTS_MAX:
             name = f"{self.path}{key}" or "the list"
-            self.faults.append(f"{name} has {len(found):,} entries; at most {ENTRIES_MAX:,} are read")
+            self.faults.append(
+                say("{} has {} entries; at most {} are read", name, Number(len(found)), Number(ENTRIES_MAX))
+            )
         return []
 
     def _value(self, key: str, kind: type, wanted: str) -> Any:

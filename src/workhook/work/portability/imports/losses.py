@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workhook.core.errors import shown
+from workhook.core.errors import Number, say, shown
 from workhook.work.portability.imports.plan import Lost
 
 NAMES_SHOWN = 10
@@ -71,4 +71,4 @@ def in_words(lost: Lost) -> str:
 def name_some(names: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     text = ", ".join(shown(each) for each in names[:NAMES_SHOWN])
-    return f"{text} and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else text
+    return say("{} and {} more", text, Number(len(names) - NAMES_SHOWN)) if len(names) > NAMES_SHOWN else text

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.errors import say
 from workhook.identity.mail.recipients import mail_address
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, account_of
@@ -160,4 +161,5 @@ def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
     """What there is to say about those who are nobody here; nothing where everybody is somebody. `hint`: what can be
     done about it."""
     names = [each.name for each in strangers]
-    return [f"nobody here is {name_some(names)}{hint and f': {hint}'}"] if names else []
+    remark = say("nobody here is {}", name_some(names))
+    return [f"{remark}: {hint}" if hint else remark] if names else []

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from workhook.core import json
+from workhook.core.errors import Message
 from workhook.work.board.projects.schemas import LabelColor
 from workhook.work.board.tasks.field_types import Level
 from workhook.work.board.tasks.schemas import Stage, completes
@@ -113,7 +114,7 @@ class ImportPlan(msgspec.Struct, frozen=True):
     title: str
     columns: list[PlannedColumn]
     tasks: list[PlannedTask]
-    warnings: list[str]
+    warnings: list[Message]
     lost: list[Lost] = []
     fields: list[PlannedField] = []
     label_colors: dict[str, LabelColor] = {}

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from workhook.core import limited_process
-from workhook.core.errors import Unavailable
+from workhook.core.errors import Unavailable, unpacked
 from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits, ProcessFailed
 from workhook.work.portability.imports.json_file import NotUsable
@@ -53,9 +53,9 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
 async def _decoded(output: bytes) -> ImportPlan:
     """Decode some tasks at a time: requests are answered in between."""
     lines = output.split(b"\n")
-    head = msgspec.json.decode(lines[0], type=PlanHead)
+    head = msgspec.json.decode(lines[0], type=PlanHead, dec_hook=unpacked)
     if head.plan is None:
-        raise NotUsable(head.faults)
+        raise NotUsable(list(head.faults))
     decoder, tasks = msgspec.json.Decoder(PlannedTask), list[PlannedTask]()
     for start in range(1, len(lines), DECODED_AT_ONCE):
         tasks += map(decoder.decode, lines[start : start + DECODED_AT_ONCE])

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from workhook.core.errors import Message, packed, part
 from workhook.work.portability.imports.json_file import NotUsable
 from workhook.work.portability.imports.plan import ImportPlan
 from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
@@ -18,15 +19,18 @@ from workhook.work.portability.imports.sources import Choices, SourceFile, plan_
 TOO_LARGE = "it takes too long to read; part the file into several"
 
 
+_encode = msgspec.json.Encoder(enc_hook=packed).encode
+
+
 class PlanHead(msgspec.Struct, frozen=True):
     """The first line of the answer. `plan` has no tasks; None: the file cannot be used, for these faults."""
 
     plan: ImportPlan | None
-    faults: list[str]
+    faults: list[Message]
 
 
 def head_of(plan: ImportPlan | None, faults: list[str]) -> PlanHead:
-    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), faults)
+    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), list(map(part, faults)))
 
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
@@ -35,8 +39,8 @@ def answer(job: dict[str, Any], folder: Path) -> bytes:
     try:
         plan = plan_of_any(file, msgspec.convert(job["choices"], Choices))
     except NotUsable as problem:
-        return msgspec.json.encode(head_of(None, problem.faults))
+        return _encode(head_of(None, problem.faults))
     except (MemoryError, RecursionError):
-        return msgspec.json.encode(head_of(None, [TOO_LARGE]))
+        return _encode(head_of(None, [TOO_LARGE]))
     lines = [head_of(plan, []), *plan.tasks]
-    return b"\n".join(map(msgspec.json.encode, lines))
+    return b"\n".join(map(_encode, lines))

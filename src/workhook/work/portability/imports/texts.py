@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
-from workhook.core.errors import shown
+from workhook.core.errors import Message, say, shown
 from workhook.core.text import one_line
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
@@ -85,41 +85,41 @@ def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[t
     return None, list(fields)
 
 
-def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[str]:
+def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[Message]:
     """Warnings about names in `done` that no column has."""
     plain = {plain_name(each) for each in names}
-    return [f"there is no {kind} {shown(each)!r}" for each in done if plain_name(each) not in plain]
+    return [say("there is no {} {}", kind, repr(shown(each))) for each in done if plain_name(each) not in plain]
 
 
 def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
     """A task's description. A name that is too long for a title begins it, whole."""
     if is_cut(name):
-        warn(f"its {kind} is cut to {TITLE_MAX_CHARS} characters; the description begins with all of it")
+        warn(say("its {} is cut to {} characters; the description begins with all of it", kind, TITLE_MAX_CHARS))
         text = f"{name.strip()}\n\n{text}".rstrip()
     kept = within(text)
     if kept != text:
-        warn(f"its description is cut to {TEXT_MAX_BYTES // 1024} KiB")
+        warn(say("its description is cut to {} KiB", TEXT_MAX_BYTES // 1024))
     return kept if kept.strip() else None
 
 
 def first_of(things: list[T], most: int, what: str, warn: ThingWarnings) -> list[T]:
     if len(things) > most:
-        warn(f"only {most} of its {what} are kept")
+        warn(say("only {} of its {} are kept", most, what))
     return things[:most]
 
 
 class ThingWarnings:
     """Warnings about one card or task, each once. `kind`: how the source calls it."""
 
-    def __init__(self, kind: str, name: str, warnings: list[str]) -> None:
-        self._thing = f"{kind} {shown(name.strip() or NAMELESS)!r}: "
+    def __init__(self, kind: str, name: str, warnings: list[Message]) -> None:
+        self._kind, self._name = kind, repr(shown(name.strip() or NAMELESS))
         self._warnings = warnings
         self._known: set[str] = set()
 
-    def __call__(self, what: str) -> None:
+    def __call__(self, what: Message) -> None:
         if what not in self._known:
             self._known.add(what)
-            self._warnings.append(self._thing + what)
+            self._warnings.append(say(f"{self._kind} {{}}: {{}}", self._name, what))
 
 
 class PropertyBudget:
@@ -140,13 +140,13 @@ class PropertyBudget:
         kept = within(text, min(TEXT_MAX_BYTES, self._left_bytes))
         self._left_bytes -= len(kept.encode())
         if kept != text:
-            self.warn(f"the field {shown(name)} is cut")
+            self.warn(say("the field {} is cut", shown(name)))
         return kept
 
     def take_key(self, taken: int, most: int, what: str) -> bool:
         if taken < most:
             return True
-        self.warn(f"only {most} of its {what} are kept")
+        self.warn(say("only {} of its {} are kept", most, what))
         return False
 
     def fields(self, named: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Invalid, shown
+from workhook.core.errors import Invalid, Message, Number, part, say, shown
 from workhook.http import parameters
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
@@ -67,12 +67,16 @@ def plan_of(export: trello.Export, *, done: Collection[str] = (), not_done: Coll
     tasks = _tasks(export, by_list, no_list, archived, CardMapper(export, warnings, losses))
     if len(export.lists) > len(columns):
         warnings.append(
-            f"the cards of the last {len(export.lists) - LISTS_MAX:,} lists share the column {MORE_LISTS!r}"
+            say(
+                "the cards of the last {} lists share the column {}",
+                Number(len(export.lists) - LISTS_MAX),
+                repr(MORE_LISTS),
+            )
         )
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
     warnings += [
-        f"list {shown(each.name.strip())!r}: its name is cut to 255 characters"
+        say("list {}: {}", repr(shown(each.name.strip())), say("its name is cut to 255 characters"))
         for each in export.lists
         if is_cut(each.name)
     ]
@@ -82,12 +86,13 @@ def plan_of(export: trello.Export, *, done: Collection[str] = (), not_done: Coll
     )
 
 
-def _of_the_board(export: trello.Export, done: Collection[str]) -> list[str]:
+def _of_the_board(export: trello.Export, done: Collection[str]) -> list[Message]:
     warnings = []
     if export.actions == trello.ACTIONS_MAX:
-        warnings.append("the export has 1,000 actions, the most that Trello puts into one: older comments are missing")
+        most = "the export has 1,000 actions, the most that Trello puts into one: older comments are missing"
+        warnings.append(part(most))
     if is_cut(export.name):
-        warnings.append("the board's name is cut to 255 characters")
+        warnings.append(part("the board's name is cut to 255 characters"))
     return [*warnings, *unknown_names(done, (each.name for each in export.lists), "list")]
 
 
@@ -200,7 +205,7 @@ def _comments(export: trello.Export, mapper: CardMapper) -> dict[str, list[Plann
 class CardMapper:
     """Maps the cards of a board one by one, and adds to `warnings` what could not be kept."""
 
-    def __init__(self, export: trello.Export, warnings: list[str], losses: Losses) -> None:
+    def __init__(self, export: trello.Export, warnings: list[Message], losses: Losses) -> None:
         cards = {each.id for each in export.cards}
         owners = {checklist_id: card.id for card in export.cards for checklist_id in card.checklist_ids}
         checklists: dict[str, list[trello.Checklist]] = defaultdict(list)
@@ -223,11 +228,11 @@ class CardMapper:
         warn = ThingWarnings("card", card.name, self._warnings)
         deadline = moment_of(card.due)
         if card.due and deadline is None:
-            warn(f"its due date {shown(card.due)!r} is no time; the field {DUE} keeps it")
+            warn(say("its due date {} is no time; the field {} keeps it", repr(shown(card.due)), DUE))
         budget = PropertyBudget(warn)
         fields = self._fields(card, budget, list_name, keep_due=deadline is None)
         if self._cut_comments[card.id]:
-            warn(f"{self._cut_comments[card.id]} of its comments cut to {TEXT_MAX_BYTES // 1024} KiB")
+            warn(say("{} of its comments cut to {} KiB", self._cut_comments[card.id], TEXT_MAX_BYTES // 1024))
         finished = card.due_complete or column.completes
         return PlannedTask(
             key=key,
@@ -333,11 +338,11 @@ class CardMapper:
                 self._losses.add("item_details", card.name, kept="the name of the item")
             name = name_of(title_of(each.name, limit=TITLE_MAX_CHARS - len(details)) + details)
             if is_cut(each.name + details):
-                budget.warn(f"items of its checklists are cut to {TITLE_MAX_CHARS} characters")
+                budget.warn(say("items of its checklists are cut to {} characters", TITLE_MAX_CHARS))
             if budget.take_whole(name):
                 yield name, "complete" if each.complete else "incomplete"
             else:
-                budget.warn(f"items of its checklists beyond {PROPERTIES_MAX_BYTES // 1024} KiB are left out")
+                budget.warn(say("items of its checklists beyond {} KiB are left out", PROPERTIES_MAX_BYTES // 1024))
 
     def _details(self, item: trello.CheckItem) -> str:
         """When an item is due, and whose it is: ` — 2024-05-01, Ada Lovelace (ada)`."""
@@ -370,7 +375,7 @@ def _cover(card: trello.Card, warn: ThingWarnings) -> str | None:
     try:
         return parameters.gather(_Cover, {}, {"url": url}).url
     except Invalid:
-        warn("the address of its cover cannot be used")
+        warn(say("the address of its cover cannot be used"))
         return None
 
 

@@ -25,7 +25,7 @@ import structlog
 from workhook import __version__
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, TooManyRequests
+from workhook.core.errors import Conflict, TooManyRequests, say
 from workhook.http.calls import Services
 from workhook.http.messages import disposition
 from workhook.identity import audit
@@ -405,10 +405,10 @@ async def make_archive(services: Services, actor: Actor, account: Account, base:
 def require_room(account: Account) -> None:
     """Raises `Conflict` while another export of the organization runs, `TooManyRequests` while two others are read."""
     if account.id in _running:
-        message = f"An export of {account.login} is running already. Wait until it is done, or end it."
+        message = say("An export of {} is running already. Wait until it is done, or end it.", account.login)
         raise Conflict(message, code="export_running")
     if len(_reading) >= READ_AT_ONCE:
-        message = "The server makes other exports at this moment. Try again in some seconds."
+        message = say("The server makes other exports at this moment. Try again in some seconds.")
         raise TooManyRequests(message, code="exports_running", headers={"Retry-After": str(RETRY_AFTER_S)})
 
 

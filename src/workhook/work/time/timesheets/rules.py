@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, parse_rfc3339, to_millis_text
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid, say
 from workhook.core.records import Record, Stored
 from workhook.work.kernel.durations import whole_seconds
 
@@ -161,7 +161,7 @@ def _check(start: int, end: int, duration_ms: int, given: Given) -> None:
     if end < start:
         raise _wrong("end_time" if given.end is not None else names[0], "end_time must not be before start_time")
     if end - start > DURATION_MAX_MS:
-        raise _wrong(names[0], f"a timesheet spans at most {DURATION_MAX_MS // DAY_MS} days")
+        raise _wrong(names[0], say("a timesheet spans at most {} days", DURATION_MAX_MS // DAY_MS))
     if start < 0 or end >= _LATEST:
         raise _wrong(names[-1], "start_time and end_time must be from 1970 to 9998")
     if duration_ms > end - start:
@@ -177,7 +177,7 @@ def _require_past(start: int, now: int) -> None:
     if start > now + MINUTE_MS:
         raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
     if now - start > DURATION_MAX_MS:
-        raise _wrong("start_time", f"a timesheet spans at most {DURATION_MAX_MS // DAY_MS} days")
+        raise _wrong("start_time", say("a timesheet spans at most {} days", DURATION_MAX_MS // DAY_MS))
 
 
 def _require_near(given: Given, now: int) -> None:
