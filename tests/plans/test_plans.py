@@ -17,10 +17,9 @@ from tests.plans.rows import NO_LISTS, PAGING, Row
 from tests.plans.scene import OPERATIONS, Scene, filled_scene, judge_all, look
 from workhook.hooks import health
 from workhook.http.operations import Operation
-from workhook.work.board.tasks import column_filters, listing
-from workhook.work.history.across import walks
+from workhook.work.board.tasks import listing
 from workhook.work.history.search import search as search
-from workhook.work.time.timesheets import queries as timesheets_queries
+from workhook.work.kernel import lists
 
 JUDGED: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)
 ROWS = (*JUDGED, *rows_people.ROWS)
@@ -64,9 +63,9 @@ def test_no_row_is_about_what_is_not_there() -> None:
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     # So that what is filled in is much more than a page looks at.
     with pytest.MonkeyPatch.context() as patch:
-        for module in (listing, timesheets_queries, walks, column_filters):
-            patch.setattr(module, "LOOKS_AT_MOST", 100)
-        patch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=100, postgresql_rows=30, characters=10_000))
+        for name in ("LOOKS_AT_MOST", "LOOKS_AT_MOST_IN_PROJECT"):
+            patch.setattr(lists, name, 100)
+        patch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=100, postgresql_rows=30, characters=10_000))
         bounds = search.SearchLimits(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)
         patch.setattr(search, "LIMITS", bounds)
         with filled_scene(backend, tmp_path_factory.mktemp("plans"), FILLS) as scene:

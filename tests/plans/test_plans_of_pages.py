@@ -31,13 +31,14 @@ from workhook.work.history.feeds import feeds
 from workhook.work.history.feeds import queries as due
 from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money import budgets
 from workhook.work.money.credits.ledger import list_newest_entries
 from workhook.work.money.invoices import due as due_invoices
 from workhook.work.money.invoices import presets
-from workhook.work.money.invoices.drafting import list_invoices
 from workhook.work.money.invoices.due import list_due
 from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.money.invoices.listing import list_invoices
 from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.queries import find_running
 
@@ -116,10 +117,10 @@ def _invoices(role: Literal["member", "client"], after: str | None = None) -> As
     def ask(reader: Asking) -> Awaitable[Any]:
         return list_invoices(
             reader,  # type: ignore[arg-type]
-            _access(role),
+            in_project(_access(role)),
             wanted,
             now=NOW,
-            after=after,
+            after=None if after is None else (after,),
             newest=True,
         )
 

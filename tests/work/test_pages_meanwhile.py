@@ -7,18 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 from workhook.http.calls import Services
+from workhook.http.lists import Found, Key
 from workhook.identity.queries import find_project
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Reader, Row
 from workhook.storage.statements import Params
 from workhook.work.board.tasks import listing
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access
-from workhook.work.time.timesheets import queries
+from workhook.work.kernel.scopes import in_project
+from workhook.work.time.timesheets import listing as timesheets
 
 LOOKS = 4
 
@@ -54,7 +59,7 @@ async def access(services: Services, studio: Studio) -> Access:
 
 @pytest.mark.parametrize("sort", ["id", "-title"])
 def test_no_task_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str) -> None:
-    monkeypatch.setattr(listing, "LOOKS_AT_MOST", LOOKS)
+    monkeypatch.setattr(lists, "LOOKS_AT_MOST_IN_PROJECT", LOOKS)
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     made = sorted((scene.task(column) for _ in range(2 * LOOKS)), reverse=sort.startswith("-"))
@@ -63,14 +68,14 @@ def test_no_task_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
         studio.owner.patch(f"/tasks/{each}", json={"labels": ["rare"]})
 
     async def page(services: Services) -> list[str]:
-        here, found = await access(services, studio), list[str]()
-        after: listing.Key | None = None
+        source, found = in_project(await access(services, studio)), list[str]()
+        after: Key | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/tasks/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
             reader: Any = Meanwhile(services.database, happens)
-            listed = await listing.list_tasks(reader, here, {"label": "rare"}, sort=sort, after=after, limit=10)
-            found += [task.id for task, _ in listed.tasks]
-            after, happens = listed.last_seen, lambda: None
+            listed = await listing.list_tasks(reader, source, {"label": "rare"}, sort=sort, after=after, limit=10)
+            found += [task.id for task in listed]
+            after, happens = listed.behind, lambda: None
             if after is None:
                 return found
         raise AssertionError("the pages do not end")
@@ -80,7 +85,7 @@ def test_no_task_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "LOOKS_AT_MOST", LOOKS)
+    monkeypatch.setattr(lists, "LOOKS_AT_MOST_IN_PROJECT", LOOKS)
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     made = sorted(scene.timesheet(billable=False) for _ in range(2 * LOOKS))
     fits = {made[LOOKS - 1], made[LOOKS]}
@@ -88,14 +93,14 @@ def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyP
         studio.owner.patch(f"/timesheets/{each}", json={"billable": True})
 
     async def page(services: Services) -> list[str]:
-        here, found = await access(services, studio), list[str]()
-        after: str | None = None
+        source, found = in_project(await access(services, studio)), list[str]()
+        after: Key | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/timesheets/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
             reader: Any = Meanwhile(services.database, happens)
-            listed = await queries.list_timesheets(reader, here, {"billable": True}, after=after, limit=10)
-            found += [each.id for each in listed.timesheets]
-            after, happens = listed.last_seen, lambda: None
+            listed = await timesheets.list_timesheets(reader, source, {"billable": True}, after=after, limit=10)
+            found += [each.id for each in listed]
+            after, happens = listed.behind, lambda: None
             if after is None:
                 return found
         raise AssertionError("the pages do not end")
@@ -110,7 +115,7 @@ def test_words_are_found_however_far_the_first_tasks_reach(
     studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str, limit: int
 ) -> None:
     """The first tasks of the list fill a page, or they do not, or their text is too long to look through."""
-    monkeypatch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=3, postgresql_rows=3, characters=40))
+    monkeypatch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=3, postgresql_rows=3, characters=40))
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     red, even = list[str](), list[str]()
@@ -123,14 +128,14 @@ def test_words_are_found_however_far_the_first_tasks_reach(
             even += [made] if labels else []
 
     async def pages(services: Services, filters: dict[str, object]) -> list[list[str]]:
-        here, found = await access(services, studio), list[list[str]]()
-        after: listing.Key | None = None
+        source, found = in_project(await access(services, studio)), list[list[str]]()
+        after: Key | None = None
         while True:
-            listed = await listing.list_tasks(services.database, here, filters, sort=sort, after=after, limit=limit)
-            if not listed.tasks:
+            listed = await listing.list_tasks(services.database, source, filters, sort=sort, after=after, limit=limit)
+            if not listed:
                 return found
-            found.append([task.id for task, _ in listed.tasks])
-            after = listed.tasks[-1][1]
+            found.append([task.id for task in listed])
+            after = listed.keys[-1]
 
     for filters, wanted in (({"q": "red"}, red), ({"q": "red", "label": "even"}, even)):
         found = studio.server.run(lambda services, filters=filters: pages(services, filters))
@@ -140,21 +145,21 @@ def test_words_are_found_however_far_the_first_tasks_reach(
 
 def test_texts_that_fill_more_than_a_page_hide_no_words(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too long to look through is too much for one answer as well."""
-    monkeypatch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=3, postgresql_rows=9, characters=40))
-    monkeypatch.setattr(listing, "PAGE_CHARS", 200)
-    monkeypatch.setattr(listing, "_statement", listing._statement.__wrapped__)  # none of these is to be kept
+    monkeypatch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=3, postgresql_rows=9, characters=40))
+    monkeypatch.setattr(lists, "_ROOM", sa.literal_column("200"))
+    monkeypatch.setattr(lists, "_statement", lists._statement.__wrapped__)  # none of these is to be kept
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     made = sorted(scene.task(column, description="red " * 20) for _ in range(6))
 
-    async def page(services: Services, after: listing.Key | None) -> listing.TaskPage:
-        here = await access(services, studio)
-        return await listing.list_tasks(services.database, here, {"q": "red"}, sort="id", after=after, limit=9)
+    async def page(services: Services, after: Key | None) -> Found[Task]:
+        source = in_project(await access(services, studio))
+        return await listing.list_tasks(services.database, source, {"q": "red"}, after=after, limit=9)
 
     found, after = list[str](), None
     while len(found) < len(made):
         listed = studio.server.run(lambda services, after=after: page(services, after))
-        assert listed.tasks
-        found += [task.id for task, _ in listed.tasks]
-        after = listed.tasks[-1][1]
+        assert listed
+        found += [task.id for task in listed]
+        after = listed.keys[-1]
     assert found == made

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -48,12 +48,23 @@ def _not_a_cursor(text: str) -> str | None:
 _WANTED = "one that a Link header gave"
 
 
-class Found(list[R]):
-    """Rows of a list, which end early if they are `cut`: there are more, which would have been too much at once."""
+Key = tuple[Any, ...]
+"""The values that a list is sorted by, of a row."""
 
-    def __init__(self, rows: Iterable[R], *, cut: bool) -> None:
+
+class Found(list[R]):
+    """Rows of a list. `cut`: they end early, since more would have been too much at once. `keys`: of the rows, if the
+    list has them. `behind`: the key behind which there may be more."""
+
+    def __init__(self, rows: Iterable[R] = (), *, cut: bool = False) -> None:
         super().__init__(rows)
         self.cut = cut
+        self.keys: list[Key] = []
+        self.behind: Key | None = None
+
+    def add(self, row: R, key: Key) -> None:
+        self.append(row)
+        self.keys.append(key)
 
 
 class ListQuery(msgspec.Struct):
@@ -106,21 +117,25 @@ def page(
     call: Call,
     rows: Sequence[R],
     query: ListQuery,
-    key: Callable[[R], tuple[object, ...]],
+    key: Callable[[R], Key] | None = None,
     *,
-    cut: bool = False,
-    last_seen: tuple[object, ...] | None = None,
+    last_seen: Key | None = None,
 ) -> tuple[Sequence[R], Mapping[str, str]]:
     """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`, unless they
-    were `cut` (see `Found`), or it looked no further than the key `last_seen`."""
-    cut = cut or (isinstance(rows, Found) and rows.cut)
-    if len(rows) <= query.limit and not cut:
-        return rows, {} if last_seen is None else _next(call, last_seen)
+    were `cut` (see `Found`), or it looked no further than the key `last_seen`. Without `key` the rows are `Found` with
+    their keys."""
+    found = rows if isinstance(rows, Found) else None
+    if len(rows) <= query.limit and not (found is not None and found.cut):
+        behind = last_seen if found is None or key is not None else found.behind
+        return rows, {} if behind is None else _next(call, behind)
     shown = rows[: query.limit]
-    return shown, _next(call, key(shown[-1]))
+    if key is not None:
+        return shown, _next(call, key(shown[-1]))
+    assert found is not None, "a list without keys needs a function that makes them"
+    return shown, _next(call, found.keys[len(shown) - 1])
 
 
-def _next(call: Call, behind: tuple[object, ...]) -> Mapping[str, str]:
+def _next(call: Call, behind: Key) -> Mapping[str, str]:
     cursor = _MARK + base64.urlsafe_b64encode(json.encode(behind)).decode().rstrip("=")
     return {"Link": link(call, {"next": {"cursor": cursor}})}
 

@@ -131,6 +131,25 @@ class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
         return f"json_extract({column}, '$.{self.name}')" if on_sqlite else f"({column}::json ->> '{self.name}')"
 
 
+class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
+    """Whether the JSON array of texts in a text column has the text of the parameter `name`."""
+
+    type = sa.Boolean()
+
+    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
+        self.column = column
+        self.parameter = sa.bindparam(name, type_=sa.Text())
+
+    @property
+    def _from_objects(self) -> list[Any]:
+        return list(self.column._from_objects)
+
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        column, wanted = sql(self.column), sql(self.parameter)
+        each = f"json_each({column})" if on_sqlite else f"json_array_elements_text(({column})::json) AS texts(value)"
+        return f"EXISTS (SELECT 1 FROM {each} WHERE value = {wanted})"  # noqa: S608  # SQLAlchemy's own parts
+
+
 class server_now(_Written):  # noqa: N801  # reads like the SQL it stands for
     """The database's time when the statement begins, in milliseconds since the epoch: for what must not depend on the
     clock of a process."""

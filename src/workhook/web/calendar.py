@@ -24,12 +24,13 @@ from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
-from workhook.work.board.tasks import assignees, listing
+from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.feeds import feeds, ical, queries
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import deadline_params
+from workhook.work.kernel.scopes import in_project
 
 TASKS_MAX = 500
 _FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
@@ -131,12 +132,10 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     if person := visit.query("assignee"):
         filters["assignee"] = key_of(person)
     found = await listing.list_tasks(
-        visit.database, access, filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
+        visit.database, in_project(access), filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
     )
-    unseen = found.last_seen is not None and isinstance(found.last_seen[0], int) and found.last_seen[0] < end
-    more = len(found.tasks) > TASKS_MAX or found.cut or unseen
-    shown = await assignees.as_seen(visit.database, access, [task for task, _ in found.tasks[:TASKS_MAX]])
-    now = now_ms()
+    more = len(found) > TASKS_MAX or found.cut or (found.behind is not None and found.behind[0] < end)
+    shown, now = found[:TASKS_MAX], now_ms()
     by_day: dict[date, list[TaskRow]] = {}
     for task in shown:
         by_day.setdefault(_day_of(task), []).append(task_row(access, task, now))

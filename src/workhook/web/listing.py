@@ -6,7 +6,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ from workhook.core.zones import day_in, is_day, moved_to
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
+from workhook.http.lists import Found, Key
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.web.frame import formats, paging
@@ -30,19 +30,17 @@ from workhook.web.frame.texts import gettext
 from workhook.work.board import columns
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.board.projects.schemas import find_label_colors
-from workhook.work.board.tasks import actions, assignees, export, listing, queries
+from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
 from workhook.work.board.tasks.related import urgency
-from workhook.work.board.tasks.schemas import CursorInteger, Task
-from workhook.work.history.across import tasks
-from workhook.work.history.across.api import tasks_cursor
+from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.across.people import list_all_people
-from workhook.work.history.across.places import ME
 from workhook.work.history.across.schemas import AllTasksQuery
-from workhook.work.history.across.walks import AcrossPage
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.scopes import ME, across, in_project
 
 ROWS = 50
 SORTS = ("title", "deadline", "updated_at")
@@ -84,28 +82,15 @@ def is_filtered(visit: Visit) -> bool:
     return bool(set(paging.given(visit)) & (_NAMES - {"sort", "cursor"}))
 
 
-def sort_of(query: TasksQuery) -> str:
-    return "id" if isinstance(query.sort, UnsetType) else query.sort
-
-
 async def read_list(visit: Visit, access: Access) -> TaskList:
     """The page of the list that the address asks for. Raises `Invalid`."""
     query = query_of(visit)
-    sort = sort_of(query)
-    after: listing.Key | None
-    if sort in ("id", "title", "-title"):
-        after = lists.after(query, tuple[str, str])
-    else:
-        after = lists.after(query, tuple[CursorInteger, str])
-    found = await listing.list_tasks(
-        visit.database, access, listing.params_of(query), sort=sort, after=after, limit=ROWS + 1
-    )
-    page, headers = lists.page(
-        visit.call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
-    )
-    seen = await assignees.as_seen(visit.database, access, [task for task, _ in page])
+    source, sort = in_project(access), listing.sort_of(query)
+    filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
+    found = await listing.list_tasks(visit.database, source, filters, sort=sort, after=after, limit=ROWS + 1)
+    page, headers = lists.page(visit.call, found, query)
     now = now_ms()
-    rows = [task_row(access, task, now) for task in seen]
+    rows = [task_row(access, task, now) for task in page]
     return TaskList(_grouped(rows, visit.query("group"), now), len(rows), paging.next_page(headers))
 
 
@@ -274,9 +259,9 @@ async def task_table(visit: Visit) -> Answer:
     """Download all tasks that fit the filters, as a table."""
     access = await visit.access()
     query = query_of(visit)
-    filters, sort = listing.params_of(query), sort_of(query)
+    source, sort = in_project(access), listing.sort_of(query)
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-tasks")
-    body = export.whole_table(visit.database, access, filters, sort=sort)
+    body = export.whole_table(visit.database, source, listing.filters_of(query, source), sort=sort)
     return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
@@ -348,16 +333,20 @@ async def all_tasks(visit: Visit) -> Answer:
     """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
     # What is in the archive is in the way of what there is to do, unless somebody asks for it.
-    ask = partial(_find, visit, query, archived="project_id" in given)
+    source, sort = across(visit.actor, query, archived="project_id" in given), listing.sort_of(query)
+    filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
+
+    async def ask(behind: Key | None) -> Found[Task]:
+        limit = query.limit + 1
+        return await listing.list_tasks(visit.database, source, filters, sort=sort, after=behind, limit=limit)
+
     found, options, people = await asyncio.gather(
-        fill_page(ask, tasks_cursor(query), ROWS + 1), project_options(visit), _people(visit, query)
+        fill_page(ask, after, ROWS + 1), project_options(visit), _people(visit, query)
     )
-    page, headers = lists.page(
-        visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
-    )
+    page, headers = lists.page(visit.call, found, query)
     return visit.page(
         "listing/all.html",
-        rows=await _placed(visit, [task for task, _ in page]),
+        rows=await _placed(visit, page),
         more=paging.next_page(headers),
         given=given,
         filtered=bool(set(given) & (_ALL_NAMES - {"sort", "cursor"})),
@@ -377,12 +366,6 @@ async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
     me = visit.actor.user
     names = Names([me, *found]).by_login
     return {ME: names.pop(me.login), **names}
-
-
-async def _find(
-    visit: Visit, query: AllTasksQuery, after: Sequence[object] | None, *, archived: bool
-) -> AcrossPage[Task]:
-    return await tasks.list_all_tasks(visit.database, visit.actor, query, after=after, archived=archived)
 
 
 def _is_guest(options: Sequence[ProjectOption]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple, get_args
 
 import msgspec
@@ -13,15 +12,18 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
+from workhook.http.lists import Found, Key
 from workhook.web.billing.invoices import ROWS, recipient
 from workhook.web.frame import paging
 from workhook.web.frame.paging import fill_page, project_options
 from workhook.web.frame.places import Places, Visit
 from workhook.work.board.projects.listing import find_visible
-from workhook.work.history.across import invoices
-from workhook.work.history.across.schemas import AllInvoicesQuery, PlacedInvoice
-from workhook.work.history.across.walks import AcrossPage
+from workhook.work.history.across.schemas import AllInvoicesQuery
+from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.scopes import across
+from workhook.work.money.invoices.listing import list_invoices
 from workhook.work.money.invoices.rules import Status
+from workhook.work.money.invoices.schemas import Invoice, PlacedInvoice
 
 PATH = "/invoices"
 _NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllInvoicesQuery)) - {"per_page"}
@@ -43,14 +45,14 @@ async def all_invoices(visit: Visit) -> Answer:
     given = defaultdict(str, paging.given(visit))
     fields = {name: [value] for name, value in given.items() if name in _NAMES}
     query = parameters.gather(AllInvoicesQuery, fields, {"per_page": ROWS})
-    now, after = now_ms(), lists.after(query, tuple[str])
-    found, options = await asyncio.gather(
-        fill_page(partial(_find, visit, query, now), after, ROWS + 1), project_options(visit)
-    )
-    page, headers = lists.page(
-        visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
-    )
-    listed = [invoice for invoice, _ in page]
+    now, after, source = now_ms(), cursor_of(query), across(visit.actor, query)
+
+    async def ask(behind: Key | None) -> Found[Invoice]:
+        return await list_invoices(visit.database, source, query, now=now, after=behind, newest=True)
+
+    found, options = await asyncio.gather(fill_page(ask, after, ROWS + 1), project_options(visit))
+    page, headers = lists.page(visit.call, found, query)
+    listed = [invoice for invoice in page if isinstance(invoice, PlacedInvoice)]
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     return visit.page(
         "billing/all.html",
@@ -69,9 +71,3 @@ async def all_invoices(visit: Visit) -> Answer:
         now=now,
         is_guest=bool(options) and all(each.is_guest for each in options),
     )
-
-
-async def _find(
-    visit: Visit, query: AllInvoicesQuery, now: int, after: Sequence[object] | None
-) -> AcrossPage[PlacedInvoice]:
-    return await invoices.list_all_invoices(visit.database, visit.actor, query, now=now, after=after, newest=True)

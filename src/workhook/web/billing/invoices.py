@@ -26,16 +26,19 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.scopes import in_project
 from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import crediting
 from workhook.work.money.credit_notes import documents as credit_documents
 from workhook.work.money.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
 from workhook.work.money.credit_notes.rates import RateBooks
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
-from workhook.work.money.invoices import changing, documents, drafting, einvoice, printing, rules, unprintable
+from workhook.work.money.invoices import changing, documents, einvoice, printing, rules, unprintable
 from workhook.work.money.invoices.days import zone_of_invoice
 from workhook.work.money.invoices.due import open_sums
 from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.money.invoices.listing import list_invoices
 from workhook.work.money.invoices.mail_outcomes import find_mailed
 from workhook.work.money.invoices.rounded_time import TimeOnInvoice, find_rounded
 from workhook.work.money.invoices.rules import Item, items_of
@@ -100,10 +103,9 @@ async def billing(visit: Visit) -> Answer:
     access = await visit.follow()
     cursor = visit.query("cursor")
     query = InvoiceList(per_page=ROWS, cursor=cursor) if cursor else InvoiceList(per_page=ROWS)
-    key = lists.after(query, tuple[str])
-    after = key[0] if key else None
-    found = await drafting.list_invoices(visit.database, access, query, now=now_ms(), after=after, newest=True)
-    invoices, headers = lists.page(visit.call, found, query, lambda invoice: (invoice.id,))
+    source, after = in_project(access), cursor_of(query)
+    found = await list_invoices(visit.database, source, query, now=now_ms(), after=after, newest=True)
+    invoices, headers = lists.page(visit.call, found, query)
     return await billing_page(
         visit,
         access,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+from workhook.http.lists import Found, Key
 from workhook.web.frame.places import Visit
 from workhook.work.board.projects.listing import find_visible, list_newest
-from workhook.work.history.across.walks import AcrossPage
 
 T = TypeVar("T")
 
@@ -62,8 +62,6 @@ def back_to(visit: Visit, address: str) -> str:
     return f"{address}?{urlencode(parse_qsl(query))}" if query else address
 
 
-Key = tuple[Any, ...]
-
 OPTIONS_MAX = 500
 """Projects in the field with which a list is narrowed."""
 
@@ -71,19 +69,18 @@ LOOKS = 5
 """How often a page looks further, where too few of the rows that it has looked at fit."""
 
 
-async def fill_page(
-    ask: Callable[[Sequence[object] | None], Awaitable[AcrossPage[T]]], after: Key | None, limit: int
-) -> AcrossPage[T]:
+async def fill_page(ask: Callable[[Key | None], Awaitable[Found[T]]], after: Key | None, limit: int) -> Found[T]:
     """What `ask` finds behind a key, and behind where it stopped, until there are `limit` rows."""
-    rows: list[tuple[T, Key]] = []
-    found = AcrossPage[T]([])
+    rows = Found[T]()
     for _ in range(LOOKS):
         found = await ask(after)
-        rows += found.rows
-        after = found.last_seen
-        if after is None or len(rows) >= limit:
+        for row, key in zip(found, found.keys, strict=True):
+            rows.add(row, key)
+        rows.cut, after = found.cut, found.behind
+        rows.behind = after
+        if after is None or found.cut or len(rows) >= limit:
             break
-    return AcrossPage(rows, found.cut, found.last_seen)
+    return rows
 
 
 class ProjectOption(NamedTuple):

@@ -18,6 +18,7 @@ from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Column, Task, completes
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.scopes import in_project
 
 # --- subtasks ---------------------------------------------------------------------------------------------------------
 
@@ -93,8 +94,8 @@ async def find_blockers(visit: Visit) -> Answer:
     found: list[Task] = []
     if words := words_of(asked):
         filters = {"q": words, "finished": False}
-        page = await listing.list_tasks(visit.database, access, filters, sort="id", after=None, limit=FOUND_MAX)
-        found = [each for each, _ in page.tasks if each.id != task.id and each.id not in task.blocked_by]
+        page = await listing.list_tasks(visit.database, in_project(access), filters, after=None, limit=FOUND_MAX)
+        found = [each for each in page if each.id != task.id and each.id not in task.blocked_by]
     return visit.page("tasks/waits.html", access=access, task=task, here=address(visit), q=asked, found=found)
 
 

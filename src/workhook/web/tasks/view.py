@@ -32,7 +32,8 @@ from workhook.work.files.schemas import File
 from workhook.work.history.activity.editors import LastEdit, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape
-from workhook.work.time.timesheets import queries as timesheets
+from workhook.work.kernel.scopes import in_project
+from workhook.work.time.timesheets.listing import list_timesheets
 from workhook.work.time.timesheets.rules import elapsed_ms
 from workhook.work.time.timesheets.schemas import Timesheet
 
@@ -194,22 +195,18 @@ async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskCom
 
 
 async def _read_files(reader: Reader, access: Access, task_id: str) -> list[File]:
-    limit = FILES_MAX + 1
-    return await list_files(
-        reader, access.repository, task_id=task_id, not_private=access.is_client, after="", limit=limit
-    )
+    return await list_files(reader, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1)
 
 
 async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Task]:
     if not task.subtasks.total:
         return []
-    found = await list_tasks(reader, access, {"parent_id": task.id}, sort="id", after=None, limit=SUBTASKS_MAX + 1)
-    return [each for each, _ in found.tasks]
+    return await list_tasks(reader, in_project(access), {"parent_id": task.id}, after=None, limit=SUBTASKS_MAX + 1)
 
 
 async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:
     """None for a client, who sees no timesheets."""
     if access.is_client:
-        return Found([], cut=False)
-    found = await timesheets.list_timesheets(reader, access, {"task_id": task_id}, after=None, limit=TIMESHEETS_MAX + 1)
-    return found.timesheets
+        return Found()
+    filters, limit = {"task_id": task_id}, TIMESHEETS_MAX + 1
+    return await list_timesheets(reader, in_project(access), filters, after=None, limit=limit)

@@ -19,6 +19,7 @@ from workhook.work.board.tasks import actions, listing
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.scopes import in_project
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
@@ -113,6 +114,6 @@ async def _find(visit: Visit, access: Access, *, finished: bool, limit: int) -> 
     if not limit or (asked and not words):
         return [], False
     wanted = {"finished": finished, **({"q": words} if words else {})}
-    page = await listing.list_tasks(visit.database, access, wanted, sort="-updated_at", after=None, limit=limit + 1)
-    found = [task for task, _ in page.tasks]
-    return found[:limit], len(found) > limit or page.cut or page.last_seen is not None
+    source = in_project(access)
+    found = await listing.list_tasks(visit.database, source, wanted, sort="-updated_at", after=None, limit=limit + 1)
+    return found[:limit], len(found) > limit or found.cut or found.behind is not None

@@ -16,6 +16,7 @@ from workhook.core.errors import NotFound
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
+from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.identity.schemas import Repository
 from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.paging import OPTIONS_MAX
@@ -28,13 +29,14 @@ from workhook.web.time.week import ENTRIES_MAX, days_of, entries_of, grid_of
 from workhook.work.board.projects.listing import find_visible, list_newest
 from workhook.work.board.tasks import actions
 from workhook.work.board.tasks.assigned import list_assigned, list_assigned_finished
+from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.across.schemas import AllTasksQuery, AllTimesheetsQuery
-from workhook.work.history.across.tasks import list_all_tasks
-from workhook.work.history.across.timesheets import list_all_timesheets, whole_table
 from workhook.work.kernel import csv_tables
+from workhook.work.kernel.scopes import across
 from workhook.work.time.timesheets import actions as timesheets_actions
-from workhook.work.time.timesheets import queries
+from workhook.work.time.timesheets import listing, queries
+from workhook.work.time.timesheets.export import whole_table
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX, FINISHED_MAX = 100, 50
@@ -81,9 +83,11 @@ async def own_table(visit: Visit) -> Answer:
     zone = zone_of(name)
     shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone), zone)
     query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms, to=shown.to_ms)
-    found = await list_all_timesheets(visit.database, visit.actor, query, after=None)
+    source = across(visit.actor, query, team_only=True)
+    filters, limit = listing.filters_in(query, source, zone), WHOLE_LIST_MAX
+    found = await listing.list_timesheets(visit.database, source, filters, after=None, limit=limit)
     headers = csv_tables.headers(f"time-{shown.monday}")
-    body = whole_table(visit.database, visit.actor, query, found)
+    body = whole_table(visit.database, source, filters, found, zone)
     return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
@@ -149,9 +153,10 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
     asked, words = words_asked(visit)
     offered: list[Offered] = []
     if words:
-        query = AllTasksQuery(q=asked, sort="-updated_at", per_page=TASKS_MAX)
-        page = await list_all_tasks(reader, visit.actor, query, after=None, archived=False)
-        offered += await _placed(visit, [task for task, _ in page.rows[:TASKS_MAX]])
+        source, sort = across(visit.actor, AllTasksQuery(), archived=False), "-updated_at"
+        offered += await _placed(
+            visit, await list_tasks(reader, source, {"q": words}, sort=sort, after=None, limit=TASKS_MAX)
+        )
     elif not asked:
         assigned, finished = await asyncio.gather(
             list_assigned(reader, user, TASKS_MAX), list_assigned_finished(reader, user, FINISHED_MAX)

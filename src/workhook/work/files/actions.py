@@ -6,8 +6,7 @@ folders they only see. What is deleted can be restored for `trash.KEPT_MS`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import product
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call
+from workhook.http.lists import Found, Key
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -38,12 +38,15 @@ from workhook.work.files.schemas import (
     files,
     folders,
 )
-from workhook.work.kernel import questions
+from workhook.work.kernel import lists, questions
 from workhook.work.kernel.access import Access, access_of, find_access, with_access
+from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.quota import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set
+from workhook.work.kernel.scopes import Scope, Source
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -69,22 +72,6 @@ _content = (
 )
 
 
-def _list(in_folder: bool, on_task: bool, not_private: bool) -> sa.Select[Any]:
-    statement = files_with_people.where(
-        files.c.repository_id == big("repository_id"),
-        files.c.deleted_at.is_(None),
-        files.c.id > sa.bindparam("after"),
-    )
-    if in_folder:
-        statement = statement.where(files.c.folder_id == sa.bindparam("folder_id"))
-    if on_task:
-        statement = statement.where(files.c.task_id == sa.bindparam("task_id"))
-    if not_private:
-        statement = statement.where(files.c.private.is_(sa.false()))
-    return statement.order_by(files.c.id).limit(big("limit"))
-
-
-_lists = {which: _list(*which) for which in product((False, True), repeat=3)}
 _insert = insert_into(files, "repository_id", "folder_id", "user_id", *stored_names(File))
 _set_deleted = sa.update(files).where(_this_file).values(deleted_at=big("deleted_at"), updated_at=big("updated_at"))
 
@@ -125,24 +112,35 @@ _delete_empty_folder = sa.delete(folders).where(
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+_of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("task_id")).scalar_subquery()
+_of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
+
+
+def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+    return with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope)
+
+
+# Clients do not see private files. Files have no links yet.
+FILES = Listing(
+    files,
+    _whole,
+    lambda row, place, _: file_in(row, FileProject(place.id, place.title)),
+    length(files.c.title),
+    {
+        "folder": Filter(lambda row: row.c.folder_id == sa.bindparam("folder"), indexed=True, project=_of_folder),
+        "task_id": Filter(lambda row: row.c.task_id == sa.bindparam("task_id"), indexed=True, project=_of_task),
+        "user": BY_USER,
+    },
+    seen=lambda row, insider: sa.and_(row.c.deleted_at.is_(None), sa.or_(insider, row.c.private.is_(sa.false()))),
+    reads=["deleted_at", "private"],
+)
+
+
 async def list_files(
-    reader: Reader,
-    repository: Repository,
-    *,
-    folder_id: str | None = None,
-    task_id: str | None = None,
-    not_private: bool,
-    after: str,
-    limit: int,
-) -> list[File]:
-    """By id, from behind `after`; with a folder or a task only those of it."""
-    params: dict[str, object] = {"repository_id": repository.id, "after": after, "limit": limit}
-    if folder_id is not None:
-        params["folder_id"] = folder_id
-    if task_id is not None:
-        params["task_id"] = task_id
-    rows = await reader.fetch_all(_lists[folder_id is not None, task_id is not None, not_private], params)
-    return [file_of(row, repository) for row in rows]
+    reader: Reader, source: Source, filters: Mapping[str, object], *, after: Key | None, limit: int
+) -> Found[File]:
+    """By id; `after` is the key behind which to start."""
+    return await lists.read(reader, FILES, source, filters, after=after, limit=limit)
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:

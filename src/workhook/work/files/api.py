@@ -40,8 +40,10 @@ from workhook.work.files.schemas import (
     file_to_response,
 )
 from workhook.work.files.upload import FORM, inert_media_type
-from workhook.work.kernel.access import Access, find_access
-from workhook.work.kernel.schemas import Done, if_set
+from workhook.work.kernel.access import find_access
+from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.scopes import Source, in_project
 
 routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
 _UPLOAD: Mapping[str, Any] = {
@@ -81,30 +83,22 @@ def _answer(file: File, links: Links) -> FileAnswer:
 async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[FilesAnswer]:
     """List the files of a project."""
     access = await find_access(call.database, actor_of(call), project_id)
-    return await _list(call, access, query, folder_id=if_set(query.folder), task_id=if_set(query.task_id))
+    return await list_page(call, in_project(access), query)
 
 
 @routes.get("/tasks/{id}/files")
 async def list_task_files(call: Call, task_id: str, query: ListQuery) -> Listed[FilesAnswer]:
     """List the files that are attached to a task."""
     found = await find_task(call.database, actor_of(call), task_id)
-    return await _list(call, found.access, query, task_id=task_id)
+    return await list_page(call, in_project(found.access), query, task_id=task_id)
 
 
-async def _list(
-    call: Call, access: Access, query: ListQuery, *, folder_id: str | None = None, task_id: str | None = None
-) -> Listed[FilesAnswer]:
-    key = lists.after(query, tuple[str])
-    found = await actions.list_files(
-        call.database,
-        access.repository,
-        folder_id=folder_id,
-        task_id=task_id,
-        not_private=access.is_client,
-        after=key[0] if key else "",
-        limit=query.limit + 1,
-    )
-    files, headers = lists.page(call, found, query, lambda file: (file.id,))
+async def list_page(call: Call, source: Source, query: ListQuery, **more: object) -> Listed[FilesAnswer]:
+    """A page of the files that a source has."""
+    filters = {**actions.FILES.given(query, source), **more}
+    after, limit = cursor_of(query), query.limit + 1
+    found = await actions.list_files(call.database, source, filters, after=after, limit=limit)
+    files, headers = lists.page(call, found, query)
     links = links_of(call)
     return Listed(FilesAnswer([file_to_response(each, links) for each in files]), headers)
 

@@ -12,6 +12,7 @@ from msgspec import UnsetType
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import compose, part
 from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, minor_of, read_hundredths, read_money
+from workhook.core.records import resource_id
 from workhook.http.parameters import Read
 from workhook.http.wire_types import wire_number
 from workhook.work.kernel.durations import duration_ms
@@ -116,3 +117,10 @@ def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
         return found
 
     return read
+
+
+class RecordPlace(msgspec.Struct, frozen=True):
+    """The project that a record belongs to."""
+
+    id: Annotated[str, resource_id("prj")]
+    title: str

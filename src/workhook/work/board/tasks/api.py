@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import msgspec
-
 from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Retry, Routes
+from workhook.http.lists import Found, Key
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.board.tasks import actions, assignees, bulk, column_filters, column_tasks, listing, queries
+from workhook.work.board.tasks import actions, assignees, bulk, column_tasks, listing, queries
 from workhook.work.board.tasks.bulk import TasksBulk, TasksBulkAnswer
-from workhook.work.board.tasks.inputs import ColumnTasksQuery, OfProjectQuery, TaskCreate, TaskEdit, TasksQuery
+from workhook.work.board.tasks.inputs import (
+    ColumnTasksQuery,
+    OfProjectQuery,
+    TaskCreate,
+    TaskEdit,
+    TaskFilters,
+    TasksQuery,
+)
 from workhook.work.board.tasks.schemas import CursorInteger, Task, TaskAnswer, TasksAnswer
 from workhook.work.kernel.access import find_access
+from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.scopes import Source, in_project
 
 routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
 
@@ -33,25 +39,30 @@ async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery)
 
     With filters a page may be short, or empty, and not be the last: `Link` leads on.
     """
+    if listing.is_filtered(query):
+        return await _list_filtered(call, column_id, query)
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
-    if filters := listing.params_of(query):
-        return await _list_filtered(call, column_id, query, filters, after)
     read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
-    rows, headers = lists.page(call, read.rows, query, column_tasks.sort_key, cut=read.cut)
+    rows, headers = lists.page(call, Found(read.rows, cut=read.cut), query, column_tasks.sort_key)
     return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
 
 
-async def _list_filtered(
-    call: Call, column_id: str, query: ColumnTasksQuery, filters: Mapping[str, object], after: tuple[int, int] | None
+async def _list_filtered(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
+    after = cursor_of(query, listing.ORDERS[listing.BY_PLACE])
+    access = await column_tasks.find_column_access(call.database, actor_of(call), column_id)
+    actions.require_project(access, query.project_id)
+    return await list_page(call, in_project(access), query, listing.BY_PLACE, after, column_id=column_id)
+
+
+async def list_page(
+    call: Call, source: Source, query: TaskFilters, sort: str, after: Key | None, **more: object
 ) -> Listed[TasksAnswer]:
-    found = await column_filters.read_filtered(
-        call.database, actor_of(call), column_id, filters, after=after, limit=query.limit + 1
-    )
-    actions.require_project(found.access, query.project_id)
-    page, headers = lists.page(call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen)
-    seen = await assignees.as_seen(call.database, found.access, [task for task, _ in page])
-    return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
+    """A page of the tasks that a source has."""
+    filters = {**listing.filters_of(query, source), **more}
+    found = await listing.list_tasks(call.database, source, filters, sort=sort, after=after, limit=query.limit + 1)
+    page, headers = lists.page(call, found, query)
+    return Listed(TasksAnswer([to_response(task) for task in page]), headers)
 
 
 @routes.post("/columns/{id}/tasks")
@@ -66,17 +77,10 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskA
 @routes.get("/projects/{id}/tasks")
 async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> Listed[TasksAnswer]:
     """List, filter and search the tasks of a project."""
-    sort = "id" if isinstance(query.sort, msgspec.UnsetType) else query.sort
-    by_text = sort in ("id", "title", "-title")
-    after: listing.Key | None
-    after = lists.after(query, tuple[str, str]) if by_text else lists.after(query, tuple[CursorInteger, str])
+    sort = listing.sort_of(query)
+    after = cursor_of(query, listing.ORDERS[sort])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await listing.list_tasks(
-        call.database, access, listing.params_of(query), sort=sort, after=after, limit=query.limit + 1
-    )
-    page, headers = lists.page(call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen)
-    seen = await assignees.as_seen(call.database, access, [task for task, _ in page])
-    return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
+    return await list_page(call, in_project(access), query, sort, after)
 
 
 @routes.post("/tasks/bulk", query=(), body_required=True, action="task.bulk")

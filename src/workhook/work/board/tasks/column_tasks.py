@@ -27,7 +27,6 @@ from workhook.storage.record_rows import form_reader, shown_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.board.tasks.assignees import seen_people
 from workhook.work.board.tasks.imported_fields import own_fields
-from workhook.work.board.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.board.tasks.queries import project_of
 from workhook.work.board.tasks.schemas import (
     NO_SUBTASKS,
@@ -47,7 +46,7 @@ from workhook.work.board.tasks.schemas import (
     tasks,
     weight,
 )
-from workhook.work.kernel.access import Access, access_of, with_access
+from workhook.work.kernel.access import Access, access_of, find_with_access, with_access
 from workhook.work.kernel.pages import PAGE_CHARS
 
 # More than anybody can ask for. PostgreSQL's plan for all values would take a limit that it does not know for a tenth
@@ -85,6 +84,17 @@ _waits = (sa.case((_has_blockers, blockers), else_=sa.literal_column("'[]'")) + 
 _people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
 
 
+def _no_more_than_a_page(some: sa.Subquery, *order: sa.ColumnElement[Any]) -> sa.Subquery:
+    """The tasks that `some` selects by `id` with their `weight`, in this order: `weight_before` is that of all those
+    before it, `found` how many there are."""
+    before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
+    return sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
+
+
+def _on_page(sized: sa.Subquery) -> sa.ColumnElement[bool]:
+    return sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+
+
 def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
     if dialect == "sqlite":
         return page.limit(big("limit")).subquery("some")
@@ -102,10 +112,10 @@ def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
 def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     """With how many tasks there are, those that are cut among them."""
     some = _some(page, dialect)
-    sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
+    sized = _no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
-    return _as_json(sized, sized.c.found, whole, on_page(sized))
+    return _as_json(sized, sized.c.found, whole, _on_page(sized))
 
 
 def _as_json(
@@ -181,6 +191,14 @@ class ColumnTasks(msgspec.Struct, frozen=True):
     first: int
     rows: list[Any]
     cut: bool
+
+
+_column = with_access(sa.select(columns.c.id).where(columns.c.id == sa.bindparam("column_id")), columns.c.repository_id)
+
+
+async def find_column_access(reader: Reader, actor: Actor, column_id: str) -> Access:
+    """The caller's access to the project of a column. Raises `NotFound`."""
+    return (await find_with_access(reader, _column, actor, column_id=column_id))[1]
 
 
 async def read_column(

@@ -8,14 +8,14 @@ from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.core.money import amount_text
 from workhook.core.zones import is_day
-from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.http.lists import WHOLE_LIST_MAX, Found, Key
 from workhook.storage import Reader
-from workhook.work.board.tasks import assignees, listing
-from workhook.work.board.tasks.listing import Key
+from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.kernel.access import Access
 from workhook.work.kernel.csv_tables import Cell, rows, write_rows
 from workhook.work.kernel.durations import hours_text
+from workhook.work.kernel.lists import whole_list
+from workhook.work.kernel.scopes import Source
 
 COLUMNS = (
     "id",
@@ -95,23 +95,13 @@ def _list_cell(texts: Sequence[str]) -> str:
 
 
 async def whole_table(
-    reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str
+    reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str
 ) -> AsyncIterator[bytes]:
-    """A table of all tasks that fit `filters` (`listing.params_of`), as the caller may see them, in parts of a page
-    each."""
+    """A table of all tasks that fit `filters` (`listing.filters_of`), in parts of a page each."""
+
+    async def ask(after: Key | None) -> Found[Task]:
+        return await listing.list_tasks(reader, source, filters, sort=sort, after=after, limit=WHOLE_LIST_MAX)
+
     yield rows([COLUMNS])
-    behind: Key | None = None
-    while True:
-        page = await listing.list_tasks(reader, access, filters, sort=sort, after=behind, limit=WHOLE_LIST_MAX)
-        seen = await assignees.as_seen(reader, access, [task for task, _ in page.tasks])
-        yield await write_rows(map(cells_of, seen))
-        behind = _end(page)
-        if behind is None:
-            return
-
-
-def _end(page: listing.TaskPage) -> Key | None:
-    """Behind which there may be more."""
-    if page.cut or (page.last_seen is None and len(page.tasks) == WHOLE_LIST_MAX):
-        return page.tasks[-1][1]
-    return page.last_seen
+    async for page in whole_list(ask, await ask(None)):
+        yield await write_rows(map(cells_of, page))

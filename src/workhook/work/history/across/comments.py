@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
+from msgspec import Meta, UnsetType
 
+from workhook.http.lists import Found, Key
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.statements import PerDialect
-from workhook.work.board.tasks.schemas import tasks
+from workhook.work.board.tasks.schemas import CursorInteger, tasks
 from workhook.work.discussion.schemas import (
     CommentedFile,
     CommentedTask,
@@ -26,24 +28,17 @@ from workhook.work.discussion.schemas import (
     task_comments,
 )
 from workhook.work.files.schemas import files
-from workhook.work.history.across import walks
-from workhook.work.history.across.invoices import made_by
-from workhook.work.history.across.places import (
-    ProjectChoice,
-    choice_of,
-    place_columns,
-    read_place,
-    username_key,
-    visible_projects,
-)
-from workhook.work.history.across.schemas import AllCommentsQuery, AnyComment, CommentKind, RecordPlace
-from workhook.work.history.across.walks import AcrossPage, Condition, Walk
+from workhook.work.history.across.schemas import AllCommentsQuery, AnyComment, CommentKind
+from workhook.work.kernel import lists
+from workhook.work.kernel.lists import Condition, Order, Walk, made_by
 from workhook.work.kernel.pages import length, per_dialect
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
-from workhook.work.kernel.schemas import if_set
+from workhook.work.kernel.schemas import RecordPlace
+from workhook.work.kernel.scopes import Place, Scope, Source, across, place_columns, visible_projects
 
 _KEY = ("created_at", "kind", "id")
 KINDS: Sequence[CommentKind] = ("task_comment", "file_comment", "reply")
+_CURSOR = tuple[CursorInteger, Annotated[int, Meta(ge=0, lt=len(KINDS))], CursorInteger]
 _authors = accounts.alias("authors")
 _NO_ID = sa.cast(sa.null(), sa.BigInteger)
 
@@ -78,6 +73,10 @@ _SOURCES: Mapping[CommentKind, CommentSource] = {
         file_comment_replies.c.file_comment_id,
     ),
 }
+
+
+def cursor_of(query: AllCommentsQuery) -> Key | None:
+    return lists.cursor_of(query, _order(KINDS[0]))
 
 
 def _kind(kind: CommentKind) -> sa.ColumnElement[int]:
@@ -118,21 +117,22 @@ def _comment_lives(row: sa.FromClause) -> Condition:
 _LIVES = {"task_comment": _task_lives, "file_comment": _file_lives, "reply": _comment_lives}
 
 
-def _walk(kind: CommentKind, names: frozenset[str]) -> Walk:
-    source, behind = _SOURCES[kind], walks.behind(_KEY)
+def _order(kind: CommentKind) -> Order:
+    return Order(
+        lambda row: {"created_at": row.c.created_at, "kind": _kind(kind), "id": row.c.id}, _CURSOR, constant=["kind"]
+    )
 
-    def key(row: sa.FromClause) -> dict[str, sa.ColumnElement[Any]]:
-        return {"created_at": row.c.created_at, "kind": _kind(kind), "id": row.c.id}
 
-    by_user = "user" in names
+def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Walk:
+    source, order = _SOURCES[kind], _order(kind)
+    by_user = [made_by] if "user" in names else []
     return Walk(
         source.table,
-        key,
-        narrow=[lambda row: behind(key(row))] if "after_id" in names else [],
-        asked=(source.parent, "private", "user_id"),
-        fits=[_LIVES[kind], made_by] if by_user else [_LIVES[kind]],
-        filtered=by_user,
-        repeated=("kind",),
+        order,
+        narrow=[lambda row: order.behind(order.key(row))] if continues else [],
+        reads=(source.parent, "private", "user_id"),
+        fits=[_LIVES[kind], *by_user],
+        filtered=bool(by_user),
     )
 
 
@@ -150,7 +150,7 @@ def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
         table.c.updated_at.label("updated_at"),
         *person_columns(membership_of(table.c.repository_id, _authors), _authors),
         *place_columns,
-        *walks.page_columns(sized, _KEY),
+        *lists.page_columns(sized, _KEY),
     ).select_from(
         source.joined.join(sized, sa.and_(sized.c.kind == _kind(kind), sized.c.id == table.c.id))
         .join(_authors, _authors.c.id == table.c.user_id)
@@ -160,18 +160,18 @@ def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
 
 def _weighed(page: sa.CTE, kind: CommentKind) -> sa.Select[Any]:
     source = _SOURCES[kind]
-    return walks.size_of(page, source.table, length(source.text)).where(page.c.kind == _kind(kind))
+    return lists.size_of(page, source.table, length(source.text)).where(page.c.kind == _kind(kind))
 
 
 @lru_cache(maxsize=64)
-def _statement(choice: ProjectChoice, names: frozenset[str]) -> PerDialect:
-    """`names`: `user` and those of a key, if they are given."""
+def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDialect:
+    """`names`: of the filters."""
 
     def make(dialect: str) -> sa.Select[Any]:
-        visible = visible_projects(choice)
-        each = [walks.looked_at(_walk(kind, names), visible, dialect) for kind in KINDS]
-        page = walks.page_of(sa.union_all(*each), _KEY)
-        sized = walks.sized(sa.union_all(*(_weighed(page, kind) for kind in KINDS)), _KEY)
+        order, visible = _order(KINDS[0]), visible_projects(scope)
+        each = [lists.looked_at(_walk(kind, names, continues=continues), visible, dialect) for kind in KINDS]
+        page = lists.page_of(sa.union_all(*each), order, _KEY)
+        sized = lists.sized(sa.union_all(*(_weighed(page, kind) for kind in KINDS)), order, _KEY)
         found = sa.union_all(*(_whole(kind, sized) for kind in KINDS)).subquery("found")
         return sa.select(found).order_by(*(found.c[f"page_{name}"] for name in _KEY))
 
@@ -179,20 +179,19 @@ def _statement(choice: ProjectChoice, names: frozenset[str]) -> PerDialect:
 
 
 async def list_comments(
-    reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Sequence[object] | None
-) -> AcrossPage[AnyComment]:
+    reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Key | None
+) -> Found[AnyComment]:
     """By when they were made, one more than the page shows; `after` is the key behind which to start. Files have no
     links yet."""
-    choice, params = choice_of(actor, query)
-    given: dict[str, object] = walks.after_params(_KEY, after)
-    if (user := if_set(query.user)) is not None:
-        given["user"] = username_key(user, actor)
-    params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST // len(KINDS)}
-    rows = await reader.fetch_all(_statement(choice, frozenset(given)), params)
-    return walks.read_page(rows, _KEY, lambda row: _comment_of(row, actor))
+    source, limit = across(actor, query), query.limit + 1
+    filters = {} if isinstance(query.user, UnsetType) else {"user": source.key_of(query.user)}
+    most = lists.LOOKS_AT_MOST // len(KINDS)
+    params = {**source.params, **filters, "limit": limit, "most": most, **lists.after_params(_KEY, after)}
+    statement = _statement(source.scope, frozenset(filters), after is not None)
+    return lists.read_page(await reader.fetch_all(statement, params), _KEY, source, _comment_of, limit)
 
 
-def _comment_of(row: Row, actor: Actor) -> AnyComment:
+def _comment_of(row: Row, place: Place, _: Source) -> AnyComment:
     kind = KINDS[row["page_kind"]]
     owner_id, title = row["owner_id"], row["owner_title"]
     on_task = kind == "task_comment"
@@ -205,7 +204,7 @@ def _comment_of(row: Row, actor: Actor) -> AnyComment:
         task=CommentedTask(owner_id, title) if on_task else None,
         file=None if on_task else CommentedFile(owner_id, title, ""),
         file_comment_id=row["file_comment_id"],
-        project=RecordPlace(*read_place(row, actor)),
+        project=RecordPlace(place.id, place.title),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )

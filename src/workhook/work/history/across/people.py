@@ -11,15 +11,15 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.work.history.across.places import CALLER, ProjectChoice, choice_of, visible_projects
 from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.scopes import CALLER, Scope, across, visible_projects
 from workhook.work.kernel.tables import clients
 
 
 @lru_cache(maxsize=16)
-def _statement(choice: ProjectChoice) -> sa.Select[Any]:
+def _statement(scope: Scope) -> sa.Select[Any]:
     """The team of each project, and its clients where the caller is on the team."""
-    place = visible_projects(choice).each
+    place = visible_projects(scope).each
     owned = (
         sa.select(projects.c.account_id, projects.c.private)
         .join(place, place.c.repository_id == projects.c.repository_id)
@@ -49,6 +49,6 @@ def _statement(choice: ProjectChoice) -> sa.Select[Any]:
 async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived: bool, limit: int) -> list[PersonShape]:
     """The first `limit` of those to whom the tasks of `query`, with its projects, may be assigned, the oldest accounts
     first. In projects where the caller is a client these are the team and the caller."""
-    choice, params = choice_of(actor, query, archived=archived)
-    rows = await reader.fetch_all(_statement(choice), {**params, "limit": limit})
+    source = across(actor, query, archived=archived)
+    rows = await reader.fetch_all(_statement(source.scope), {**source.params, "limit": limit})
     return [person_of_row(row) for row in rows]

@@ -7,16 +7,17 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import EventSchema, Record, Timestamp, Wire, resource_id
+from workhook.core.records import EventSchema, Record, Timestamp, Wire
 from workhook.http.lists import ListQuery
 from workhook.work.board.tasks.inputs import TasksQuery
 from workhook.work.discussion.schemas import CommentedFile, CommentedTask
 from workhook.work.files.schemas import FileQuery
-from workhook.work.history.across.places import OrganizationLogin, ProjectIds
 from workhook.work.kernel.day_bounds import TimeZone
 from workhook.work.kernel.people import PersonShape
+from workhook.work.kernel.schemas import RecordPlace
+from workhook.work.kernel.scopes import OrganizationLogin, ProjectIds
 from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.invoices.schemas import PlacedInvoice
 from workhook.work.time.timesheets.schemas import TimesheetsQuery
 
 _Maker = Annotated[str, Meta(description="Username of who made it, or `me`.")]
@@ -79,19 +80,6 @@ class AllCommentsQuery(ListQuery):
     user: _Maker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
     project_id: ProjectIds | UnsetType = UNSET
-
-
-class RecordPlace(msgspec.Struct, frozen=True):
-    """The project that a record belongs to."""
-
-    id: Annotated[str, resource_id("prj")]
-    title: str
-
-
-class PlacedInvoice(Invoice, frozen=True):
-    """An invoice with its project; `total` is `amount` and the tax on it."""
-
-    project: RecordPlace
 
 
 class PlacedInvoicesAnswer(msgspec.Struct):

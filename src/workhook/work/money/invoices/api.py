@@ -13,7 +13,9 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.access import find_access
-from workhook.work.money.invoices import changing, documents, drafting
+from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.scopes import in_project
+from workhook.work.money.invoices import changing, documents, listing
 from workhook.work.money.invoices.einvoice import XML
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceList
 from workhook.work.money.invoices.schemas import InvoiceAnswer, InvoicesAnswer, invoice_to_response
@@ -27,11 +29,10 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
 
     Clients do not see drafts.
     """
-    key = lists.after(query, tuple[str])
+    after, now = cursor_of(query), now_ms()
     access = await find_access(call.database, actor_of(call), project_id)
-    now = now_ms()
-    found = await drafting.list_invoices(call.database, access, query, now=now, after=key[0] if key else None)
-    invoices, headers = lists.page(call, found, query, lambda invoice: (invoice.id,))
+    found = await listing.list_invoices(call.database, in_project(access), query, now=now, after=after)
+    invoices, headers = lists.page(call, found, query)
     return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
 

@@ -6,14 +6,12 @@ Locks are taken in this order: the invoice, the account's logo, its counter of n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict
 from workhook.core.zones import day_in
-from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
@@ -23,16 +21,14 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import Access, with_access
-from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.access import with_access
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.record_events import publish_event
-from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import account_billing, party_text
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.counters import count_one
 from workhook.work.money.invoices.days import days_of, overdue_at
-from workhook.work.money.invoices.inputs import InvoiceList
 from workhook.work.money.invoices.rules import Books, Discount, Item, rows_text
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,
@@ -41,8 +37,6 @@ from workhook.work.money.invoices.schemas import (
     blank_invoice,
     invoice_to_response,
     invoices,
-    is_issued,
-    is_late,
 )
 from workhook.work.money.invoices.settings import (
     buyer_of_row,
@@ -173,29 +167,6 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
     """A file of the project that everybody in it sees."""
     row = await reader.fetch_one(_logo, {"repository_id": repository_id, "file_id": file_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
-
-
-async def list_invoices(
-    reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None, newest: bool = False
-) -> Found[Invoice]:
-    """By id, behind the id `after`; one more than the page shows. `newest`: the last that was made comes first."""
-    late: sa.ColumnElement[Any] = sa.and_(is_open, is_late(invoices))
-    query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
-    params: dict[str, object] = {"repository_id": access.repository.id, "now": now, "limit": wanted.limit + 1}
-    if access.is_client:
-        query = query.where(is_issued)
-    if (status := if_set(wanted.status)) is not None:
-        query = query.where(invoices.c.status == sa.bindparam("status"))
-        params["status"] = status
-    if (overdue := if_set(wanted.overdue)) is not None:
-        query = query.where(late if overdue else sa.not_(late))
-    if after is not None:
-        behind: sa.ColumnElement[str] = sa.bindparam("after")
-        query = query.where(invoices.c.id < behind if newest else invoices.c.id > behind)
-        params["after"] = after
-    query = query.order_by(invoices.c.id.desc() if newest else invoices.c.id).limit(big("limit"))
-    bound = bounded(invoices_with_people, query, invoices.c.id, weight, newest=newest)
-    return await fetch(reader, bound, params, invoice_of)
 
 
 async def lock_times(

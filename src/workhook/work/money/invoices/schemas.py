@@ -28,6 +28,7 @@ from workhook.identity.schemas import Account
 from workhook.storage.metadata import big, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape, person_shape
+from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.settings import (
     DEFAULT_LANGUAGE,
     BuyerText,
@@ -203,6 +204,12 @@ class Invoice(Record, frozen=True):
     def books(self) -> Books:
         """Of an issued invoice that is not void."""
         return Books(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
+
+
+class PlacedInvoice(Invoice, frozen=True):
+    """An invoice with its project; `total` is `amount` and the tax on it."""
+
+    project: RecordPlace
 
 
 IS_OPEN = "status IN ('sent', 'partially_paid')"

@@ -6,18 +6,23 @@ is made for the caller. Clients see none.
 
 from __future__ import annotations
 
+from datetime import tzinfo
+
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
+from workhook.http.lists import Key
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.day_bounds import find_zone, is_bare, zone_named
-from workhook.work.time.timesheets import actions, export, queries
+from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.scopes import Source, in_project
+from workhook.work.time.timesheets import actions, export, listing, queries
 from workhook.work.time.timesheets.schemas import (
     TimesheetAnswer,
     TimesheetsAnswer,
@@ -34,26 +39,44 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
 
     With `Accept: text/csv` you get a table: all timesheets that match or, with `per_page`, a page of them.
     """
-    key = lists.after(query, tuple[str])
+    after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    is_table = csv_tables.wants_csv(call.header("accept"))
-    zone = zone_named(query.timezone)
-    if isinstance(query.timezone, UnsetType) and (is_table or is_bare(query.from_) or is_bare(query.to)):
+    zone: tzinfo = zone_named(query.timezone)
+    if isinstance(query.timezone, UnsetType) and (wants_table(call) or is_bare(query.from_) or is_bare(query.to)):
         zone = await find_zone(call.database, access.repository.id)
-    filters, after = queries.filters_of(query, zone=zone), key[0] if key else None
-    found = await queries.list_timesheets(call.database, access, filters, after=after, limit=query.limit + 1)
-    last_seen = None if found.last_seen is None else (found.last_seen,)
-    timesheets, link = lists.page(call, found.timesheets, query, lambda each: (each.id,), last_seen=last_seen)
-    now = now_ms()
-    if not is_table:
+    name = f"{access.repository.name.replace('.', '-')}-timesheets"
+    return await answer_list(call, in_project(access), query, after, name, zone=zone, days=zone)
+
+
+def wants_table(call: Call) -> bool:
+    return csv_tables.wants_csv(call.header("accept"))
+
+
+async def answer_list(
+    call: Call,
+    source: Source,
+    query: TimesheetsQuery,
+    after: Key | None,
+    name: str,
+    *,
+    zone: tzinfo,
+    days: tzinfo | None,
+) -> Answer:
+    """A page of the list, or a table for a file called `name`. `zone`: of the days of filters, `days`: of those in the
+    table; None: that of each project."""
+    filters = listing.filters_in(query, source, zone)
+    found = await listing.list_timesheets(call.database, source, filters, after=after, limit=query.limit + 1)
+    timesheets, link = lists.page(call, found, query)
+    if not wants_table(call):
+        now = now_ms()
         body = TimesheetsAnswer([timesheet_to_response(each, now) for each in timesheets])
         return Answer(body, headers={**link, **csv_tables.VARY})
-    headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
+    headers = csv_tables.headers(name)
     if isinstance(query.per_page, UnsetType) and link:
-        pages = export.whole_table(call.database, access, filters, found, zone)
+        pages = export.whole_table(call.database, source, filters, found, days)
         return Answer(pages, headers=headers, media_type=csv_tables.MEDIA_TYPE)
-    table = await export.table(timesheets, zone)
+    table = await export.table(call.database, source, timesheets, days)
     return Answer(table, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 

@@ -10,14 +10,15 @@ from itertools import chain
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
-from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.http.lists import WHOLE_LIST_MAX, Found, Key
 from workhook.storage import Reader
-from workhook.work.kernel.access import Access
 from workhook.work.kernel.csv_tables import Cell, write_rows
 from workhook.work.kernel.day_bounds import find_zones
 from workhook.work.kernel.durations import amount_minor, hours_text
-from workhook.work.time.timesheets import queries, rules
-from workhook.work.time.timesheets.queries import TimesheetPage
+from workhook.work.kernel.lists import whole_list
+from workhook.work.kernel.scopes import Source
+from workhook.work.time.timesheets import rules
+from workhook.work.time.timesheets.listing import list_timesheets
 from workhook.work.time.timesheets.schemas import Timesheet
 
 _OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
@@ -56,39 +57,28 @@ def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, .
     return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
 
 
-async def table_across(
-    reader: Reader, timesheets: Sequence[Timesheet], *, head: bool, zone: tzinfo | None = None
+async def table(
+    reader: Reader, source: Source, timesheets: Sequence[Timesheet], zone: tzinfo | None, *, head: bool = True
 ) -> bytes:
-    """Timesheets of several projects; `head`: below the line of the columns' names. `zone`: of their days; None: that
-    of each project."""
+    """The timesheets as rows; `head`: below the line of the columns' names. `zone`: of their days; None: that of each
+    project."""
     zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
-    now = now_ms()
-    cells = (_cells_across(each, now, zone or zones.get(each.repository.id, UTC)) for each in timesheets)
-    return await write_rows(chain([_ACROSS] if head else [], cells))
-
-
-async def table(timesheets: Sequence[Timesheet], zone: tzinfo) -> bytes:
-    """The timesheets, below the line of the columns' names. `zone`: of the project."""
-    now = now_ms()
-    return await write_rows(chain([_COLUMNS], (_cells(each, now, zone) for each in timesheets)))
+    now, one = now_ms(), source.place is not None
+    columns, cells_of = (_COLUMNS, _cells) if one else (_ACROSS, _cells_across)
+    cells = (cells_of(each, now, zone or zones.get(each.repository.id, UTC)) for each in timesheets)
+    return await write_rows(chain([columns] if head else [], cells))
 
 
 async def whole_table(
-    reader: Reader, access: Access, filters: Mapping[str, object], first: TimesheetPage, zone: tzinfo
+    reader: Reader, source: Source, filters: Mapping[str, object], first: Found[Timesheet], zone: tzinfo | None
 ) -> AsyncIterator[bytes]:
     """`table` of `first` and of all timesheets behind it, in parts of a page each."""
-    yield await table(first.timesheets, zone)
-    behind = _end(first)
-    while behind is not None:
-        page = await queries.list_timesheets(reader, access, filters, after=behind, limit=WHOLE_LIST_MAX)
-        behind = _end(page)
-        now = now_ms()
-        yield await write_rows([_cells(each, now, zone) for each in page.timesheets])
 
+    async def ask(after: Key | None) -> Found[Timesheet]:
+        return await list_timesheets(reader, source, filters, after=after, limit=WHOLE_LIST_MAX)
 
-def _end(page: TimesheetPage) -> str | None:
-    """Behind which there may be more."""
-    return page.last_seen or (page.timesheets[-1].id if page.timesheets else None)
+    async for page in whole_list(ask, first):
+        yield await table(reader, source, page, zone, head=page is first)
 
 
 def _decimal(minor: int | None, currency: str) -> Decimal | None:

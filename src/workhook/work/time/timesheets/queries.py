@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.sql.util import ClauseAdapter
 
 from workhook.http.lists import Found
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
@@ -27,7 +26,7 @@ from workhook.storage.statements import hot
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.access import Access, find_with_access, is_insider, with_access
 from workhook.work.kernel.day_bounds import start_ms
-from workhook.work.kernel.pages import LOOKS_AT_MOST, bounded, fetch, length
+from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 from workhook.work.time.rates.terms import TaskTerms, TimeTerms, terms_of, with_terms
@@ -316,49 +315,9 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "is_active": timesheets.c.is_active == sa.bindparam("is_active", type_=sa.Boolean()),
     "finished": timesheets.c.finished == sa.bindparam("finished", type_=sa.Boolean()),
     "invoiced": timesheets.c.invoice_id.is_not(None) == sa.bindparam("invoiced", type_=sa.Boolean()),
-    "after": timesheets.c.id > sa.bindparam("after"),
-    "upto": timesheets.c.id <= sa.bindparam("upto"),
 }
 
 FILTERS = ("user", "task_id", "from_", "to", "billable", "is_active", "finished", "invoiced")
-_INDEXED = frozenset({"user", "task_id", "after", "upto"})
-_FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
-
-
-def _walk(names: frozenset[str]) -> sa.Select[Any]:
-    """By id, those that the filters with an index find."""
-    walk = (
-        sa.select(*(timesheets.c[name] for name in _FILTERED))
-        .where(timesheets.c.repository_id == big("repository_id"))
-        .order_by(timesheets.c.id)
-    )
-    walk = walk.where(*(CONDITIONS[name] for name in ("task_id", "after", "upto") if name in names))
-    if "user" in names:
-        named = sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
-        walk = walk.where(timesheets.c.user_id == named)
-    return walk
-
-
-@lru_cache(maxsize=512)  # few of the combinations of filters are asked for
-def _listing(names: frozenset[str]) -> sa.Select[Any]:
-    walk, others = _walk(names), names - _INDEXED
-    if others:
-        seen = (walk if "upto" in names else walk.limit(big("most"))).subquery("seen")
-        # The conditions, about what was seen.
-        conditions = (CONDITIONS[name] for name in sorted(others))
-        adapted = (ClauseAdapter(seen).traverse(each) for each in conditions)
-        fitting = sa.select(seen.c.id).where(*adapted).order_by(seen.c.id).limit(big("limit"))
-    else:
-        fitting = walk.with_only_columns(timesheets.c.id).limit(big("limit"))
-    page = fitting.subquery("page")
-    listed = sa.select(timesheets.c.id).join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id)
-    return bounded(of_project, listed, timesheets.c.id, length(timesheets.c.notes))
-
-
-@lru_cache(maxsize=16)
-def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
-    """The id of the last timesheet that a page looks at, if it looks at as many as it may."""
-    return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
 
 
 def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS, zone: tzinfo = UTC) -> dict[str, object]:
@@ -369,36 +328,6 @@ def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS, zone: tzin
     if found["user"] is not None:
         found["user"] = key_of(found["user"])
     return {name: value for name, value in found.items() if value is not None}
-
-
-class TimesheetPage(NamedTuple):
-    """`last_seen`: the id behind which nothing was looked at, where the page is not full for that."""
-
-    timesheets: Found[Timesheet]
-    last_seen: str | None = None
-
-
-async def list_timesheets(
-    reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
-) -> TimesheetPage:
-    """Those of the project that fit, by id; `after` is the id behind which to start."""
-    chosen = dict(filters) if after is None else {**filters, "after": after}
-    names = frozenset(chosen)
-    params = {**chosen, "repository_id": access.repository.id, "limit": limit, "most": LOOKS_AT_MOST}
-
-    async def page(names: frozenset[str]) -> Found[Timesheet]:
-        return await fetch(reader, _listing(names), params, lambda row: timesheet_of(row, access.repository))
-
-    found = await page(names)
-    if found.cut or len(found) == limit or names <= _INDEXED:
-        return TimesheetPage(found)
-    last = await reader.fetch_one(_last_seen(names & _INDEXED), params)
-    if last is None:
-        return TimesheetPage(found)
-    # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
-    params["upto"] = last["id"]
-    found = await page(names | {"upto"})
-    return TimesheetPage(found, None if found.cut or len(found) == limit else last["id"])
 
 
 # --- by when they started --------------------------------------------------------------------------------------------

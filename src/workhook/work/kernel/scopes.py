@@ -1,4 +1,4 @@
-"""The projects that a list across projects is read from: those that the caller sees, or some of them.
+"""The projects that a list is read from: one whose access was found before, or those that the caller sees.
 
 Members see what is not private, owners and apps everything, collaborators and clients what they were added to. A token
 that is confined sees what it reaches. A project that the caller names and does not see is left out, as if it did not
@@ -7,22 +7,23 @@ exist.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Meta, UnsetType
 
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.http.parameters import Checked
 from workhook.identity.queries import key_of
-from workhook.identity.schemas import Actor
+from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.kernel.access import is_client, is_insider, role_in
+from workhook.work.kernel.access import Access, is_client, is_insider, role_in
 from workhook.work.kernel.pages import caller_accounts, with_flag
 from workhook.work.kernel.tables import clients
 
@@ -56,28 +57,58 @@ _WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
 _organization = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("organization")).scalar_subquery()
 
 
-class ProjectChoice(msgspec.Struct, frozen=True):
-    """Which projects are asked for. `confined`: by a token that does not reach all that its user sees. `names`: those
-    of the parameters `organization` and `project_ids` that narrow it. `team_only`: without those in which the caller is
-    a client. `archived`: with those in the archive."""
+class Scope(msgspec.Struct, frozen=True):
+    """The projects that a statement is about. `confined`: by a token that does not reach all that its user sees.
+    `names`: those of the parameters `organization` and `project_ids` that narrow it. `team_only`: without those in
+    which the caller is a client. `archived`: with those in the archive. `project`: only that of the parameter
+    `repository_id`, in which the caller is an insider (1) or a client (0)."""
 
-    confined: bool
+    confined: bool = False
     names: frozenset[str] = IN_ALL
     team_only: bool = False
     archived: bool = True
+    project: Literal[0, 1] | None = None
 
 
-def choice_of(
-    actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True
-) -> tuple[ProjectChoice, dict[str, object]]:
-    """What a query with the fields `organization` and `project_id` chooses, and the parameters for it."""
+class Place(NamedTuple):
+    """The project of a row. `repository`: if its access was found before."""
+
+    id: str
+    title: str
+    currency: str
+    repository: Repository | None = None
+
+
+class Source(msgspec.Struct, frozen=True):
+    """What a list is read from for a caller. `params`: of `scope`."""
+
+    scope: Scope
+    params: Mapping[str, object]
+    actor: Actor
+    place: Place | None = None
+
+    def key_of(self, username: str) -> str:
+        """How the person of a filter is compared. In lists across projects `me` is the caller."""
+        return key_of(self.actor.user.login if username == ME and self.place is None else username)
+
+
+def in_project(access: Access) -> Source:
+    """Read a list from one project."""
+    here = access.repository
+    params = {"repository_id": here.id, "user_id": access.user.id}
+    place = Place(here.project_id, here.title, here.currency, here)
+    return Source(Scope(project=0 if access.is_client else 1), params, access.actor, place)
+
+
+def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True) -> Source:
+    """Read a list from all projects that a query with the fields `organization` and `project_id` chooses."""
     given: dict[str, object] = {}
     if not isinstance(query.organization, UnsetType):
         given["organization"] = key_of(query.organization)
     if not isinstance(query.project_id, UnsetType):
         given["project_ids"] = sorted({each.strip() for each in query.project_id.split(",")})
-    choice = ProjectChoice(actor.grants is not None, frozenset(given), team_only, archived)
-    return choice, {**given, "user_id": actor.user.id, **reach_params(actor)}
+    scope = Scope(actor.grants is not None, frozenset(given), team_only, archived)
+    return Source(scope, {**given, "user_id": actor.user.id, **reach_params(actor)}, actor)
 
 
 class VisibleProjects(NamedTuple):
@@ -88,59 +119,53 @@ class VisibleProjects(NamedTuple):
     number: sa.ScalarSelect[int]
 
 
-def visible_projects(choice: ProjectChoice, *narrower: sa.ColumnElement[bool]) -> VisibleProjects:
-    """Those of the choice that the caller sees, of the parameters of `choice_of`. `narrower`: a condition that leaves
-    few projects."""
+def visible_projects(scope: Scope, *narrower: sa.ColumnElement[bool]) -> VisibleProjects:
+    """Those of the scope that the caller sees. `narrower`: a condition that leaves few projects."""
     conditions = [*narrower, projects.c.deleted_at.is_(None)]
-    if not choice.archived:
+    if not scope.archived:
         conditions.append(projects.c.archive.is_(sa.false()))
-    if "organization" in choice.names:
+    if "organization" in scope.names:
         conditions.append(projects.c.account_id == _organization)
-    if "project_ids" in choice.names:
+    if "project_ids" in scope.names:
         conditions.append(any_of(projects.c.id, "project_ids"))
-    if narrower or "project_ids" in choice.names:
-        reach = [within_reach(projects.c.account_id, projects.c.repository_id)] if choice.confined else []
-        each = _judged_one_by_one(choice, *conditions, *reach).cte("place")
+    if narrower or "project_ids" in scope.names:
+        reach = [within_reach(projects.c.account_id, projects.c.repository_id)] if scope.confined else []
+        each = _judged_one_by_one(scope, *conditions, *reach).cte("place")
     else:
-        each = _of_ways(choice, conditions).cte("place")
+        each = _of_ways(scope, conditions).cte("place")
     return VisibleProjects(each, sa.select(sa.func.count()).select_from(each.alias("counted")).scalar_subquery())
 
 
-def _judged_one_by_one(choice: ProjectChoice, *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def _judged_one_by_one(scope: Scope, *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Of few projects those in which the caller has a place."""
-    has_place = _insider if choice.team_only else sa.or_(_insider, is_client)
+    has_place = _insider if scope.team_only else sa.or_(_insider, is_client)
     insider = sa.case((_insider, 1), else_=0).label("insider")
     return sa.select(projects.c.repository_id, insider).where(*conditions, has_place)
 
 
-def _of_ways(choice: ProjectChoice, conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
+def _of_ways(scope: Scope, conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
     """Those that the caller's places lead to: of accounts, by hand as a collaborator or client, and the chosen ones of
     a token. So nobody looks at private projects of an organization that they do not see."""
-    account = caller_accounts(within=_WHOLE if choice.confined else None)
+    account = caller_accounts(within=_WHOLE if scope.confined else None)
     sees_all = sa.or_(account.c.role == "owner", account.c.role == "app")
     stretch = with_flag(account, "private", both=sees_all)
     in_stretch = sa.and_(projects.c.account_id == stretch.c.account_id, projects.c.private == stretch.c.private)
     insider, outsider = (sa.literal_column(each, sa.Integer).label("insider") for each in ("1", "0"))
     ways = [sa.select(projects.c.repository_id, insider).select_from(stretch.join(projects, in_stretch))]
-    reached = [any_of(projects.c.account_id, _WHOLE)] if choice.confined else []
-    by_hand = [(collaborators, insider)] if choice.team_only else [(collaborators, insider), (clients, outsider)]
+    reached = [any_of(projects.c.account_id, _WHOLE)] if scope.confined else []
+    by_hand = [(collaborators, insider)] if scope.team_only else [(collaborators, insider), (clients, outsider)]
     for table, flag in by_hand:
         joined = table.join(projects, projects.c.repository_id == table.c.repository_id)
         ways.append(
             sa.select(projects.c.repository_id, flag).select_from(joined).where(table.c.user_id == CALLER, *reached)
         )
     ways = [each.where(*conditions) for each in ways]
-    if choice.confined:
-        ways.append(_judged_one_by_one(choice, any_of(projects.c.repository_id, _CHOSEN), *conditions))
+    if scope.confined:
+        ways.append(_judged_one_by_one(scope, any_of(projects.c.repository_id, _CHOSEN), *conditions))
     found = sa.union_all(*ways).subquery("found")
     return sa.select(found.c.repository_id, sa.func.max(found.c.insider).label("insider")).group_by(
         found.c.repository_id
     )
-
-
-def username_key(name: str, actor: Actor) -> str:
-    """How the person of a filter is compared; `me` is the caller."""
-    return key_of(actor.user.login if name == ME else name)
 
 
 # --- what a row says of its project -----------------------------------------------------------------------------------
@@ -155,9 +180,9 @@ place_columns: Sequence[sa.Label[Any]] = (
 """What `read_place` reads, of a statement that selects projects."""
 
 
-def read_place(row: Row, actor: Actor) -> tuple[str, str]:
-    """The id and the title of the row's project. The addresses of the members are shown to who owns it."""
+def read_place(row: Row, actor: Actor) -> Place:
+    """The project of a row of `place_columns`. The addresses of the members are shown to who owns it."""
     account_id = row["place_account_id"]
     if row["place_role"] == "owner" or account_id == actor.user.id:
         actor.request.views_as_owner(account_id)
-    return row["place_id"], row["place_title"]
+    return Place(row["place_id"], row["place_title"], row["place_currency"] or DEFAULT_CURRENCY)

@@ -1,0 +1,457 @@
+"""Lists with filters, orders and a cursor: each resource declares a `Listing`, and `read` reads a page of it.
+
+A list is read from one project or across projects, with one statement. Each project has its rows in the order of the
+list, by an index. The first few of each are looked at, and of these together the first that fit make the page. How many
+of a project are looked at is its share. Where a project has more than its share, the page ends at the last row of this
+share, and the next page goes on from there. So nothing is left out, and a page looks at a bounded number of rows.
+
+Words are found by their index, which has all rows that have them. Within one project the first rows of the list can be
+searched before (`First`): where words are common, these fill the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from msgspec import UNSET
+
+from workhook.http import lists
+from workhook.http.lists import Found, Key, ListQuery
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+from workhook.storage.statements import PerDialect
+from workhook.work.kernel.pages import PAGE_CHARS, per_dialect
+from workhook.work.kernel.scopes import (
+    Place,
+    Scope,
+    Source,
+    VisibleProjects,
+    place_columns,
+    read_place,
+    visible_projects,
+)
+
+T = TypeVar("T")
+Condition = sa.ColumnElement[bool]
+
+LOOKS_AT_MOST = 10_000
+"""Rows that a page across projects looks at, of all together, so that it takes less than 100 ms."""
+
+LOOKS_AT_MOST_IN_PROJECT = 4_000
+"""Rows that a page of one project looks at."""
+
+A_FEW = 20
+"""Of each project a page with filters looks at so many at least."""
+
+A_PAGE = 101
+"""Of each project a page without filters looks at so many at least, so that a page of a hundred is full."""
+
+UNFILTERED = 2
+"""Rows that need no look are cheaper: so many times as many are taken."""
+
+# More than any page has. In a plan for all values a limit that is not known counts as a tenth of the rows.
+_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
+_ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+
+
+# --- what a resource declares -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter, whose parameter has the name of the filter.
+
+    `fits`: whether a row fits. `reads`: the columns that this needs, besides `id`, `repository_id` and `insider`.
+    `indexed`: an index leads to the rows that fit, in the order of the list; `few`: in another order, but to few rows.
+    `common`: nearly all rows fit, so that one project's list looks for them without a bound. `project`: the project of
+    what the filter names, so that no other is looked at. `value`: the parameter, of the value in the query.
+    """
+
+    fits: Callable[[sa.FromClause], Condition]
+    reads: Sequence[str] = ()
+    indexed: bool = False
+    few: bool = False
+    common: bool = False
+    project: sa.ScalarSelect[Any] | None = None
+    value: Callable[[Any, Source], object] = lambda value, _: value
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What rows are sorted by. `key`: columns of a row by name, `id` last. `cursor`: the types of their values.
+    `constant`: names that are the same for all rows of a table."""
+
+    key: Callable[[sa.FromClause], Mapping[str, sa.ColumnElement[Any]]]
+    cursor: Any = tuple[str]
+    falling: bool = False
+    constant: Collection[str] = ()
+
+    def sorted(self, key: Mapping[str, sa.ColumnElement[Any]], *, whole: bool = True) -> list[sa.ColumnElement[Any]]:
+        """For ORDER BY; without `whole` for rows of one table."""
+        columns = [each for name, each in key.items() if whole or name not in self.constant]
+        return [each.desc() if self.falling else each for each in columns]
+
+    def of(self, rows: sa.FromClause, names: Collection[str]) -> list[sa.ColumnElement[Any]]:
+        """For ORDER BY of rows that have the key already."""
+        return self.sorted({name: rows.c[name] for name in names})
+
+    def behind(self, key: Mapping[str, sa.ColumnElement[Any]]) -> Condition:
+        """Whether a key is behind the parameters `after_NAME`. It names the first column alone, too: SQLite finds no
+        pair with an expression by an index."""
+        mine, after = list(key.values()), [sa.bindparam(f"after_{name}", type_=each.type) for name, each in key.items()]
+        if len(mine) == 1:
+            return mine[0] < after[0] if self.falling else mine[0] > after[0]
+        if self.falling:
+            return sa.and_(mine[0] <= after[0], sa.tuple_(*mine) < sa.tuple_(*after))
+        return sa.and_(mine[0] >= after[0], sa.tuple_(*mine) > sa.tuple_(*after))
+
+
+BY_ID = Order(lambda row: {"id": row.c.id})
+NEWEST_FIRST = Order(lambda row: {"id": row.c.id}, falling=True)
+
+
+class First(NamedTuple):
+    """How many of the first rows of a project are searched for words, one by one. On SQLite the index of words tells
+    whether a row has them. PostgreSQL parses the text of each, which costs more than reading it: at most so many
+    `characters` of them."""
+
+    sqlite_rows: int
+    postgresql_rows: int
+    characters: int
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """How rows are searched for the words of the parameter `q`. `matching`: by the index of words. Of first rows:
+    `columns` of a row that `fits` needs, on a database; `size`: the characters of a row that are searched."""
+
+    matching: Condition
+    columns: Callable[[sa.FromClause, str], Sequence[sa.ColumnElement[Any]]] = lambda _, __: ()
+    fits: Callable[[sa.CTE, str], Condition] = lambda _, __: sa.true()
+    size: Callable[[sa.FromClause], sa.ColumnElement[int]] = lambda _: sa.literal_column("0")
+
+
+@dataclass(frozen=True, eq=False)
+class Listing(Generic[T]):
+    """The list of a resource.
+
+    `whole`: selects all that a row shows, joined with the page that it is given (of rows with `id` and `insider`), and
+    with `projects` unless the scope is one project. `make`: the record of such a row. `weight`: the characters of its
+    texts. `lives`: which rows the indexes of the list have. `seen`: whether a row is shown to the caller, who is an
+    insider of its project or not.
+    """
+
+    table: sa.Table
+    whole: Callable[[sa.CTE, Scope], sa.Select[Any]]
+    make: Callable[[Row, Place, Source], T]
+    weight: sa.ColumnElement[int]
+    filters: Mapping[str, Filter] = field(default_factory=dict)
+    words: Words | None = None
+    lives: Callable[[sa.FromClause], Condition] | None = None
+    seen: Callable[[sa.FromClause, Condition], Condition] | None = None
+    reads: Sequence[str] = ()
+    """The columns that `seen` needs."""
+
+    def given(self, query: ListQuery, source: Source) -> dict[str, object]:
+        """The filters that a query has, as parameters."""
+        values = {name: getattr(query, name, UNSET) for name in self.filters}
+        return {name: self.filters[name].value(each, source) for name, each in values.items() if each is not UNSET}
+
+
+def made_by(row: sa.FromClause) -> Condition:
+    """Whether the user whose name is the parameter `user` made a row."""
+    named = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("user")).scalar_subquery()
+    return row.c.user_id == named
+
+
+BY_USER = Filter(made_by, ("user_id",), value=lambda name, source: source.key_of(name))
+
+
+# --- the rows that a page looks at ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How the rows of one table are found in a project: `narrow` are the conditions that an index has, `fits` judges
+    each row that was looked at, by the columns `reads`. `filtered`: the caller chose some of that. `few`: `narrow`
+    leaves few rows, so that the index of the order is of no use."""
+
+    table: sa.Table
+    order: Order
+    narrow: Sequence[Callable[[sa.FromClause], Condition]] = ()
+    reads: Sequence[str] = ()
+    fits: Sequence[Callable[[sa.FromClause], Condition]] = ()
+    filtered: bool = False
+    few: bool = False
+    words: Words | None = None
+    """Searched for in the first `rows`, until these have too many `characters`."""
+    rows: int | None = None
+    characters: int | None = None
+
+    def columns(self, row: sa.FromClause, dialect: str) -> list[sa.ColumnElement[Any]]:
+        key = self.order.key(row)
+        found: list[sa.ColumnElement[Any]] = [each.label(name) for name, each in key.items()]
+        found += [row.c[name].label(name) for name in self.reads if name not in key]
+        if self.words is not None:
+            found += self.words.columns(row, dialect)
+            found += [self.words.size(row).label("size")] if self.characters is not None else []
+        return found
+
+    def rows_in(self, row: sa.FromClause, repository_id: sa.ColumnElement[int], dialect: str) -> sa.Select[Any]:
+        """The rows of a project, in order."""
+        here = row.c.repository_id + sa.literal_column("0") if self.few else row.c.repository_id
+        return (
+            sa.select(*self.columns(row, dialect))
+            .where(here == repository_id, *(each(row) for each in self.narrow))
+            .order_by(*self.order.sorted(self.order.key(row), whole=False))
+        )
+
+    def judged(self, rows: sa.CTE, last: Condition, dialect: str) -> sa.Select[Any]:
+        """The keys of rows, whether each `fits`, and whether it is the `last` one that is looked at of its project."""
+        conditions = [each(rows) for each in self.fits]
+        if self.words is not None:
+            conditions.append(self.words.fits(rows, dialect))
+        fits: Condition = sa.and_(sa.true(), *conditions)
+        if self.characters is not None:  # the last row is the first that exceeds them, and is not looked at
+            most = sa.literal_column(str(self.characters), sa.BigInteger)
+            too_much = rows.c.before + rows.c.size > most
+            fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (rows.c.before <= most)
+        key = [rows.c[name] for name in self.order.key(self.table)]
+        return sa.select(rows.c.repository_id, rows.c.insider, *key, fits.label("fits"), last.label("last"))
+
+
+def _insider(scope: Scope) -> sa.Label[int]:
+    return sa.literal_column(str(scope.project), sa.Integer).label("insider")
+
+
+def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
+    """The rows of every project that the page looks at, judged."""
+    place, share = visible.each, _share(walk, visible.number)
+    row = walk.table.alias("stretch")
+    top = walk.rows_in(row, place.c.repository_id, dialect).limit(share).correlate(place)
+    if dialect == "postgresql":
+        few: sa.FromClause = top.lateral("few")
+        seen = sa.select(place.c.repository_id, place.c.insider, *few.c).select_from(place.join(few, sa.true()))
+    else:
+        some = walk.table.alias("few")
+        mine = some.c.id.in_(top.with_only_columns(row.c.id))
+        columns = walk.columns(some, dialect)
+        seen = sa.select(place.c.repository_id, place.c.insider, *columns).select_from(place.join(some, mine))
+    of_all = seen.subquery("seen")
+    order = walk.order.of(of_all, walk.order.key(row))
+    place_in_project = sa.func.row_number().over(partition_by=of_all.c.repository_id, order_by=order)
+    numbered = sa.select(of_all, place_in_project.label("nth")).cte(f"numbered_{walk.table.name}")
+    return walk.judged(numbered, numbered.c.nth == share, dialect)
+
+
+def _share(walk: Walk, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """Of the parameters `most` and `limit`."""
+    each = big("most").op("/", return_type=sa.BigInteger())(number + sa.literal_column("1"))  # rounded down
+    if walk.fits:
+        return each + sa.literal_column(str(A_FEW if walk.filtered else A_PAGE))
+    enough = each * sa.literal_column(str(UNFILTERED)) + sa.literal_column(str(A_PAGE))
+    return sa.case((big("limit") < enough, big("limit")), else_=enough)
+
+
+def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[Any]:
+    most = big("most") if walk.rows is None else sa.literal_column(str(walk.rows), sa.BigInteger)
+    row = walk.table.alias("stretch")
+    top = walk.rows_in(row, big("repository_id"), dialect).limit(most)
+    seen = top.add_columns(row.c.repository_id.label("repository_id"), _insider(scope)).subquery("seen")
+    order = walk.order.of(seen, walk.order.key(row))
+    counted = [sa.func.row_number().over(order_by=order).label("nth")]
+    if walk.characters is not None:
+        counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
+    numbered = sa.select(seen, *counted).cte(f"numbered_{walk.table.name}")
+    # The limit changes nothing, but that each condition is asked once.
+    judged = walk.judged(numbered, numbered.c.nth == most, dialect).limit(most)
+    if dialect == "postgresql":  # which reads no further than the page then
+        judged = judged.order_by(*walk.order.of(numbered, walk.order.key(row)))
+    return judged
+
+
+def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str) -> sa.Select[Any]:
+    """`looked_at` for all rows that have the words that were searched for, by the index of words."""
+    table = walk.table
+    has = sa.select(table.c.repository_id, *walk.columns(table, dialect)).where(
+        matching, *(each(table) for each in walk.narrow)
+    )
+    if scope.project is None:
+        place = visible_projects(scope).each
+        has = has.add_columns(place.c.insider).join(place, place.c.repository_id == table.c.repository_id)
+    else:
+        has = has.add_columns(_insider(scope)).where(table.c.repository_id == big("repository_id"))
+    return walk.judged(has.cte("has_words"), sa.false(), dialect)
+
+
+def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
+    """The first `limit` rows that fit, with those that are the `last` of their project."""
+    some = judged.subquery("judged")
+    fitting = sa.select(some).where(sa.or_(some.c.fits, some.c.last))
+    first = fitting.order_by(*order.of(some, names)).limit(big("limit"))
+    return sa.select(first.subquery("first")).limit(_MOST).cte("page")
+
+
+def size_of(page: sa.CTE, table: sa.Table, weight: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """The rows of a page, each with its `weight`."""
+    weighed = sa.cast(weight, sa.BigInteger).label("weight")
+    return sa.select(page, weighed).select_from(page.join(table, table.c.id == page.c.id))
+
+
+def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
+    """The rows of a page that has the `weight` of each, the characters of its texts, without those at the end that are
+    too much for one answer; `page_found` is how many there were."""
+    some = weighed.subquery("weighed")
+    over = order.of(some, names)
+    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=over), sa.BigInteger) - some.c.weight
+    every = sa.select(some, before.label("before"), sa.func.count().over().label("page_found")).subquery("every")
+    return sa.select(every).where(every.c.before < _ROOM).cte("sized")
+
+
+def with_place(whole: sa.Select[Any], page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+    """For `Listing.whole`: the rows with their projects, unless all are of one."""
+    return (
+        whole if scope.project is not None else whole.join(projects, projects.c.repository_id == page.c.repository_id)
+    )
+
+
+def page_columns(page: sa.CTE, names: Collection[str]) -> list[sa.Label[Any]]:
+    """What `read_page` reads of a row."""
+    listed = [*names, "fits", "last", "found", "insider"]
+    return [page.c[f"page_{name}" if name == "found" else name].label(f"page_{name}") for name in listed]
+
+
+# --- the statement of a page ------------------------------------------------------------------------------------------
+
+
+class Chosen(NamedTuple):
+    """What the statement of a page depends on. `names`: of the filters. `continues`: behind a cursor. `large`: the page
+    is larger than the number of first rows on PostgreSQL, so these are not searched there."""
+
+    scope: Scope
+    names: frozenset[str]
+    order: Order
+    continues: bool
+    first: First | None = None
+    large: bool = False
+
+
+def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
+    order, one = chosen.order, chosen.scope.project
+    filters = {name: each for name, each in listing.filters.items() if name in chosen.names}
+    narrows = {name for name, each in filters.items() if each.indexed or each.few or (each.common and one is not None)}
+    narrow = [filters[name].fits for name in sorted(narrows)]
+    others = sorted(filters.keys() - narrows)
+    fits, reads = [filters[name].fits for name in others], {each for name in others for each in filters[name].reads}
+    if listing.lives is not None:
+        narrow.append(listing.lives)
+    if (seen := listing.seen) is not None:
+        if one is not None:
+            narrow.append(lambda row: seen(row, sa.true() if one else sa.false()))
+        elif not chosen.scope.team_only:
+            fits.append(lambda row: seen(row, row.c.insider == 1))
+            reads |= set(listing.reads)
+    if chosen.continues:
+        narrow.append(lambda row: order.behind(order.key(row)))
+    few = any(each.few for each in filters.values())
+    walk = Walk(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few)
+    if chosen.first is None or (chosen.large and dialect == "postgresql"):
+        return walk
+    if dialect == "sqlite":
+        return replace(walk, words=listing.words, rows=chosen.first.sqlite_rows)
+    return replace(walk, words=listing.words, rows=chosen.first.postgresql_rows, characters=chosen.first.characters)
+
+
+def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[Any]:
+    """The keys of the page, with their weights."""
+    walk, scope = _walk(listing, chosen, dialect), chosen.scope
+    names = walk.order.key(walk.table)
+    matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None
+    if scope.project is not None and not walk.fits and walk.words is None and matching is None:
+        found = walk.rows_in(walk.table, big("repository_id"), dialect).limit(big("limit"))
+        constants = (sa.true().label("fits"), sa.false().label("last"), listing.weight.label("weight"))
+        return found.add_columns(walk.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
+    if matching is not None:
+        judged = found_by_words(walk, scope, matching, dialect)
+    elif scope.project is not None:
+        judged = _looked_at_in_project(walk, scope, dialect)
+    else:
+        of = [listing.filters[name].project for name in sorted(chosen.names & listing.filters.keys())]
+        narrower = [projects.c.repository_id == each for each in of if each is not None]
+        judged = looked_at(walk, visible_projects(scope, *narrower), dialect)
+    return size_of(page_of(judged, walk.order, names), listing.table, listing.weight)
+
+
+@lru_cache(maxsize=2048)  # few of the combinations are asked for
+def _statement(listing: Listing[Any], chosen: Chosen) -> PerDialect:
+    def make(dialect: str) -> sa.Select[Any]:
+        names = chosen.order.key(listing.table)
+        page = sized(_weighed(listing, chosen, dialect), chosen.order, names)
+        whole = listing.whole(page, chosen.scope)
+        if chosen.scope.project is None:
+            whole = whole.add_columns(*place_columns)
+        return whole.add_columns(*page_columns(page, names)).order_by(*chosen.order.of(page, names))
+
+    return per_dialect(make)
+
+
+async def read(
+    reader: Reader,
+    listing: Listing[T],
+    source: Source,
+    filters: Mapping[str, object],
+    *,
+    order: Order = BY_ID,
+    after: Key | None,
+    limit: int,
+    first: First | None = None,
+) -> Found[T]:
+    """Up to `limit` rows that fit the filters, by their parameters; `after` is the key behind which to start."""
+    names = list(order.key(listing.table))
+    most = LOOKS_AT_MOST if source.scope.project is None else LOOKS_AT_MOST_IN_PROJECT
+    params = {**source.params, **filters, "limit": limit, "most": most, **after_params(names, after)}
+    large = first is not None and limit > first.postgresql_rows
+    chosen = Chosen(source.scope, frozenset(filters), order, after is not None, first, large)
+    rows = await reader.fetch_all(_statement(listing, chosen), params)
+    return read_page(rows, names, source, listing.make, limit)
+
+
+def read_page(
+    rows: Sequence[Row], names: Sequence[str], source: Source, make: Callable[[Row, Place, Source], T], limit: int
+) -> Found[T]:
+    """The page that the rows of `page_columns` make."""
+    found = Found[T]()
+    for row in rows:
+        key = tuple(row[f"page_{name}"] for name in names)
+        if row["page_fits"]:
+            found.add(make(row, source.place or read_place(row, source.actor), source), key)
+        if row["page_last"]:  # what follows may have gaps: more of this project was not looked at
+            found.behind = key
+            return found
+    found.cut = bool(rows) and len(rows) < rows[0]["page_found"]
+    found.behind = found.keys[-1] if found.cut or (rows and len(rows) == limit) else None
+    return found
+
+
+def after_params(names: Sequence[str], after: Key | None) -> dict[str, object]:
+    """The parameters of `Order.behind`."""
+    return {} if after is None else {f"after_{name}": value for name, value in zip(names, after, strict=True)}
+
+
+def cursor_of(query: ListQuery, order: Order = BY_ID) -> Key | None:
+    """The key behind which the page starts. Raises `Invalid`."""
+    after: Key | None = lists.after(query, order.cursor)
+    return after
+
+
+async def whole_list(ask: Callable[[Key | None], Awaitable[Found[T]]], first: Found[T]) -> AsyncIterator[Found[T]]:
+    """`first`, and what `ask` finds behind it, a page at a time."""
+    yield first
+    while first.behind is not None:
+        first = await ask(first.behind)
+        yield first
