@@ -31,10 +31,6 @@ Columns = Sequence[sa.ColumnElement[Any]]
 PAGE_CHARS = 8 * 1024 * 1024
 """The most characters that the texts of one answer have."""
 
-LOOKS_AT_MOST = 4_000
-"""Rows that a page with filters looks at, so that it takes less than 100 ms. What fits may be rare, and a project has
-any number of tasks and timesheets."""
-
 _ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
 _CALLER = big("user_id")
 _MOST: sa.ColumnElement[int] = sa.literal_column("1024")
