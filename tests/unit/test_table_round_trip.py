@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workhook.core.text import one_line
-from workhook.work.board.tasks.export import COLUMNS, cells_of
+from workhook.work.board.tasks.export import CELLS, cells_of
 from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.csv_tables import rows
@@ -56,7 +56,7 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
 
 
 def _read(made: list[SimpleNamespace]) -> Any:
-    return read_rows(rows([COLUMNS, *map(cells_of, cast(list[Task], made))]), "again")
+    return read_rows(rows([tuple(CELLS), *map(cells_of, cast(list[Task], made))]), "again")
 
 
 @given(tasks())

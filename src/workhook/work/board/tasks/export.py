@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
@@ -17,32 +17,6 @@ from workhook.work.kernel.durations import hours_text
 from workhook.work.kernel.lists import whole_list
 from workhook.work.kernel.scopes import Source
 
-COLUMNS = (
-    "id",
-    "number",
-    "title",
-    "column",
-    "priority",
-    "deadline",
-    "assignees",
-    "labels",
-    "estimate_hours",
-    "hourly_rate",
-    "billable",
-    "completed_at",
-    "created_at",
-    "updated_at",
-    "description",
-    "parent_id",
-    "repeat",
-    "estimate",
-    "blocked_by",
-    "cover_url",
-    "fields",
-    "sections",
-)
-"""An import reads all of them (`imports.own_table`), but for what it counts or computes anew."""
-
 
 def _moment(at_ms: int | None) -> str | None:
     return None if at_ms is None else to_millis_text(at_ms)
@@ -52,34 +26,6 @@ def _deadline(at_ms: int | None) -> str | None:
     """A bare day without a time, which an import reads as the same day."""
     text = _moment(at_ms)
     return text[:10] if at_ms is not None and text and is_day(at_ms) else text
-
-
-def cells_of(task: Task) -> tuple[Cell, ...]:
-    """Names of people and labels stand in one cell, one a line."""
-    return (
-        task.id,
-        task.number,
-        task.title,
-        task.column.title,
-        task.priority,
-        _deadline(task.deadline),
-        "\n".join(person.login for person in task.assignees),
-        _list_cell(json.decode(task.labels)),
-        None if task.estimate_ms is None else hours_text(task.estimate_ms),
-        None if task.hourly_rate_minor is None else amount_text(task.hourly_rate_minor, task.project.currency),
-        task.billable,
-        _moment(task.completed_at),
-        to_millis_text(task.created_at),
-        to_millis_text(task.updated_at),
-        task.description,
-        task.parent_id,
-        task.repeat,
-        None if task.estimate_ms is None else _duration(task.estimate_ms),
-        "\n".join(task.blocked_by),
-        task.cover_url,
-        "" if task.fields == "{}" else task.fields,
-        "" if task.sections == "{}" else task.sections,
-    )
 
 
 def _duration(milliseconds: int) -> str:
@@ -94,6 +40,40 @@ def _list_cell(texts: Sequence[str]) -> str:
     return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
 
 
+CELLS: Mapping[str, Callable[[Task], Cell]] = {
+    "id": lambda task: task.id,
+    "number": lambda task: task.number,
+    "title": lambda task: task.title,
+    "column": lambda task: task.column.title,
+    "priority": lambda task: task.priority,
+    "deadline": lambda task: _deadline(task.deadline),
+    "assignees": lambda task: "\n".join(person.login for person in task.assignees),
+    "labels": lambda task: _list_cell(json.decode(task.labels)),
+    "estimate_hours": lambda task: None if task.estimate_ms is None else hours_text(task.estimate_ms),
+    "hourly_rate": lambda task: (
+        None if task.hourly_rate_minor is None else amount_text(task.hourly_rate_minor, task.project.currency)
+    ),
+    "billable": lambda task: task.billable,
+    "completed_at": lambda task: _moment(task.completed_at),
+    "created_at": lambda task: to_millis_text(task.created_at),
+    "updated_at": lambda task: to_millis_text(task.updated_at),
+    "description": lambda task: task.description,
+    "parent_id": lambda task: task.parent_id,
+    "repeat": lambda task: task.repeat,
+    "estimate": lambda task: None if task.estimate_ms is None else _duration(task.estimate_ms),
+    "blocked_by": lambda task: "\n".join(task.blocked_by),
+    "cover_url": lambda task: task.cover_url,
+    "fields": lambda task: "" if task.fields == "{}" else task.fields,
+    "sections": lambda task: "" if task.sections == "{}" else task.sections,
+}
+"""The columns of the table, and the cell of each. Names of people and labels stand in one cell, one a line. An import
+reads all of them (`imports.own_table`), but for what it counts or computes anew."""
+
+
+def cells_of(task: Task) -> list[Cell]:
+    return [cell(task) for cell in CELLS.values()]
+
+
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str
 ) -> AsyncIterator[bytes]:
@@ -102,6 +82,6 @@ async def whole_table(
     async def ask(after: Key | None) -> Found[Task]:
         return await listing.list_tasks(reader, source, filters, sort=sort, after=after, limit=WHOLE_LIST_MAX)
 
-    yield rows([COLUMNS])
+    yield rows([tuple(CELLS)])
     async for page in whole_list(ask, await ask(None)):
         yield await write_rows(map(cells_of, page))

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from workhook.core.errors import Message, Number, say, shown
-from workhook.work.board.tasks.export import COLUMNS
+from workhook.work.board.tasks.export import CELLS
 from workhook.work.kernel.csv_tables import without_guard, without_guards
 from workhook.work.portability.imports.decoding import decoded, place_in
 from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, NotUsable
@@ -52,7 +52,7 @@ def read_table(data: bytes) -> Table:
         if header is None:
             raise NotUsable(["it is empty: the first line has to name the fields"])
         names = _names(header[1])
-        is_own = set(COLUMNS) <= set(names)
+        is_own = set(CELLS) <= set(names)
         return Table(names, list(_rows(names, lines, without_guards if is_own else _trimmed)), remarks, is_own)
     except csv.Error as error:
         raise NotUsable([_in_words(text, delimiter, int(error.args[1]))]) from None
