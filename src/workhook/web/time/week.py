@@ -25,7 +25,7 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import display
 from workhook.work.kernel.people import PersonShape
 from workhook.work.money.budgets import BudgetStanding, find_standing
-from workhook.work.time.timesheets import queries, rules
+from workhook.work.time.timesheets import listing, queries, rules
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape
 
 By = Literal["person", "task", "project"]
@@ -173,10 +173,10 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
     user, by = wanted.get("user", ""), _by(wanted)
     terms = await queries.find_default_terms(visit.database, access)
     found, running, choice, edits, budget = await asyncio.gather(
-        queries.list_started(
+        listing.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
         ),
-        queries.list_running(visit.database, access, limit=RUNNING_MAX),
+        listing.list_running(visit.database, access, limit=RUNNING_MAX),
         offer_tasks(visit, access, form.value("task_id")),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
         find_standing(visit.database, access.repository.id),

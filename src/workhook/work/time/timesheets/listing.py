@@ -11,12 +11,14 @@ import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
 
 from workhook.http.lists import Found, Key
+from workhook.identity.queries import key_of
 from workhook.storage import Reader, Row
 from workhook.work.board.tasks.schemas import CursorInteger, tasks
 from workhook.work.kernel import lists
+from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import BY_USER, Condition, Filter, Listing, Order
 from workhook.work.kernel.pages import length
-from workhook.work.kernel.scopes import Place, Scope, Source
+from workhook.work.kernel.scopes import Place, Scope, Source, in_project
 from workhook.work.time.timesheets.queries import (
     CONDITIONS,
     anywhere,
@@ -66,9 +68,11 @@ TIMESHEETS = Listing(
     },
 )
 RUNNING = replace(TIMESHEETS, lives=lambda row: row.c.is_active)
-OLDEST_FIRST = Order(
-    lambda row: {"start_time": row.c.start_time, "id": row.c.id}, tuple[CursorInteger, str]
-)  # in the order of the index of what runs
+STARTED = replace(
+    TIMESHEETS, filters={name: replace(TIMESHEETS.filters[name], indexed=True) for name in ("user", "from_", "to")}
+)
+OLDEST_FIRST = Order(lambda row: {"start_time": row.c.start_time, "id": row.c.id}, tuple[CursorInteger, str])
+NEWEST_FIRST = replace(OLDEST_FIRST, falling=True)
 
 
 async def list_timesheets(
@@ -82,3 +86,16 @@ def filters_in(query: TimesheetsQuery, source: Source, zone: tzinfo = UTC) -> di
     """The filters that are given. `zone`: of bare days."""
     found = filters_of(query, zone=zone)
     return found if "user" not in found else {**found, "user": source.key_of(str(query.user))}
+
+
+async def list_started(
+    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
+) -> Found[Timesheet]:
+    """The newest of the project's that started from `since` until before `to`, the newest first. `user`: a username."""
+    source, filters = in_project(access), {"from_": since, "to": to, **({"user": key_of(user)} if user else {})}
+    return await lists.read(reader, STARTED, source, filters, order=NEWEST_FIRST, after=None, limit=limit)
+
+
+async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
+    """The timers of the project that run, whosever they are, the newest first."""
+    return await lists.read(reader, RUNNING, in_project(access), {}, order=NEWEST_FIRST, after=None, limit=limit)

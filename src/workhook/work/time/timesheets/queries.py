@@ -358,18 +358,17 @@ async def list_own_started(reader: Reader, user: Account, since: int, to: int, *
     return found
 
 
-def _started_in_project(is_one: bool, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """The ids of those that started between `from_` and `to`, in the order of the columns. `is_one`: of one user."""
+@lru_cache(maxsize=2)
+def _to_invoice(is_one: bool) -> sa.Select[Any]:
     here = [timesheets.c.repository_id == big("repository_id"), CONDITIONS["from_"], CONDITIONS["to"]]
     if is_one:
         here.append(timesheets.c.user_id == sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery())
-    return sa.select(timesheets.c.id).where(*here).order_by(*columns).limit(big("limit"))
-
-
-@lru_cache(maxsize=2)
-def _to_invoice(is_one: bool) -> sa.Select[Any]:
-    listed = _started_in_project(is_one, timesheets.c.start_time, timesheets.c.id)
-    return listed.where(timesheets.c.finished, timesheets.c.billable, timesheets.c.invoice_id.is_(None))
+    return (
+        sa.select(timesheets.c.id)
+        .where(*here, timesheets.c.finished, timesheets.c.billable, timesheets.c.invoice_id.is_(None))
+        .order_by(timesheets.c.start_time, timesheets.c.id)
+        .limit(big("limit"))
+    )
 
 
 async def list_to_invoice(
@@ -402,42 +401,3 @@ async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
     """What counts for the caller's time in the project, on a task that says nothing of its own."""
     row = await reader.fetch_one(_here, {"repository_id": access.repository.id, "user_id": access.user.id})
     return TimeTerms() if row is None else terms_of(row)  # None: the project was removed for good meanwhile
-
-
-# --- of a project ----------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=2)
-def _started(is_one: bool) -> sa.Select[Any]:
-    listed = _started_in_project(is_one, timesheets.c.start_time.desc(), timesheets.c.id.desc())
-    return bounded(of_project, listed, timesheets.c.id, length(timesheets.c.notes))
-
-
-_running_in_project = (
-    sa.select(timesheets.c.id)
-    .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.is_active)
-    .limit(big("limit"))
-)
-_all_running = bounded(of_project, _running_in_project, timesheets.c.id, length(timesheets.c.notes))
-
-
-async def list_started(
-    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
-) -> Found[Timesheet]:
-    """The newest of the project's that started from `since` until before `to`, the newest first. `user`: a username."""
-    params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
-    named = {} if user is None else {"user": key_of(user)}
-    return await _newest_first(reader, _started(user is not None), {**params, **named}, access)
-
-
-async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
-    """The timers of the project that run, whosever they are, the newest first."""
-    return await _newest_first(reader, _all_running, {"repository_id": access.repository.id, "limit": limit}, access)
-
-
-async def _newest_first(
-    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], access: Access
-) -> Found[Timesheet]:
-    found = await fetch(reader, statement, params, lambda row: timesheet_of(row, access.repository))
-    found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
-    return found
