@@ -7,7 +7,6 @@ private.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -20,15 +19,10 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import CursorInteger, tasks
-from workhook.work.discussion.schemas import (
-    CommentedFile,
-    CommentedTask,
-    file_comment_replies,
-    file_comments,
-    task_comments,
-)
+from workhook.work.discussion.schemas import CommentedFile, CommentedTask, file_comments
 from workhook.work.files.schemas import files
 from workhook.work.history.across.schemas import AllCommentsQuery, AnyComment, CommentKind
+from workhook.work.history.search.scopes import SCOPES, SearchScope
 from workhook.work.kernel import lists
 from workhook.work.kernel.lists import Condition, Order, Walk, made_by
 from workhook.work.kernel.pages import length, per_dialect
@@ -40,39 +34,13 @@ _KEY = ("created_at", "kind", "id")
 KINDS: Sequence[CommentKind] = ("task_comment", "file_comment", "reply")
 _CURSOR = tuple[CursorInteger, Annotated[int, Meta(ge=0, lt=len(KINDS))], CursorInteger]
 _authors = accounts.alias("authors")
-_NO_ID = sa.cast(sa.null(), sa.BigInteger)
-
-
-@dataclass(frozen=True)
-class CommentSource:
-    """Where comments of a kind are. `owner`: the table of what they are about. `parent`: the column that names it, or
-    the comment that a reply answers."""
-
-    table: sa.Table
-    owner: sa.Table
-    parent: str
-    text: sa.ColumnElement[str]
-    joined: sa.FromClause
-    file_comment_id: sa.ColumnElement[Any] = _NO_ID
-
-
-_of_task = task_comments.join(tasks, tasks.c.id == task_comments.c.task_id)
-_of_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
-_of_comment = file_comment_replies.join(
-    file_comments, file_comments.c.id == file_comment_replies.c.file_comment_id
-).join(files, files.c.id == file_comments.c.file_id)
-_SOURCES: Mapping[CommentKind, CommentSource] = {
-    "task_comment": CommentSource(task_comments, tasks, "task_id", task_comments.c.text, _of_task),
-    "file_comment": CommentSource(file_comments, files, "file_id", file_comments.c.text, _of_file),
-    "reply": CommentSource(
-        file_comment_replies,
-        files,
-        "file_comment_id",
-        file_comment_replies.c.plain_body,
-        _of_comment,
-        file_comment_replies.c.file_comment_id,
-    ),
+_SOURCES: Mapping[CommentKind, SearchScope] = {
+    "task_comment": SCOPES["task_comment"],
+    "file_comment": SCOPES["file_comment"],
+    "reply": SCOPES["file_comment_reply"],
 }
+_PARENTS: Mapping[CommentKind, str] = {"task_comment": "task_id", "file_comment": "file_id", "reply": "file_comment_id"}
+"""The column that names what a comment is on, or the comment that a reply answers."""
 
 
 def cursor_of(query: AllCommentsQuery) -> Key | None:
@@ -130,7 +98,7 @@ def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Walk:
         source.table,
         order,
         narrow=[lambda row: order.behind(order.key(row))] if continues else [],
-        reads=(source.parent, "private", "user_id"),
+        reads=(_PARENTS[kind], "private", "user_id"),
         fits=[_LIVES[kind], *by_user],
         filtered=bool(by_user),
     )
@@ -145,7 +113,7 @@ def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
         table.c.private.label("private"),
         source.owner.c.id.label("owner_id"),
         source.owner.c.title.label("owner_title"),
-        source.file_comment_id.label("file_comment_id"),
+        source.comment_id.label("file_comment_id"),
         table.c.created_at.label("created_at"),
         table.c.updated_at.label("updated_at"),
         *person_columns(membership_of(table.c.repository_id, _authors), _authors),
