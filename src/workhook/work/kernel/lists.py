@@ -67,7 +67,8 @@ class Filter:
     """A filter, whose parameter has the name of the filter.
 
     `fits`: whether a row fits. `reads`: the columns that this needs, besides `id`, `repository_id` and `insider`.
-    `indexed`: an index leads to the rows that fit, in the order of the list; `few`: in another order, but to few rows.
+    `indexed`: an index leads to the rows that fit, in the order of the list; `few`: in another order, but to few rows;
+    `alone`: in the order of the list, all of them, so that neither the project nor `Listing.lives` is asked for.
     `common`: nearly all rows fit, so that one project's list looks for them without a bound. `project`: the project of
     what the filter names, so that no other is looked at. `value`: the parameter, of the value in the query.
     """
@@ -76,6 +77,7 @@ class Filter:
     reads: Sequence[str] = ()
     indexed: bool = False
     few: bool = False
+    alone: bool = False
     common: bool = False
     project: sa.ScalarSelect[Any] | None = None
     value: Callable[[Any, Source], object] = lambda value, _: value
@@ -188,6 +190,7 @@ class Walk:
     fits: Sequence[Callable[[sa.FromClause], Condition]] = ()
     filtered: bool = False
     few: bool = False
+    alone: bool = False
     words: Words | None = None
     """Searched for in the first `rows`, until these have too many `characters`."""
     rows: int | None = None
@@ -205,9 +208,10 @@ class Walk:
     def rows_in(self, row: sa.FromClause, repository_id: sa.ColumnElement[int], dialect: str) -> sa.Select[Any]:
         """The rows of a project, in order."""
         here = row.c.repository_id + sa.literal_column("0") if self.few else row.c.repository_id
+        place = [] if self.alone else [here == repository_id]
         return (
             sa.select(*self.columns(row, dialect))
-            .where(here == repository_id, *(each(row) for each in self.narrow))
+            .where(*place, *(each(row) for each in self.narrow))
             .order_by(*self.order.sorted(self.order.key(row), whole=False))
         )
 
@@ -262,12 +266,13 @@ def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[A
     most = big("most") if walk.rows is None else sa.literal_column(str(walk.rows), sa.BigInteger)
     row = walk.table.alias("stretch")
     top = walk.rows_in(row, big("repository_id"), dialect).limit(most)
-    seen = top.add_columns(row.c.repository_id.label("repository_id"), _insider(scope)).subquery("seen")
+    seen = top.subquery("seen")
     order = walk.order.of(seen, walk.order.key(row))
-    counted = [sa.func.row_number().over(order_by=order).label("nth")]
+    counted: list[sa.Label[Any]] = [sa.func.row_number().over(order_by=order).label("nth")]
     if walk.characters is not None:
         counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
-    numbered = sa.select(seen, *counted).cte(f"numbered_{walk.table.name}")
+    place = [big("repository_id").label("repository_id"), _insider(scope)]
+    numbered = sa.select(seen, *counted, *place).cte(f"numbered_{walk.table.name}")
     # The limit changes nothing, but that each condition is asked once.
     judged = walk.judged(numbered, numbered.c.nth == most, dialect).limit(most)
     if dialect == "postgresql":  # which reads no further than the page then
@@ -344,11 +349,16 @@ class Chosen(NamedTuple):
 def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
     order, one = chosen.order, chosen.scope.project
     filters = {name: each for name, each in listing.filters.items() if name in chosen.names}
-    narrows = {name for name, each in filters.items() if each.indexed or each.few or (each.common and one is not None)}
+    few, alone = any(each.few for each in filters.values()), any(each.alone for each in filters.values())
+    narrows = {
+        name
+        for name, each in filters.items()
+        if each.indexed or each.few or each.alone or (each.common and one is not None)
+    }
     narrow = [filters[name].fits for name in sorted(narrows)]
     others = sorted(filters.keys() - narrows)
     fits, reads = [filters[name].fits for name in others], {each for name in others for each in filters[name].reads}
-    if listing.lives is not None:
+    if listing.lives is not None and not alone:
         narrow.append(listing.lives)
     if (seen := listing.seen) is not None:
         if one is not None:
@@ -358,8 +368,7 @@ def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
             reads |= set(listing.reads)
     if chosen.continues:
         narrow.append(lambda row: order.behind(order.key(row)))
-    few = any(each.few for each in filters.values())
-    walk = Walk(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few)
+    walk = Walk(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few, alone=alone)
     if chosen.first is None or (chosen.large and dialect == "postgresql"):
         return walk
     if dialect == "sqlite":

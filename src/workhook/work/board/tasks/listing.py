@@ -67,7 +67,7 @@ def _is_assigned(row: sa.FromClause) -> Condition:
 
 
 def _is_in_column(row: sa.FromClause) -> Condition:
-    """A task has its place in a column by its bucket (`schemas.task_buckets`)."""
+    """A task has its place in a column by its bucket (`schemas.task_buckets`); one in the trash has none."""
     return sa.and_(row.c.bucket_id == task_buckets.c.id, task_buckets.c.column_id == sa.bindparam("column_id"))
 
 
@@ -94,7 +94,7 @@ FILTERS: Mapping[str, Filter] = {
     "finished": Filter(
         lambda row: row.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()), ["completed_at"]
     ),
-    "column_id": Filter(_is_in_column, few=True),
+    "column_id": Filter(_is_in_column, alone=True),
     "parent_id": Filter(lambda row: row.c.parent_id == sa.bindparam("parent_id"), few=True, project=_of_parent),
     "blocked": Filter(
         lambda row: waits_for_open(row).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
