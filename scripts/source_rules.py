@@ -25,8 +25,8 @@ LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
 API_MODULE = re.compile(r"(^|_)api$")
 SQL_MODULES = frozenset({"sqlalchemy", "workhook.storage.metadata", "workhook.storage.record_rows"})
 SQL_CALLS = frozenset({"execute", "execute_many", "fetch_all", "fetch_one", "fetch_slow"})
-# The download of one's own data is what the API answers; the table of tasks reads a cursor of the API's list.
-PAGES_OF_THE_API = frozenset({"workhook.web.account.own_data", "workhook.web.listing"})
+# The download of one's own data is what the API answers.
+PAGES_OF_THE_API = frozenset({"workhook.web.account.own_data"})
 
 HANDED_ON = re.compile(r"#.*\bhanded to \w+")
 
