@@ -181,7 +181,7 @@ WORK = (
                 ("due", "overdue_at"), f"CASE WHEN {RARE} OR {K} % 1000 = 7 THEN {AT} ELSE 4000000000000 END"
             ),
             "items": "'[]'",
-            "recurring_items": "'[]'", "taxes": "'[]'", **TIMES,
+            "recurring_items": "'[]'", "taxes": "'[]'", "language": "'en'", "seller": "'{{}}'", **TIMES,
         },
     ),
     Fill("account_billing", {"account_id": "i + 1000000", "legal_name": WORDS}),

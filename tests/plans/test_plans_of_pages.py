@@ -33,12 +33,12 @@ from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import in_project
 from workhook.work.money import budgets
-from workhook.work.money.credits.ledger import list_newest_entries
-from workhook.work.money.invoices import due as due_invoices
-from workhook.work.money.invoices import presets
-from workhook.work.money.invoices.due import list_due
-from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.money.credits.ledger import list_entries
+from workhook.work.money.invoices import drafts
+from workhook.work.money.invoices import queries as due_invoices
 from workhook.work.money.invoices.listing import list_invoices
+from workhook.work.money.invoices.queries import list_due
+from workhook.work.money.invoices.schemas import InvoiceList
 from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.queries import find_running
 
@@ -127,12 +127,13 @@ def _invoices(role: Literal["member", "client"], after: str | None = None) -> As
     return ask
 
 
-def _entries(before: str | None = None) -> Ask:
-    return lambda reader: list_newest_entries(
+def _entries(after: str | None = None) -> Ask:
+    return lambda reader: list_entries(
         reader,  # type: ignore[arg-type]
         filled.OTHER_REPOSITORY_ID,
-        before=before,
+        after=after,
         limit=PER_PAGE + 1,
+        newest=True,
     )
 
 
@@ -160,8 +161,8 @@ BILLING: dict[str, Ask] = {
 
 
 PRESETS: dict[str, Ask] = {
-    "what a new invoice begins with": lambda reader: presets.find_presets(reader, _access()),  # type: ignore[arg-type]
-    "the currency of a price": lambda reader: presets.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
+    "what a new invoice begins with": lambda reader: drafts.find_presets(reader, _access()),  # type: ignore[arg-type]
+    "the currency of a price": lambda reader: drafts.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
     "what is open": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
     "the default rate": lambda reader: queries.find_default_terms(reader, _access()),  # type: ignore[arg-type]
 }

@@ -19,7 +19,7 @@ from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.texts import in_language
 from workhook.web.mail.letters import Letter
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.money.invoices.mailing import InvoiceFile
+from workhook.work.money.invoices.mail import InvoiceFile
 
 HEADERS = {
     "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "In-Reply-To", "References", "List-Unsubscribe",

@@ -31,7 +31,7 @@ from workhook.work.board.tasks.bulk import OPERATIONS_MAX
 from workhook.work.board.tasks.field_types import BLOCKERS_MAX, KEYS_MAX
 from workhook.work.discussion.actions import REPLIES_MAX
 from workhook.work.history.time_reports import ROWS_MAX
-from workhook.work.money.invoices.inputs import ITEMS_MAX, TIMESHEETS_MAX
+from workhook.work.money.invoices.schemas import ITEMS_MAX, TIMESHEETS_MAX
 from workhook.work.money.payments.booking import BOOKED_MAX
 from workhook.work.money.services.schemas import PRICES_MAX
 

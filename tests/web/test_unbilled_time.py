@@ -15,8 +15,8 @@ from tests.web.studio import Studio, open_studio, page_of, send, text_of
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into
-from workhook.work.money.invoices.inputs import TIMESHEETS_MAX
 from workhook.work.money.invoices.rules import PRINTED_MAX_CHARS
+from workhook.work.money.invoices.schemas import TIMESHEETS_MAX
 from workhook.work.time.timesheets.schemas import timesheets
 
 _insert = insert_into(timesheets, *(each.name for each in timesheets.c))

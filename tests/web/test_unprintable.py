@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.waiting import until
 from tests.web.studio import Studio, page_of, send, text_of
-from workhook.work.money.invoices import render_process, unprintable
+from workhook.work.money.invoices import documents, unprintable
 from workhook.work.money.invoices.unprintable import FontKnowledge
 
 NO_CHARACTER = "\ufdd0"
@@ -50,13 +50,13 @@ def test_what_can_be_printed_is_not_named(studio: Studio, words: str) -> None:
 
 def test_each_character_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    find = render_process.find_missing
+    find = documents.find_missing
 
     async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
         asked.append(characters)
         return await find(characters, timeout_s=timeout_s)
 
-    monkeypatch.setattr(render_process, "find_missing", find_missing)
+    monkeypatch.setattr(documents, "find_missing", find_missing)
     monkeypatch.setattr(unprintable, "WAIT_S", 60.0)
 
     async def run() -> list[str]:

@@ -15,7 +15,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.tables import projects
-from workhook.work.money.invoices.changing import tell_of_invoice
+from workhook.work.money.invoices.actions import tell_of_invoice
 
 _numbers = itertools.count(1)
 _project = repositories.where(projects.c.id == sa.bindparam("project_id"))

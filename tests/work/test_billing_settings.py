@@ -19,7 +19,6 @@ from workhook.core.zones import day_in, midnight_of
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.work.kernel.settings import account_billing
-from workhook.work.money.invoices.schemas import invoices
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"
@@ -357,22 +356,6 @@ def test_a_credit_note_has_the_parties_of_its_invoice(books: Books) -> None:
     assert (found["buyer"], found["seller"], found["language"]) == (BUYER, SELLER, "de")
     [listed] = books.owner.get(f"/invoices/{sent['id']}/credit_notes")["credit_notes"]
     assert listed == found
-
-
-def test_what_was_sent_before_there_were_parties_has_none(books: Books, studio: Studio) -> None:
-    books.settle()
-    sent = books.send(books.draw())
-    earlier = sa.update(invoices).where(invoices.c.id == sa.bindparam("invoice_id"))
-    nothing = earlier.values(buyer=None, seller=None, language=None)
-
-    async def forget(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(nothing, {"invoice_id": sent["id"]})
-
-    studio.server.run(forget)
-    found = books.now(sent)
-    assert (found["buyer"], found["seller"], found["language"]) == (None, None, "en")
-    assert books.owner.call("GET", f"/invoices/{sent['id']}/pdf").status_code == 200
 
 
 def test_the_language_of_a_draft_can_be_changed_and_no_longer(books: Books) -> None:

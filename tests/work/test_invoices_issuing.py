@@ -18,7 +18,7 @@ from workhook.identity import queries as identity
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
-from workhook.work.money.invoices.drafting import issue
+from workhook.work.money.invoices.actions import issue
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import invoices
 

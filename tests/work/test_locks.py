@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
@@ -29,13 +30,15 @@ from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import find_access
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
+from workhook.work.money.invoices import actions, queries
 from workhook.work.money.invoices import api as invoices
-from workhook.work.money.invoices import changing
-from workhook.work.money.invoices.drafting import lock_times
-from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceItemInput
+from workhook.work.money.invoices.drafts import Offer
+from workhook.work.money.invoices.queries import lock_times
+from workhook.work.money.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
+from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.money.services import actions as services_actions
 from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
-from workhook.work.time.timesheets import actions
+from workhook.work.time.timesheets import actions as timesheet_actions
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
@@ -119,7 +122,7 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
         renaming = await beside.begin(rename)
         timer = TimesheetCreate(task_id=task.id)
-        await actions.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), project_id, timer)
+        await timesheet_actions.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), project_id, timer)
     await renaming
 
 
@@ -133,7 +136,7 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
         hour = replace(hour, task_id=task.id)
         made = [
-            await actions.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), world.project_id, hour)
+            await timesheet_actions.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), world.project_id, hour)
             for _ in range(2)
         ]
         first, second = sorted(_id_in(each.body) for each in made)
@@ -141,12 +144,12 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
         drawn = InvoiceCreate(timesheet_ids=[second])
         invoice_id = _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, drawn))
         edit = InvoiceEdit(timesheet_ids=[first, second])
-        await changing.edit_invoice(Write(tx, actor, BASE), invoice_id, edit)
+        await actions.edit_invoice(Write(tx, actor, BASE), invoice_id, edit)
         if how == "void":
-            await changing.send_invoice(Write(tx, actor, BASE), invoice_id)
+            await actions.send_invoice(Write(tx, actor, BASE), invoice_id)
 
     async def free(tx: Transaction) -> object:
-        end = changing.void_invoice if how == "void" else changing.delete_invoice
+        end = actions.void_invoice if how == "void" else actions.delete_invoice
         return await end(Write(tx, actor, BASE), invoice_id)
 
     async with services.database.transaction() as tx:
@@ -155,6 +158,31 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
         freeing = await beside.begin(free)
         await lock_times(tx, repository_id, [first, second], "")
     await freeing
+
+
+async def test_time_that_is_invoiced_is_locked_once(
+    services: Services, world: World, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks: list[Sequence[str]] = []
+
+    async def lock(tx: Transaction, repository_id: int, ids: Sequence[str], invoice_id: str) -> list[InvoicedTime]:
+        locks.append(ids)
+        return await lock_times(tx, repository_id, ids, invoice_id)
+
+    monkeypatch.setattr(queries, "lock_times", lock)
+    async with services.database.transaction() as tx:
+        write = Write(tx, actor, BASE, moment=now_ms())
+        task = await tasks.create_task(write, await _column(tx, actor, world.project_id), TaskCreate(title="Draw"))
+        notes = "w" * 20_000
+        hour = TimesheetCreate(task_id=task.id, duration=1, billable=True, billable_rate=Decimal(80), notes=notes)
+        ids = [_id_in((await timesheet_actions.create_timesheet(write, world.project_id, hour)).body) for _ in range(4)]
+        offer = Offer(ids)
+        much = InvoiceItemInput(description="w" * 4000, qty=Decimal(1), unit_price=Decimal(1))
+        create = InvoiceCreate(invoice_items=[much] * 24, bill_to="w" * 3200)
+        draft = await actions.draft_invoice(write, world.project_id, create, offer)
+        assert (offer.taken, locks) == (2, [ids])
+        await actions.change_draft(write, draft.id, InvoiceEdit(invoice_items=[]), Offer(ids))
+        assert locks == [ids, ids]
 
 
 async def _drafted(services: Services, world: World, actor: Actor) -> str:
@@ -171,7 +199,7 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
     draft = await _drafted(services, world, actor)
 
     async def send(tx: Transaction) -> object:
-        return await changing.send_invoice(Write(tx, actor, BASE), draft)
+        return await actions.send_invoice(Write(tx, actor, BASE), draft)
 
     async with services.database.transaction() as tx:
         await projects_actions.lock_project(Write(tx, actor, BASE), world.project_id)
@@ -191,7 +219,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
         await projects_actions.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
-        await changing.send_invoice(Write(tx, actor, BASE), draft)
+        await actions.send_invoice(Write(tx, actor, BASE), draft)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting

@@ -22,8 +22,7 @@ from workhook.identity.apps.actions import KEYS_MAX, SECRETS_MAX
 from workhook.identity.tables import accounts, administrators
 from workhook.work.discussion.actions import REPLIES_CHARS_MAX
 from workhook.work.history import trash
-from workhook.work.money.invoices.schemas import invoices
-from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.money.invoices.schemas import Booked, booked_of, booked_text, invoices
 from workhook.work.money.payments.booking import BOOKED_MAX
 
 Act = Callable[[], httpx.Response]

@@ -24,7 +24,7 @@ from workhook.storage.metadata import big
 from workhook.work.kernel.settings import account_billing
 from workhook.work.money.credit_notes import api as credit_notes
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
-from workhook.work.money.invoices import changing
+from workhook.work.money.invoices import actions
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.payments import api as payments
 from workhook.work.money.payments.schemas import PaymentCreate
@@ -74,7 +74,7 @@ class Desk:
     def send(self, time: str, **more: Any) -> str:
         """An invoice that was issued at that time."""
         invoice_id = self.draw(**more)
-        self.at(time, lambda write: changing.send_invoice(write, invoice_id))
+        self.at(time, lambda write: actions.send_invoice(write, invoice_id))
         return invoice_id
 
     def record(self, invoice_id: str) -> Any:

@@ -53,7 +53,7 @@ projects = sa.Table(
     sa.Column("archive", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
-    # Of its money: what its billing settings say, or else its account's; null: USD. `billing.currencies` keeps it.
+    # Of its money: what its billing settings say, or else its account's; null: USD. `money.billing.actions` keeps it.
     sa.Column("currency", sa.Text),
     sa.Column("label_colors", sa.Text),  # JSON object of colours by labels, see `board.projects.schemas`; null: none
     # Set: the project is gone for everybody. The row stays for its hooks' last deliveries; `name_key` frees the name.

@@ -49,9 +49,8 @@ async def _page(visit: Visit, access: Access, refused: PageForm) -> Answer:
     cursor, reader = visit.query("cursor"), visit.database
     query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
     key = lists.after(query, tuple[str])
-    found = await ledger.list_newest_entries(
-        reader, access.repository.id, before=key[0] if key else None, limit=ROWS + 1
-    )
+    after = key[0] if key else None
+    found = await ledger.list_entries(reader, access.repository.id, after=after, limit=ROWS + 1, newest=True)
     entries, headers = lists.page(visit.call, found, query, lambda entry: (entry.id,))
     return await billing_page(
         visit,

@@ -29,23 +29,19 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.scopes import in_project
 from workhook.work.kernel.settings import grouped, percent_of
-from workhook.work.money.credit_notes import crediting
-from workhook.work.money.credit_notes import documents as credit_documents
-from workhook.work.money.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
-from workhook.work.money.credit_notes.rates import RateBooks
+from workhook.work.money.credit_notes import actions as credit_notes
+from workhook.work.money.credit_notes.amounts import CreditableLine, RateBooks, find_rates, lines_of, whole_line
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
-from workhook.work.money.invoices import changing, documents, einvoice, printing, rules, unprintable
-from workhook.work.money.invoices.days import zone_of_invoice
-from workhook.work.money.invoices.due import open_sums
-from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.money.invoices import actions, documents, einvoice, printing, rules, unprintable
+from workhook.work.money.invoices.drafts import TimeOnInvoice, find_rounded
 from workhook.work.money.invoices.listing import list_invoices
-from workhook.work.money.invoices.mail_outcomes import find_mailed
-from workhook.work.money.invoices.rounded_time import TimeOnInvoice, find_rounded
+from workhook.work.money.invoices.mail import find_mailed
+from workhook.work.money.invoices.queries import open_sums
 from workhook.work.money.invoices.rules import Item, items_of
-from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.invoices.schemas import Invoice, InvoiceList
 from workhook.work.money.payments import booking
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
-from workhook.work.time.timesheets import queries
+from workhook.work.time.timesheets.queries import find_unbilled_ms
 
 T = TypeVar("T")
 
@@ -125,7 +121,7 @@ async def billing(visit: Visit) -> Answer:
 async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
     """The invoice that the path names. Raises `NotFound`, too where it is another project's."""
     access = await visit.access()
-    its, invoice = await changing.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
+    its, invoice = await actions.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
     access.require_same(its)
     return access, invoice
 
@@ -136,7 +132,7 @@ def invoice_address(visit: Visit, *more: str) -> str:
 
 
 def _is_late(invoice: Invoice) -> bool:
-    return invoice.due is not None and has_passed(invoice.due, now_ms(), zone_of_invoice(invoice))
+    return invoice.due is not None and has_passed(invoice.due, now_ms(), invoice.zone)
 
 
 async def _unprintable(access: Access, invoice: Invoice) -> str:
@@ -205,7 +201,7 @@ class Money(msgspec.Struct):
 async def money_of(reader: Reader, invoice: Invoice) -> Money:
     """Without forms."""
     payments = await booking.list_payments(reader, invoice, after=None, limit=_ALL)
-    notes = await crediting.rows.listed(reader, invoice.id, after=None, limit=_ALL)
+    notes = await credit_notes.rows.listed(reader, invoice.id, after=None, limit=_ALL)
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
@@ -216,7 +212,7 @@ async def money_of(reader: Reader, invoice: Invoice) -> Money:
         dict(left),
         balance_of(invoice),
         currency=invoice.currency,
-        zone=zone_of_invoice(invoice),
+        zone=invoice.zone,
         rates=rates.rows,
         lines=lines_of(invoice, rates, _lines_of_notes(notes)),
     )
@@ -236,8 +232,7 @@ async def show_invoice(
     money.form = form
     if invoice.status == "draft":
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
-    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
-    buyer, seller = printing.parties_of(invoice)
+    every = invoice.every_item
     missing_shapes = await _unprintable(access, invoice)
     return await billing_page(
         visit,
@@ -262,12 +257,12 @@ async def show_invoice(
         line=form.of(LINE, qty="1"),
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=form.of(UNBILLED),
-        unbilled_ms=await queries.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
+        unbilled_ms=await find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
         unprintable=unprintable.in_sight(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),
-        seller=seller,
-        buyer=buyer,
+        seller=invoice.who_bills,
+        buyer=invoice.who_pays,
         seller_text=printing.seller_text(invoice, access.repository),
         buyer_text=printing.buyer_text(invoice),
         grouped=grouped,
@@ -300,7 +295,7 @@ async def _book(
         wanted = await read(invoice)
 
         async def step(write: Write) -> None:
-            access, current = await changing.lock_invoice(write, invoice.id)
+            access, current = await actions.lock_invoice(write, invoice.id)
             if visit.fields.get("was") != balance_of(current):
                 raise ChangedMeanwhile
             await book(write, access, current, wanted)
@@ -354,7 +349,7 @@ async def make_credit_note(visit: Visit) -> Answer:
         return await _credited_line(visit, invoice) if is_line else _credited_total(visit, invoice)
 
     return await _book(
-        visit, CREDIT_LINE if is_line else CREDIT, read, crediting.credit, gettext("The credit note was made.")
+        visit, CREDIT_LINE if is_line else CREDIT, read, credit_notes.credit, gettext("The credit note was made.")
     )
 
 
@@ -369,7 +364,7 @@ def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
 
 async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
     """Raises `Invalid`."""
-    notes = await crediting.rows.listed(visit.database, invoice.id, after=None, limit=_ALL)
+    notes = await credit_notes.rows.listed(visit.database, invoice.id, after=None, limit=_ALL)
     lines = lines_of(invoice, await find_rates(visit.database, invoice), _lines_of_notes(notes))
     credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
     if visit.fields.get("unit_price"):
@@ -392,7 +387,7 @@ async def credit_note_xml(visit: Visit) -> Answer:
     """Give a credit note as an e-invoice, as the API does."""
     access, invoice = await invoice_at(visit)
     try:
-        return await credit_documents.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
+        return await credit_notes.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
     except Invalid as problem:
         return await show_invoice(visit, access, invoice, missing=problem)
 
@@ -401,7 +396,7 @@ async def credit_note_xml(visit: Visit) -> Answer:
 async def credit_note_pdf(visit: Visit) -> Answer:
     """Show a credit note as a PDF, as the API does."""
     await invoice_at(visit)
-    return await credit_documents.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))
+    return await credit_notes.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}")
@@ -436,10 +431,10 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
 @places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True, action="invoice.send")
 async def issue(visit: Visit) -> Answer:
     """Issue a draft, which gets its number."""
-    return await _set_status(visit, changing.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
+    return await _set_status(visit, actions.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/void", action="invoice.void")
 async def make_void(visit: Visit) -> Answer:
     """Void an invoice that was issued."""
-    return await _set_status(visit, changing.void_invoice, gettext("The invoice is void. It keeps its number."))
+    return await _set_status(visit, actions.void_invoice, gettext("The invoice is void. It keeps its number."))

@@ -28,11 +28,10 @@ from workhook.web.frame.places import AmountField, PercentField, Places, Quantit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices import changing, drafting, rules
-from workhook.work.money.invoices.inputs import ITEMS_MAX, InvoiceEdit, InvoiceItemInput
-from workhook.work.money.invoices.planning import input_of_item
+from workhook.work.money.invoices import actions, queries, rules
+from workhook.work.money.invoices.drafts import input_of_item
 from workhook.work.money.invoices.rules import Item
-from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.invoices.schemas import ITEMS_MAX, Invoice, InvoiceEdit, InvoiceItemInput
 
 places = Places("billing")
 
@@ -104,16 +103,16 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
         raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
     by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
     given = [input_of_item(each, invoice.currency) if isinstance(each, Item) else each for each in by_hand]
-    await changing.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
+    await actions.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
 
 
 async def _write_times(
     write: Write, access: Access, invoice: Invoice, *, added: Sequence[str] = (), released: Sequence[str] = ()
 ) -> None:
     """Claim timesheets, or release them with their line: among lines that look the same, no other is taken for it."""
-    claimed = await drafting.lock_times(write.tx, access.repository.id, [], invoice.id)
+    claimed = await queries.find_times(write.tx, access.repository.id, [], invoice.id)
     kept = [each.id for each in claimed if each.id not in released]
-    await changing.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
+    await actions.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True, action="invoice.edit")
@@ -124,7 +123,7 @@ async def add_line(visit: Visit) -> Answer:
     position = visit.fields.get("position", "")
 
     async def add(write: Write, line: InvoiceItemInput) -> None:
-        _, current = await changing.lock_invoice(write, invoice.id)
+        _, current = await actions.lock_invoice(write, invoice.id)
         items: list[Item | InvoiceItemInput] = [*rules.items_of(current.items)]
         place = int(position) if position.isascii() and position.isdigit() else len(items)
         items.insert(place, line)
@@ -140,7 +139,7 @@ async def group_time(visit: Visit) -> Answer:
     """Say what has one line of the time on a draft: each entry, or a task, a person or a day."""
     _, invoice = await invoice_at(visit)
     edit = visit.form(InvoiceEdit, "group_by")
-    await visit.change(lambda write: changing.edit_invoice(write, invoice.id, edit))
+    await visit.change(lambda write: actions.edit_invoice(write, invoice.id, edit))
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
 
 
@@ -150,7 +149,7 @@ async def add_time(visit: Visit) -> Answer:
     access, invoice = await invoice_at(visit)
 
     async def add(write: Write) -> None:
-        _, current = await changing.lock_invoice(write, invoice.id)
+        _, current = await actions.lock_invoice(write, invoice.id)
         await _write_times(write, access, current, added=visit.fields.get("timesheet_ids", "").split())
 
     await visit.change(add)
@@ -201,7 +200,7 @@ async def save_line(visit: Visit) -> Answer:
     index, was = _number_of(visit), visit.fields.get("was", "")
 
     async def save(write: Write, line: InvoiceItemInput) -> None:
-        _, current = await changing.lock_invoice(write, invoice.id)
+        _, current = await actions.lock_invoice(write, invoice.id)
         items: list[Item | InvoiceItemInput] = [*rules.items_of(current.items)]
         if not was:
             items.append(line)
@@ -225,7 +224,7 @@ async def remove_line(visit: Visit) -> Answer:
     index, was = _number_of(visit), visit.fields.get("was", "")
 
     async def remove(write: Write) -> tuple[int, Item]:
-        _, current = await changing.lock_invoice(write, invoice.id)
+        _, current = await actions.lock_invoice(write, invoice.id)
         items = [*rules.items_of(current.items)]
         place = _find(items, index, was)
         gone = items.pop(place)

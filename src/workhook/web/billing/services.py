@@ -18,7 +18,7 @@ from workhook.web.frame.forms import ChangedMeanwhile, Faults, PageForm, digest,
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Owner
-from workhook.work.money.invoices.presets import find_price_currency
+from workhook.work.money.invoices.drafts import find_price_currency
 from workhook.work.money.services import actions
 from workhook.work.money.services.schemas import (
     PRICES_MAX,

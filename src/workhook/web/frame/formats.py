@@ -17,7 +17,6 @@ from workhook.http.calls import current
 from workhook.web.frame import cookies, names, texts
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.durations import display, hour_hundredths, typed_duration_ms
-from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.schemas import is_overdue
 
 if TYPE_CHECKING:
@@ -349,7 +348,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "sold_day": sold_day,
     "last_day": last_day,
     "iso_day": iso_day,
-    "days_of": days_of,
     "is_overdue": is_overdue,
     "duration": display,
     "clock": clock,

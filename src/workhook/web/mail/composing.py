@@ -28,7 +28,7 @@ from workhook.web.mail.letters import (
 from workhook.web.mail.writing import Envelope, write_message
 from workhook.work.history.notifications.queries import find_invitation, find_told
 from workhook.work.history.notifications.settings import find_settings
-from workhook.work.money.invoices.mailing import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
+from workhook.work.money.invoices.mail import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 
 log = structlog.get_logger(__name__)
 

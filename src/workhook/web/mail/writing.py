@@ -15,7 +15,7 @@ from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.render import html, plain
 from workhook.web.mail.letters import Letter
 from workhook.work.money.invoices.documents import PDF
-from workhook.work.money.invoices.mailing import InvoiceFile
+from workhook.work.money.invoices.mail import InvoiceFile
 
 
 class Envelope(msgspec.Struct, frozen=True):

@@ -31,9 +31,9 @@ from workhook.work.history.time_reports import ROWS_MAX, sum_up
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import display
-from workhook.work.money.invoices import changing, presets
-from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
-from workhook.work.money.invoices.rounded_time import TimeOnInvoice, foresee
+from workhook.work.money.invoices import actions, drafts
+from workhook.work.money.invoices.drafts import TimeOnInvoice, foresee
+from workhook.work.money.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.time.rates.terms import Rounding, find_rounding
 from workhook.work.time.timesheets import queries, reports
 from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
@@ -240,7 +240,7 @@ async def _page(
         period_names=[(name, gettext(label)) for name, label in PERIODS.items()],
         days="" if period is None else span_name(period.first, period.last),
         people=await team_of(visit.database, access),
-        currency=total.currency or await presets.find_currency(visit.database, access),
+        currency=total.currency or await drafts.find_currency(visit.database, access),
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,
         total=total,
@@ -282,14 +282,11 @@ async def make_invoice(visit: Visit) -> Answer:
     ids = await _list_to_invoice(visit, access, period.since_ms(zone), period.to_ms(zone), fields.get("user"))
     _require_some(ids)
 
-    begun = await presets.find_presets(visit.database, access)
-    rate = begun.rate
-    blank = InvoiceCreate(timesheet_ids=list(ids), currency=begun.currency)
-    blank.tax, blank.tax_category = rate.millionths, rate.category
-    blank.group_by = visit.form(InvoiceCreate, "group_by").group_by
-    wanted = msgspec.structs.replace(blank, **begun.texts)
+    begun = await drafts.find_presets(visit.database, access)
+    group_by = visit.form(InvoiceCreate, "group_by").group_by
+    wanted = msgspec.structs.replace(InvoiceCreate(timesheet_ids=list(ids), group_by=group_by), **begun.texts)
     project_id = access.repository.project_id
-    invoice = await visit.change(lambda write: changing.draft_invoice(write, project_id, wanted))
+    invoice = await visit.change(lambda write: actions.draft_invoice(write, project_id, wanted))
     done = ngettext(
         "The draft has %(num)d entry. Clients see it when it is issued.",
         "The draft has %(num)d entries. Clients see it when it is issued.",

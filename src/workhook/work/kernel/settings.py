@@ -78,7 +78,6 @@ def percent_to_response(millionths: int) -> int | float:
 
 
 Language = Literal["en", "de"]
-LANGUAGES: tuple[Language, ...] = ("en", "de")
 DEFAULT_LANGUAGE: Language = "en"
 
 
@@ -117,9 +116,9 @@ def seller_of(text: str) -> Seller:
     return msgspec.json.decode(text, type=Seller)
 
 
-def party_text(party: Party | None) -> str | None:
-    """As columns hold it; null stands for nobody."""
-    return None if party is None else msgspec.json.encode(party).decode()
+def party_text(party: Party) -> str:
+    """As columns hold it."""
+    return msgspec.json.encode(party).decode()
 
 
 BuyerText = Annotated[str, JsonForm(Party, party_of)]

@@ -16,8 +16,7 @@ from workhook.work.kernel.day_bounds import TimeZone
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.scopes import OrganizationLogin, ProjectIds
-from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.money.invoices.schemas import PlacedInvoice
+from workhook.work.money.invoices.schemas import InvoiceList, PlacedInvoice
 from workhook.work.time.timesheets.schemas import TimesheetsQuery
 
 _Maker = Annotated[str, Meta(description="Username of who made it, or `me`.")]

@@ -51,8 +51,7 @@ from workhook.work.money.checkouts.schemas import (
     service_checkouts,
 )
 from workhook.work.money.credits import ledger
-from workhook.work.money.invoices import drafting
-from workhook.work.money.invoices.changing import lock_project, tell_of_invoice
+from workhook.work.money.invoices.actions import issue, lock_project, tell_of_invoice
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import Days, Item
 from workhook.work.money.services.schemas import ServicePrice, prices_of_text, service_prices, services
@@ -234,7 +233,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     await update_checkout(write.tx, begun)
     if price and price.amount_minor:  # what costs nothing has no invoice
         items = [Item(description, Decimal(checkout.qty), price.amount_minor, days=days)]
-        invoice_id = await drafting.issue(
+        invoice_id = await issue(
             write, checkout.repository, service_checkout_id=checkout.id, items=items, currency=price.currency
         )
     if writer:
@@ -321,12 +320,7 @@ async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
 async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
     """Pause those whose next period would begin, with an event `paused` for each. They are locked."""
     for each in checkouts:
-        state = rules.stop(each.state, write.now)
-        if state != each.state:
-            stopped = changed(each, state, write.now)
-            await update_checkout(write.tx, stopped)
-            record = checkout_to_response(stopped, write.now)
-            await publish_event(write, stopped.repository, "service_checkout", "paused", record)
+        await _change(write, each, rules.stop(each.state, write.now), "paused")
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:

@@ -1,10 +1,14 @@
-"""The amounts of a new credit note, from what the caller wants and what the invoice still has at each rate."""
+"""The amounts of a new credit note, from what the caller wants and what the invoice still has at each rate.
+
+All amounts are minor units. They are split over the tax rates of an invoice, never beyond what is left at a rate. Each
+part is cut from the running total of its rate, so the parts always add up to exactly what was billed, and the last one
+takes the remainder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import NoReturn
 
 import msgspec
 import sqlalchemy as sa
@@ -14,13 +18,96 @@ from workhook.core.errors import Conflict, Fault, Invalid, say
 from workhook.core.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import percent_to_response
-from workhook.work.money.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of
+from workhook.work.kernel.settings import Category, percent_to_response
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.planning import items_of_inputs
+from workhook.work.money.invoices.drafts import items_of_inputs
 from workhook.work.money.invoices.rules import Item, Sums, TaxRate, TaxRow, rows_of, shared
 from workhook.work.money.invoices.schemas import Invoice
+
+Key = tuple[int, Category]
+
+
+class RateBooks(msgspec.Struct, frozen=True):
+    """The amount billed at one rate, and how much of its base and tax has been credited."""
+
+    billed: TaxRow
+    base: int = 0
+    tax: int = 0
+
+    @property
+    def key(self) -> Key:
+        return self.billed.millionths, self.billed.category
+
+    @property
+    def left(self) -> TaxRow:
+        """The amount that can still be credited."""
+        billed = self.billed
+        return self._row(max(billed.base - self.base, 0), max(billed.tax - self.tax, 0))
+
+    def part_with_tax(self, gross: int) -> TaxRow:
+        """Split an amount with tax, which is at most what is left, into its base and its tax."""
+        left = self.left
+        [so_far, _] = shared(self.base + self.tax + gross, [self.billed.base, self.billed.tax])
+        base = min(max(so_far - self.base, gross - left.tax, 0), left.base, gross)
+        return self._row(base, gross - base)
+
+    def part_before_tax(self, base: int) -> TaxRow:
+        """Add the tax to an amount before tax, which is at most the base that is left."""
+        billed = self.billed
+        so_far = self.base + base
+        if not billed.base:
+            return self._row(0, 0)
+        tax = (2 * billed.tax * so_far + billed.base) // (2 * billed.base) - self.tax
+        return self._row(base, min(max(tax, 0), self.left.tax))
+
+    def _row(self, base: int, tax: int) -> TaxRow:
+        return TaxRow(self.billed.millionths, self.billed.category, base, tax)
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """All rates of an invoice, in the order in which it shows them. `default`: the invoice's own rate."""
+
+    rows: tuple[RateBooks, ...]
+    default: TaxRate = TaxRate()
+
+    @property
+    def left(self) -> int:
+        """The amount with tax that can still be credited at all rates together."""
+        return sum(each.left.gross for each in self.rows)
+
+    def find(self, rate: TaxRate) -> list[RateBooks]:
+        """Return the rates that can be meant: one, unless the invoice has nothing at it, or several that fit. Without
+        any word of it that is the invoice's own."""
+        found = [
+            each
+            for each in self.rows
+            if rate.millionths in (None, each.billed.millionths) and rate.category in (None, each.billed.category)
+        ]
+        if len(found) > 1 and rate == TaxRate() and self.default != TaxRate():
+            found = [each for each in self.rows if each.key == self.default.otherwise(TaxRate())]
+        return found
+
+    def parts_of(self, total: int) -> tuple[TaxRow, ...]:
+        """Split an amount with tax over all rates, in proportion to what is left at each."""
+        shares = shared(total, [each.left.gross for each in self.rows])
+        parts = (each.part_with_tax(gross) for each, gross in zip(self.rows, shares, strict=True))
+        return tuple(each for each in parts if each.gross)
+
+    def parts_before_tax(self, bases: Mapping[Key, int]) -> tuple[TaxRow, ...]:
+        """Add the tax to amounts before tax, each at most the base that is left at its rate."""
+        return tuple(each.part_before_tax(bases[each.key]) for each in self.rows if each.key in bases)
+
+
+def rates_of(billed: Sequence[TaxRow], default: TaxRate, credited: Iterable[TaxRow]) -> Rates:
+    """`credited`: the rows of all credit notes of the invoice so far."""
+    sums: dict[Key, tuple[int, int]] = {}
+    for row in credited:
+        base, tax = sums.get((row.millionths, row.category), (0, 0))
+        sums[row.millionths, row.category] = base + row.base, tax + row.tax
+    rows = (RateBooks(row, *sums.get((row.millionths, row.category), (0, 0))) for row in billed)
+    return Rates(tuple(rows), default)
+
 
 _taxes = (
     sa.select(credit_notes.c.taxes)
@@ -44,7 +131,7 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
     total = None if asked is None else minor_of(asked, invoice.currency, "total", most=TOTAL_MAX_MINOR)
     if rate == TaxRate():
         return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, say("All of the invoice is credited."))))
-    one = _find(rates, rate, "", invoice)
+    one = _find(rates, rate, "")
     words = rate_words(one.billed)
     amount = _checked(invoice, total, one.left.gross, say("All of the invoice at {} is credited.", words), words)
     return [], Sums((one.part_with_tax(amount),))
@@ -67,7 +154,7 @@ def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[C
     for each in credited:
         known = each.description, each.rate.otherwise(invoice.rate)
         taken[known] = taken.get(known, 0) + each.amount_minor
-    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    items = invoice.every_item
     groups: dict[Key, list[int]] = {}
     for number, each in enumerate(items):
         groups.setdefault(each.rate.otherwise(invoice.rate), []).append(number)
@@ -111,7 +198,7 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     items = items_of_inputs(given, invoice.currency)
     if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
         raise Invalid(faults=faults)
-    found = _rates_of_lines(invoice, rates, items)
+    found = _rates_of_lines(rates, items)
     bases: dict[Key, int] = {}
     for item, one in zip(items, found, strict=True):
         bases[one.key] = bases.get(one.key, 0) + item.amount_minor
@@ -125,12 +212,12 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     return kept, Sums(rates.parts_before_tax(bases))
 
 
-def _rates_of_lines(invoice: Invoice, rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
+def _rates_of_lines(rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
     found: list[RateBooks] = []
     faults: list[Fault] = []
     for number, each in enumerate(items):
         try:
-            found.append(_find(rates, each.rate, f"invoice_items[{number}].", invoice))
+            found.append(_find(rates, each.rate, f"invoice_items[{number}]."))
         except Invalid as problem:
             faults += problem.faults
     if faults:
@@ -145,18 +232,15 @@ def _with_rate(item: Item, one: RateBooks, invoice: Invoice) -> Item:
     return msgspec.structs.replace(item, tax_millionths=one.billed.millionths, tax_category=one.billed.category)
 
 
-def _find(rates: Rates, rate: TaxRate, path: str, invoice: Invoice) -> RateBooks:
+def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:
     """Raises `Invalid`. `path`: the prefix of the names of the fields."""
-    try:
-        return rates.find(rate)
-    except NotBilled:
-        _refuse_rate(rates, rate, path, "not_on_invoice", "the invoice has nothing at this rate; it has")
-    except Ambiguous:
-        _refuse_rate(rates, rate, path, "missing", "state the rate to credit; the invoice has")
-
-
-def _refuse_rate(rates: Rates, rate: TaxRate, path: str, code: str, words: str) -> NoReturn:
-    is_unclear = code == "missing"
+    found = rates.find(rate)
+    if len(found) == 1:
+        return found[0]
+    is_unclear = len(found) > 1 or rate == TaxRate()
+    code, words = "not_on_invoice", "the invoice has nothing at this rate; it has"
+    if is_unclear:
+        code, words = "missing", "state the rate to credit; the invoice has"
     name = "tax" if (rate.millionths is None) == is_unclear else "tax_category"
     has = ", ".join(rate_words(each.billed) for each in rates.rows)
     raise Invalid(faults=[Fault(field=f"{path}{name}", code=code, message=f"{path}{name}: {words} {has}")])

@@ -14,9 +14,9 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.access import find_with_access
-from workhook.work.money.credit_notes import crediting, documents
+from workhook.work.money.credit_notes import actions
 from workhook.work.money.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
-from workhook.work.money.invoices.changing import find_invoice, lock_invoice
+from workhook.work.money.invoices.actions import find_invoice, lock_invoice
 from workhook.work.money.invoices.documents import PDF
 from workhook.work.money.invoices.einvoice import XML
 
@@ -29,7 +29,7 @@ async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Li
     key = lists.after(query, tuple[int])
     _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     after = key[0] if key else None
-    found = await crediting.rows.listed(call.database, invoice.id, after=after, limit=query.limit + 1)
+    found = await actions.rows.listed(call.database, invoice.id, after=after, limit=query.limit + 1)
     notes, headers = lists.page(call, found, query, lambda note: (note.position,))
     return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
 
@@ -44,19 +44,19 @@ async def create_credit_note(write: Write, invoice_id: str, wanted: CreditNoteCr
     becomes `to_refund` of the invoice. Once all of it is credited, its timesheets can be invoiced again.
     """
     access, invoice = await lock_invoice(write, invoice_id)
-    _, note = await crediting.credit(write, access, invoice, wanted)
+    _, note = await actions.credit(write, access, invoice, wanted)
     return CreditNoteAnswer(to_response(note))
 
 
 @routes.get("/credit_notes/{credit_note_id}")
 async def get_credit_note(call: Call, credit_note_id: str) -> CreditNoteAnswer:
     """Get a credit note."""
-    row, _ = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
-    return CreditNoteAnswer(to_response(crediting.rows.of_row(row)))
+    row, _ = await find_with_access(call.database, actions.rows.by_id, actor_of(call), id=credit_note_id)
+    return CreditNoteAnswer(to_response(actions.rows.of_row(row)))
 
 
 routes.get("/credit_notes/{credit_note_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)(
-    documents.get_credit_note_pdf
+    actions.get_credit_note_pdf
 )
 
 
@@ -65,4 +65,4 @@ routes.get(
     answers={200: {"type": "string", "format": "binary"}},
     problems=(409, 422),
     media_type=XML,
-)(documents.get_credit_note_xml)
+)(actions.get_credit_note_xml)

@@ -26,8 +26,9 @@ from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import MoneyAboveZero
 from workhook.work.kernel.settings import BuyerText, Category, Language, Percent, SellerText
-from workhook.work.money.invoices.inputs import InvoiceItemInput
-from workhook.work.money.invoices.shapes import ItemsText, TaxesText
+from workhook.work.money.invoices import rules
+from workhook.work.money.invoices.rules import Credit
+from workhook.work.money.invoices.schemas import InvoiceItemInput, ItemsText, TaxesText
 from workhook.work.money.payments.schemas import BookedOn
 
 ITEMS_MAX = 1000
@@ -84,10 +85,16 @@ class CreditNote(Record, frozen=True):
     issued: Timestamp
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
     buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As the invoice has it.")]
-    seller: Annotated[SellerText | None, COMPUTED, Meta(description="As the invoice has it.")]
+    seller: Annotated[SellerText, COMPUTED, Meta(description="As the invoice has it.")]
     language: Annotated[Language, COMPUTED, Meta(description="That of the invoice.")]
     user: Annotated[PersonShape | None, COMPUTED]
     position: Annotated[int, HIDDEN]
+
+    @property
+    def credit(self) -> Credit:
+        """What its documents say of it."""
+        items, taxes = rules.items_of(self.items), rules.rows_of(self.taxes)
+        return Credit(self.id, self.credit_note_number, self.issued, items, taxes, self.reason)
 
 
 # Rows are added, and never changed. `items` is JSON as that of invoices. `position`: among the credit

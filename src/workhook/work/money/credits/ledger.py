@@ -7,6 +7,7 @@ Entries come one after the other: whoever appends holds the project's row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -147,17 +148,7 @@ _balance = sa.select(
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
     sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
 ).where(_in_project)
-_in_order = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id).limit(big("limit"))
 _weight = length(task_credits.c.notes, task_credits.c.uses)
-_listed = bounded(_entries, _in_order, task_credits.c.id, _weight)
-_listed_after = bounded(
-    _entries, _in_order.where(task_credits.c.id > sa.bindparam("after")), task_credits.c.id, _weight
-)
-_newest_first = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id.desc()).limit(big("limit"))
-_newest = bounded(_entries, _newest_first, task_credits.c.id, _weight, newest=True)
-_newest_before = bounded(
-    _entries, _newest_first.where(task_credits.c.id < sa.bindparam("before")), task_credits.c.id, _weight, newest=True
-)
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
@@ -207,18 +198,22 @@ async def position_of(
     return _position_of(rows), next(row for row in rows if row["id"] == entry_id)
 
 
-async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Found[TaskCredit]:
-    """By id; `after` is the id behind which to start."""
-    params = {"repository_id": repository_id, "limit": limit, "after": after}
-    return await fetch(reader, _listed if after is None else _listed_after, params, entry_of)
+@lru_cache(maxsize=4)
+def _listing(newest: bool, is_behind: bool) -> sa.Select[Any]:
+    after: sa.ColumnElement[str] = sa.bindparam("after")
+    listed = sa.select(task_credits.c.id).where(_in_project)
+    if is_behind:
+        listed = listed.where(task_credits.c.id < after if newest else task_credits.c.id > after)
+    listed = listed.order_by(task_credits.c.id.desc() if newest else task_credits.c.id).limit(big("limit"))
+    return bounded(_entries, listed, task_credits.c.id, _weight, newest=newest)
 
 
-async def list_newest_entries(
-    reader: Reader, repository_id: int, *, before: str | None, limit: int
+async def list_entries(
+    reader: Reader, repository_id: int, *, after: str | None, limit: int, newest: bool = False
 ) -> Found[TaskCredit]:
-    """The last that was made comes first; `before` is the id before which to start."""
-    params = {"repository_id": repository_id, "limit": limit, "before": before}
-    return await fetch(reader, _newest if before is None else _newest_before, params, entry_of)
+    """By id, behind the id `after`. `newest`: the last that was made comes first."""
+    params = {"repository_id": repository_id, "limit": limit, "after": after}
+    return await fetch(reader, _listing(newest, after is not None), params, entry_of)
 
 
 class LedgerBalance(msgspec.Struct, frozen=True):

@@ -15,10 +15,15 @@ from workhook.identity.context import Write
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.scopes import in_project
-from workhook.work.money.invoices import changing, documents, listing
+from workhook.work.money.invoices import actions, documents, listing
 from workhook.work.money.invoices.einvoice import XML
-from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceList
-from workhook.work.money.invoices.schemas import InvoiceAnswer, InvoicesAnswer, invoice_to_response
+from workhook.work.money.invoices.schemas import (
+    InvoiceAnswer,
+    InvoiceCreate,
+    InvoiceList,
+    InvoicesAnswer,
+    invoice_to_response,
+)
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
@@ -42,20 +47,20 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 
     Its timesheets are reserved: no other invoice can have them.
     """
-    return changing.answer_of(await changing.draft_invoice(write, project_id, wanted), write.now)
+    return actions.answer_of(await actions.draft_invoice(write, project_id, wanted), write.now)
 
 
 @routes.get("/invoices/{invoice_id}")
 async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
     """Get an invoice."""
-    _, invoice = await changing.find_invoice(call.database, actor_of(call), invoice_id)
-    return changing.answer_of(invoice, now_ms())
+    _, invoice = await actions.find_invoice(call.database, actor_of(call), invoice_id)
+    return actions.answer_of(invoice, now_ms())
 
 
-routes.patch("/invoices/{invoice_id}")(changing.edit_invoice)
-routes.delete("/invoices/{invoice_id}")(changing.delete_invoice)
-routes.post("/invoices/{invoice_id}/send")(changing.send_invoice)
-routes.post("/invoices/{invoice_id}/void")(changing.void_invoice)
+routes.patch("/invoices/{invoice_id}")(actions.edit_invoice)
+routes.delete("/invoices/{invoice_id}")(actions.delete_invoice)
+routes.post("/invoices/{invoice_id}/send")(actions.send_invoice)
+routes.post("/invoices/{invoice_id}/void")(actions.void_invoice)
 routes.get(
     "/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=documents.PDF
 )(documents.get_invoice_pdf)

@@ -1,45 +1,432 @@
-"""A document of an invoice as a PDF: the invoice itself, or a credit note."""
+"""The documents of an invoice, itself and its credit notes, as PDF and as e-invoice.
+
+A PDF is printed by a limited process of its own (`render.py`), one at a time for each organization, and kept for a
+while. The same process finds characters that no font has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import base64
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
+from weakref import WeakKeyDictionary
 
+import msgspec
 import structlog
+from prometheus_client import Counter, Gauge
 
-from workhook.core.errors import Invalid
+from workhook.core import json, limited_process
+from workhook.core.errors import Invalid, Unavailable, say
+from workhook.core.fair_queue import FairQueue, QueueFull
+from workhook.core.limited_process import Limits
+from workhook.core.limited_process import ProcessFailed as RenderFailed
 from workhook.http.calls import Answer, Call, Services
 from workhook.http.messages import disposition
 from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
+from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.kernel.access import find_with_access
 from workhook.work.kernel.settings import Party
-from workhook.work.money.invoices import drafting, pdf, printing
-from workhook.work.money.invoices.changing import require_issued, visible
-from workhook.work.money.invoices.drafting import LogoFile
+from workhook.work.money.invoices import facturx, printing, queries
+from workhook.work.money.invoices.actions import require_issued, visible
 from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of
-from workhook.work.money.invoices.pdf import Pdf
 from workhook.work.money.invoices.printing import Printed
-from workhook.work.money.invoices.rules import ISSUED
+from workhook.work.money.invoices.rules import ISSUED, Credit
 from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.money.invoices.settings import buyer_of_row, find_logo, seller_of_row
+from workhook.work.money.invoices.settings import LogoFile, buyer_of_row, find_logo, seller_of_row
 
-PDF = "application/pdf"
+CPU_S = 20
+MEMORY_BYTES = 1024**3
+OUTPUT_MAX_BYTES = 32 * 1024 * 1024
+REPORT_MAX_BYTES = 8192
+
+_SCRIPT = Path(__file__).with_name("render.py")
+_CODE_POINT = re.compile(r"U\+[0-9A-F]{4,6}")
+
+
+class Logo(msgspec.Struct, frozen=True):
+    """An image that was uploaded. `name` ends like its kind."""
+
+    name: str
+    content: bytes
+
+
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of the answer. The errors hold text of whoever made the logo or the invoice: for the log,
+    escaped."""
+
+    missing: list[str]
+    logo_error: str | None
+    xml_error: str | None
+
+    def __post_init__(self) -> None:
+        if not all(map(_CODE_POINT.fullmatch, self.missing)):
+            raise ValueError("missing: code points")
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """`stderr` is what the process printed besides, for the log."""
+
+    content: bytes
+    report: Report
+    stderr: str
+
+
+def _limits(timeout_s: float) -> Limits:
+    return Limits(timeout_s, CPU_S, MEMORY_BYTES, OUTPUT_MAX_BYTES)
+
+
+async def run(
+    invoice: Printed, logo: Logo | None, timestamp_s: int, *, timeout_s: float, xml: bytes | None = None
+) -> Rendered:
+    """`xml`: the e-invoice to attach. Raises `RenderFailed`."""
+    job = {
+        "invoice": invoice,
+        "timestamp_s": timestamp_s,
+        "xml": xml.decode() if xml is not None else None,
+        "logo": base64.b64encode(logo.content).decode() if logo else None,
+        "logo_name": logo.name if logo else None,
+    }
+    made = await limited_process.run(_SCRIPT, job, _limits(timeout_s))
+    line, _, content = made.output.partition(b"\n")
+    try:
+        report = msgspec.json.decode(line[:REPORT_MAX_BYTES], type=Report)
+    except msgspec.MsgspecError as error:
+        raise RenderFailed("failure", 0, ascii(str(error))) from error
+    return Rendered(content, report, made.stderr)
+
+
+async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
+    """Those of these that no font of this machine has. Raises `RenderFailed`."""
+    made = await limited_process.run(_SCRIPT, {"characters": characters}, _limits(timeout_s))
+    try:
+        return set(msgspec.json.decode(made.output, type=list[str])) & set(characters)
+    except msgspec.MsgspecError as error:
+        raise RenderFailed("failure", 0, ascii(str(error))) from error
+
+
+AT_ONCE = 2
+WAITING_MAX = 64
+WAITING_MAX_EACH = 8
+WAIT_S = 30.0
+RENDER_S = 30.0
+RETRY_AFTER_S = 5
+KEPT_MAX_BYTES = 16 * 1024 * 1024
+KEPT_S = 24 * 3600
+KEPT_WITHOUT_LOGO_S = 300
+"""What was printed without its logo because the render was killed: the next attempt may succeed."""
+LOGO_MAX_BYTES = 2 * 1024 * 1024
+
+FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be printed.", ["reason"])
+
+BOXES = Counter("workhook_invoice_pdf_boxes_total", "Invoices printed with boxes for characters that no font has.")
+
+XML_LEFT_OUT = Counter(
+    "workhook_invoice_pdf_xml_left_out_total",
+    "Invoices printed without the e-invoice that they have: no font has some `characters`, or it is a `failure`.",
+    ["reason"],
+)
+
+LOGOS_LEFT_OUT = Counter(
+    "workhook_invoice_pdf_logos_left_out_total",
+    "Invoices printed without their logo: it is `invalid`, or ended the render (`timeout`, `killed`, `failure`).",
+    ["reason"],
+)
+
+ANSWERS = Counter(
+    "workhook_invoice_pdf_answers_total",
+    "PDFs that were answered: `rendered` now, `shared` with a render that was under way, `kept` from an earlier one.",
+    ["source"],
+)
+
+WAITING = Gauge("workhook_invoice_pdf_waiting", "Invoices that wait for their turn to be printed.")
+
+_LOGO_NAMES = {"image/png": "logo.png", "image/jpeg": "logo.jpg", "image/svg+xml": "logo.svg"}
+_FILE_PATH = re.compile(r"/files/(fil_[0-9a-z]{26})/content(?:[?#].*)?")
+
+ReadLogo = Callable[[LogoFile], Awaitable[Logo | None]]
 
 log = structlog.get_logger(__name__)
 
 
+class Pdf(msgspec.Struct, frozen=True):
+    """`missing`: the first characters that no font of this machine has, such as `U+6F22`; they are boxes."""
+
+    content: bytes
+    missing: str | None
+
+
+class PdfJob(msgspec.Struct, frozen=True):
+    """What is printed, for whom. `logo` is a file that `is_logo` accepts. `einvoice` is attached where that can be."""
+
+    account_id: int
+    invoice_id: str
+    document: Printed
+    timestamp_s: int
+    logo: LogoFile | None
+    einvoice: EInvoice | None = None
+
+    def key(self) -> bytes:
+        """The same for the same pages. Organizations share nothing, even if their invoices look alike."""
+        return hashlib.sha256(json.encode(self)).digest()
+
+
+class _SharedRender:
+    """A render under way. It is cancelled when nobody waits for it any more."""
+
+    def __init__(self, task: asyncio.Task[Pdf]) -> None:
+        self._task = task
+        self._waiting = 0
+
+    @property
+    def usable(self) -> bool:
+        return not self._task.cancelling()
+
+    async def result(self) -> Pdf:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._task.cancel()
+
+
+class Printer:
+    """Prints invoices for the requests of one event loop."""
+
+    def __init__(self) -> None:
+        self._queue = FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH)
+        self._kept = KeptPdfs(KEPT_MAX_BYTES)
+        self._renders: dict[bytes, _SharedRender] = {}
+
+    async def make(self, job: PdfJob, read_logo: ReadLogo) -> Pdf:
+        """Raises `Unavailable` if too many wait already, or if it takes too long."""
+        key = job.key()
+        if (kept := self._kept.get(key, time.monotonic())) is not None:
+            ANSWERS.labels("kept").inc()
+            return kept
+        render = self._renders.get(key)
+        shared = render is not None and render.usable
+        if render is None or not shared:
+            self._renders[key] = render = _SharedRender(asyncio.create_task(self._print(key, job, read_logo)))
+        try:
+            made = await render.result()
+        finally:
+            if self._renders.get(key) is render and not shared:
+                del self._renders[key]
+        ANSWERS.labels("shared" if shared else "rendered").inc()
+        return made
+
+    async def _print(self, key: bytes, job: PdfJob, read_logo: ReadLogo) -> Pdf:
+        async with self._turn(job.account_id):
+            logo = await read_logo(job.logo) if job.logo else None
+            made, kept_s = await _render(job, logo)
+        self._kept.put(key, made, time.monotonic() + kept_s)
+        return made
+
+    @asynccontextmanager
+    async def _turn(self, account_id: int) -> AsyncIterator[None]:
+        """Raises `Unavailable` where it does not come soon."""
+        async with AsyncExitStack() as stack:
+            try:
+                with WAITING.track_inprogress():
+                    async with asyncio.timeout(WAIT_S):
+                        await stack.enter_async_context(self._queue.slot(account_id))
+            except (QueueFull, TimeoutError):
+                FAILURES.labels("busy").inc()
+                log.warning("invoice_pdf_busy", waiting=len(self._queue))
+                message = say("Too many invoices wait to be printed. Try again in some seconds.")
+                raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
+            yield
+
+
+class KeptPdfs:
+    """The PDFs that were asked for last, at most `max_bytes` of them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._bytes = max_bytes, 0
+        self._pdfs: OrderedDict[bytes, tuple[Pdf, float]] = OrderedDict()
+
+    def get(self, key: bytes, now: float) -> Pdf | None:
+        pdf, until = self._pdfs.get(key, (None, 0.0))
+        if pdf is not None and until <= now:
+            self._drop(key)
+            return None
+        if pdf is not None:
+            self._pdfs.move_to_end(key)
+        return pdf
+
+    def put(self, key: bytes, pdf: Pdf, until: float) -> None:
+        if len(pdf.content) > self._max_bytes // 4:
+            return
+        if key in self._pdfs:
+            self._drop(key)
+        self._pdfs[key] = pdf, until
+        self._bytes += len(pdf.content)
+        while self._bytes > self._max_bytes:
+            self._drop(next(iter(self._pdfs)))
+
+    def _drop(self, key: bytes) -> None:
+        self._bytes -= len(self._pdfs.pop(key)[0].content)
+
+
+_printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictionary()
+
+
+def printer() -> Printer:
+    """The one of this event loop."""
+    return _printers.setdefault(asyncio.get_running_loop(), Printer())
+
+
+def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
+    """Which file of this server (`bases`: what its addresses start with) an avatar is. Nothing else is ever fetched."""
+    for base in bases:
+        if avatar and avatar.startswith(base) and (found := _FILE_PATH.fullmatch(avatar.removeprefix(base))):
+            return found[1]
+    return None
+
+
+def _logo_name(file: LogoFile) -> str | None:
+    return _LOGO_NAMES.get(file.content_type.partition(";")[0].strip().lower())
+
+
+def is_logo(file: LogoFile | None) -> bool:
+    """It claims to be an image, and is of a sensible size."""
+    return file is not None and _logo_name(file) is not None and 0 < file.size <= LOGO_MAX_BYTES
+
+
+async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
+    """None if its content is gone. `file` is one that `is_logo` accepts."""
+    name = _logo_name(file)
+    assert name is not None, "is_logo accepted it"
+    try:
+        pieces = [each async for each in await blobs.read(file.blob, 0, file.size)]
+    except BlobMissing:
+        FAILURES.labels("logo_missing").inc()
+        log.warning("invoice_logo_missing", blob=file.blob)
+        return None
+    return Logo(name, b"".join(pieces))
+
+
+async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
+    """The PDF, and for how long it is good. A render that dies is repeated without the logo, and one without a logo
+    without the e-invoice.
+
+    Raises `Unavailable`.
+    """
+    xml = await _xml_of(job)
+    tries = [(logo, xml), (None, xml if logo else None)]
+    if logo and xml:
+        tries.append((None, None))
+    reason, kept_s = "", KEPT_S
+    for with_logo, with_xml in tries:
+        try:
+            rendered = await run(job.document, with_logo, job.timestamp_s, timeout_s=RENDER_S, xml=with_xml)
+            return _made(job, rendered, with_xml), kept_s
+        except RenderFailed as failed:
+            reason, kept_s = failed.reason, KEPT_WITHOUT_LOGO_S
+            log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), stderr=failed.stderr)
+        if with_logo is not None:
+            LOGOS_LEFT_OUT.labels(reason).inc()
+        elif reason == "timeout":
+            raise _too_slow()
+        elif with_xml is not None:
+            XML_LEFT_OUT.labels("failure").inc()
+    FAILURES.labels(reason).inc()
+    log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=reason)
+    message = say("The invoice cannot be printed. The server's log says why.")
+    raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
+
+
+async def _xml_of(job: PdfJob) -> bytes | None:
+    """The e-invoice, if there is one. The page does not fail because of it."""
+    if job.einvoice is None:
+        return None
+    try:
+        return await asyncio.to_thread(xml_of, job.einvoice)  # a tenth of a second for a thousand lines
+    except Exception:
+        XML_LEFT_OUT.labels("failure").inc()
+        log.exception("invoice_xml_failed", invoice_id=job.invoice_id)
+        return None
+
+
+def xml_of(document: EInvoice) -> bytes:
+    """The document in the syntax that `cii` writes, in UTF-8."""
+    from workhook.work.money.invoices import cii  # with a library of XML, of which most servers have no use
+
+    return cii.written(document)
+
+
+def _too_slow() -> Unavailable:
+    FAILURES.labels("timeout").inc()
+    message = "Printing the invoice took too long. Try again; an invoice of fewer lines is printed faster."
+    return Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
+
+
+def _made(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
+    """`xml`: what was to be attached."""
+    report = rendered.report
+    missing = " ".join(report.missing) or None
+    if missing is not None:
+        BOXES.inc()
+    if report.logo_error is not None:
+        LOGOS_LEFT_OUT.labels("invalid").inc()
+    if report.xml_error is not None:
+        XML_LEFT_OUT.labels("characters" if missing else "failure").inc()
+    if missing or report.logo_error or report.xml_error or rendered.stderr:
+        said = {"logo_error": report.logo_error, "xml_error": report.xml_error}
+        errors = {name: None if each is None else ascii(each) for name, each in said.items()}
+        log.warning("invoice_pdf_complaint", missing=missing, stderr=rendered.stderr, **errors)
+    content = rendered.content
+    if xml is not None and report.xml_error is None:
+        try:
+            content = facturx.with_metadata(content)
+        except facturx.UnknownForm as unknown:  # it carries the e-invoice all the same
+            log.error("invoice_pdf_metadata_failed", invoice_id=job.invoice_id, reason=str(unknown))
+    return Pdf(content, missing)
+
+
+PDF = "application/pdf"
+
+
+class Document(msgspec.Struct, frozen=True):
+    """An invoice or a credit note, to be printed. `logo_id`: of the seller; without one, `avatar` of the project may be
+    the logo. `timestamp_s`: when it was made, as it says itself: the same document is the same file, to the byte."""
+
+    id: str
+    page: Printed
+    einvoice: EInvoice | None
+    logo_id: str | None
+    avatar: str | None
+    timestamp_s: int
+    file_name: str
+
+
 def parties_now(row: Row) -> tuple[Party, Party]:
-    """Who bills and who pays, as the settings say now. `row`: of `drafting.by_id`."""
+    """Who bills and who pays, as the settings say now. `row`: of `queries.by_id`."""
     return seller_of_row(row), buyer_of_row(row) or Party()
 
 
-def attachment_of(invoice: Invoice, repository: Repository, row: Row) -> EInvoice | None:
-    """The e-invoice that the invoice's PDF carries, if there is one. `row`: of `drafting.by_id`."""
-    if invoice.status not in ISSUED:
-        return None
-    return attachment(lambda: einvoice_of(invoice, repository, parties_now(row)), invoice.id)
+def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Credit | None = None) -> Document:
+    """The invoice, or a credit note of it. `row`: of `queries.by_id`."""
+    document_id = credit.id if credit else invoice.id
+    page = printing.printed_credit(invoice, repository, credit) if credit else printing.printed(invoice, repository)
+    einvoice: EInvoice | None = None
+    if credit or invoice.status in ISSUED:
+        einvoice = attachment(lambda: einvoice_of(invoice, repository, parties_now(row), credit), document_id)
+    made_at = credit.issued if credit else invoice.issued or invoice.created_at
+    name = printing.file_name(invoice, credit=credit)
+    logo_id, avatar = invoice.who_bills.logo, row["project_avatar"]
+    return Document(document_id, page, einvoice, logo_id, avatar, made_at // 1000, name)
 
 
 def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | None:
@@ -49,73 +436,41 @@ def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | Non
     except Invalid:
         return None
     except Exception:
-        pdf.XML_LEFT_OUT.labels("failure").inc()
+        XML_LEFT_OUT.labels("failure").inc()
         log.exception("invoice_xml_failed", invoice_id=document_id)
         return None
 
 
 def xml_answer(document: EInvoice, file_name: str) -> Answer:
     """An e-invoice, to be stored."""
-    return Answer(pdf.xml_of(document), headers=disposition(file_name), media_type=XML)
+    return Answer(xml_of(document), headers=disposition(file_name), media_type=XML)
 
 
-async def pdf_answer(
-    call: Call,
-    repository: Repository,
-    document_id: str,
-    document: Printed,
-    *,
-    einvoice: EInvoice | None,
-    logo_id: str | None,
-    avatar: str | None,
-    timestamp_s: int,
-    file_name: str,
-) -> Answer:
-    """`logo_id`: of the seller; without one, `avatar` of the project may be the logo. Raises `Unavailable`."""
-    made = await make_pdf(
-        call.services,
-        repository,
-        document_id,
-        document,
-        einvoice=einvoice,
-        logo_id=logo_id,
-        avatar=avatar,
-        timestamp_s=timestamp_s,
-        bases=(call.base, call.base_for_others),
-    )
-    headers = disposition(file_name, "inline")
+async def pdf_answer(call: Call, repository: Repository, document: Document) -> Answer:
+    """Raises `Unavailable`."""
+    made = await make_pdf(call.services, repository, document, (call.base, call.base_for_others))
+    headers = disposition(document.file_name, "inline")
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
     return Answer(made.content, headers=headers, media_type=PDF)
 
 
-async def make_pdf(
-    services: Services,
-    repository: Repository,
-    document_id: str,
-    document: Printed,
-    *,
-    einvoice: EInvoice | None,
-    logo_id: str | None,
-    avatar: str | None,
-    timestamp_s: int,
-    bases: tuple[str, ...],
-) -> Pdf:
-    """As `pdf_answer`. `bases`: what the address of a file of this server may begin with."""
+async def make_pdf(services: Services, repository: Repository, document: Document, bases: tuple[str, ...]) -> Pdf:
+    """`bases`: what the address of a file of this server may begin with. Raises `Unavailable`."""
     file: LogoFile | None = None
-    if logo_id is not None and (found := await find_logo(services.database, repository.owner.id, logo_id)):
-        file = LogoFile(found.content_type, found.size, found.blob)
-    elif file_id := pdf.file_id_of(avatar, bases):
-        file = await drafting.find_logo(services.database, repository.id, file_id)
-    job = pdf.PdfJob(
+    if document.logo_id is not None:
+        file = await find_logo(services.database, repository.owner.id, document.logo_id)
+    if file is None and (file_id := file_id_of(document.avatar, bases)):
+        file = await queries.find_logo(services.database, repository.id, file_id)
+    job = PdfJob(
         account_id=repository.owner.id,
-        invoice_id=document_id,
-        document=document,
-        timestamp_s=timestamp_s,
-        logo=file if pdf.is_logo(file) else None,
-        einvoice=einvoice,
+        invoice_id=document.id,
+        document=document.page,
+        timestamp_s=document.timestamp_s,
+        logo=file if is_logo(file) else None,
+        einvoice=document.einvoice,
     )
-    return await pdf.printer().make(job, partial(pdf.read_logo, services.blobs))
+    return await printer().make(job, partial(read_logo, services.blobs))
 
 
 async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
@@ -131,19 +486,9 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     If the invoice has an e-invoice (`/xml`), the PDF carries it, as Factur-X (ZUGFeRD) of the profile EN 16931: it is
     PDF/A-3 with the file `factur-x.xml`. One with boxes carries none.
     """
-    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
-    invoice, repository = visible(row, access), access.repository
-    return await pdf_answer(
-        call,
-        repository,
-        invoice.id,
-        printing.printed(invoice, repository),
-        einvoice=attachment_of(invoice, repository, row),
-        logo_id=printing.logo_of(invoice),
-        avatar=row["project_avatar"],
-        timestamp_s=printing.timestamp_s(invoice),
-        file_name=printing.file_name(invoice),
-    )
+    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
+    document = document_of(visible(row, access), access.repository, row)
+    return await pdf_answer(call, access.repository, document)
 
 
 async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
@@ -153,7 +498,7 @@ async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
     VAT id or a tax number: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one
     409 `invoice_void`.
     """
-    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
+    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
     invoice = visible(row, access)
     require_issued(invoice)
     document = einvoice_of(invoice, access.repository, parties_now(row))

@@ -18,11 +18,10 @@ from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.work.kernel.settings import Category, Party, Seller, percent_of
-from workhook.work.money.invoices import printing, rules
-from workhook.work.money.invoices.days import days_of, zone_of_invoice
+from workhook.work.money.invoices import printing
 from workhook.work.money.invoices.paper import Paper
-from workhook.work.money.invoices.rules import Days, Item, TaxRate, TaxRow
-from workhook.work.money.invoices.schemas import Invoice, language_of
+from workhook.work.money.invoices.rules import Credit, Days, Item, TaxRate, TaxRow
+from workhook.work.money.invoices.schemas import Invoice
 
 XML = "application/xml"
 
@@ -120,115 +119,57 @@ class EInvoice(msgspec.Struct, frozen=True):
         return SEPA_TRANSFER if self.currency == "EUR" else TRANSFER
 
 
-def einvoice_of(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> EInvoice:
-    """Of an issued invoice. `settings`: who bills and who pays as the settings say now, whose countries count where
-    the invoice was sent without. Raises `Invalid` that names what is missing."""
-    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
-    books = invoice.books
-    return _document(
-        invoice,
-        repository,
-        settings,
-        kind="380",
-        number=invoice.invoice_number or "",
-        issued=_issued(invoice),
-        items=items,
-        rows=invoice.tax_rows,
-        settled=books.total - books.due,
-        due=days_of(invoice).due,
-        note=invoice.payment_method,
-        preceding=None,
-    )
-
-
-def ecredit_of(
-    invoice: Invoice,
-    repository: Repository,
-    settings: tuple[Party, Party],
-    *,
-    number: str,
-    issued: int,
-    items: Sequence[Item],
-    taxes: Sequence[TaxRow],
-    reason: str,
+def einvoice_of(
+    invoice: Invoice, repository: Repository, settings: tuple[Party, Party], credit: Credit | None = None
 ) -> EInvoice:
-    """Of a credit note, which has the parties of its invoice. Without `items` a total was credited: a line for each
-    rate. Raises `Invalid`."""
-    words = f"{Paper(language_of(invoice)).say('Credit for invoice')} {invoice.invoice_number}"
-    whole = [
-        Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category) for each in taxes
-    ]
-    return _document(
-        invoice,
-        repository,
-        settings,
-        kind="381",
-        number=number,
-        issued=day_in(issued, zone_of_invoice(invoice)),
-        items=items or whole,
-        rows=taxes,
-        settled=0,
-        due=None,
-        note=reason,
-        preceding=(invoice.invoice_number or "", _issued(invoice)),
-    )
-
-
-def _issued(invoice: Invoice) -> date:
-    return days_of(invoice).issued or day_in(invoice.created_at, zone_of_invoice(invoice))
-
-
-def _document(
-    invoice: Invoice,
-    repository: Repository,
-    settings: tuple[Party, Party],
-    *,
-    kind: Literal["380", "381"],
-    number: str,
-    issued: date,
-    items: Sequence[Item],
-    rows: Sequence[TaxRow],
-    settled: int,
-    due: date | None,
-    note: str | None,
-    preceding: tuple[str, date] | None,
-) -> EInvoice:
-    paper, currency = Paper(language_of(invoice)), invoice.currency
-    _, seller = printing.parties_of(invoice)
+    """Of an issued invoice, or of a credit note, which has the parties of its invoice. `settings`: who bills and who
+    pays as the settings say now, whose countries count where the invoice was sent without. Raises `Invalid` that names
+    what is missing."""
+    paper, currency, books = Paper(invoice.language), invoice.currency, invoice.books
+    issued = invoice.days.issued or day_in(invoice.created_at, invoice.zone)
+    items, rows, due, terms = invoice.every_item, invoice.tax_rows, invoice.days.due, invoice.payment_terms
+    if credit is not None:
+        items, rows, due, terms = credit.items or _credited(paper, invoice, credit), credit.taxes, None, None
     who, pays = _parties(invoice, repository, settings)
-    taxes = _taxes(items, rows, invoice.rate, currency)
     if faults := [*_party_faults(who, pays, repository), *_decimal_faults(items, rows, currency)]:
         raise Invalid(faults=faults)
-    terms = invoice.payment_terms if kind == "380" else None
     if due is None and not terms:
-        terms = paper.say("Payable on receipt") if kind == "380" else paper.say("Credit note")
+        terms = paper.say("Credit note" if credit else "Payable on receipt")
     return EInvoice(
-        kind=kind,
-        number=number,
-        issued=issued,
+        kind="381" if credit else "380",
+        number=credit.number if credit else invoice.invoice_number or "",
+        issued=day_in(credit.issued, invoice.zone) if credit else issued,
         currency=currency,
         seller=who,
         buyer=pays,
         lines=tuple(_line(each, invoice.rate, currency) for each in items),
-        taxes=taxes,
-        paid=amount_of(settled, currency),
+        taxes=_taxes(items, rows, invoice.rate, currency),
+        paid=amount_of(0 if credit else books.total - books.due, currency),
         terms=terms,
         due=due,
-        iban=seller.iban if seller else None,
-        bic=seller.bic if seller else None,
-        note=note,
-        preceding=preceding,
+        iban=invoice.who_bills.iban,
+        bic=invoice.who_bills.bic,
+        note=credit.reason if credit else invoice.payment_method,
+        preceding=(invoice.invoice_number or "", issued) if credit else None,
         exempt_words=paper.say("Exempt from tax"),
         reverse_words=paper.say("Reverse charge"),
         rounding_words=paper.say("Rounding per time entry"),
-        service=_service(invoice.service_days) if kind == "380" else None,
+        service=None if credit else _service(invoice.service_days),
+    )
+
+
+def _credited(paper: Paper, invoice: Invoice, credit: Credit) -> tuple[Item, ...]:
+    """The lines of a credit note of a total: one for each rate."""
+    words = f"{paper.say('Credit for invoice')} {invoice.invoice_number}"
+    return tuple(
+        Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category)
+        for each in credit.taxes
     )
 
 
 def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> tuple[EParty, EParty]:
-    buyer, seller = printing.parties_of(invoice)
-    who = _party(printing.seller_text(invoice, repository).split("\n"), seller or Seller(), settings[0])
-    return who, _party(_buyer_lines(invoice), buyer or Party(), settings[1])
+    who = _party(printing.seller_text(invoice, repository).split("\n"), invoice.who_bills, settings[0])
+    return who, _party(_buyer_lines(invoice), invoice.who_pays, settings[1])
 
 
 def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
@@ -261,8 +202,7 @@ def _buyer_lines(invoice: Invoice) -> list[str]:
     """An address that is written without a name has that of the party."""
     text = printing.buyer_text(invoice)
     if invoice.address and not invoice.bill_to:
-        buyer, _ = printing.parties_of(invoice)
-        text = f"{buyer.name}\n{text}" if buyer and buyer.name else ""
+        text = f"{invoice.who_pays.name}\n{text}" if invoice.who_pays.name else ""
     return text.split("\n")
 
 

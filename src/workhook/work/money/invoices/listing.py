@@ -15,9 +15,8 @@ from workhook.work.kernel import lists
 from workhook.work.kernel.lists import BY_ID, BY_USER, NEWEST_FIRST, Condition, Filter, Listing, Words, with_place
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.scopes import Place, Scope, Source
-from workhook.work.money.invoices.drafting import invoice_of, invoices_with_people, weight
-from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.money.invoices.schemas import IS_OPEN, Invoice, PlacedInvoice, invoices, is_late
+from workhook.work.money.invoices.queries import invoice_of, invoices_with_people, weight
+from workhook.work.money.invoices.schemas import IS_OPEN, Invoice, InvoiceList, PlacedInvoice, invoices, is_late
 
 
 def _late(row: Any) -> Condition:

@@ -13,12 +13,10 @@ import msgspec
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.work.kernel.durations import display
-from workhook.work.kernel.settings import Language, Party, Seller, grouped, party_of, percent_of, seller_of
-from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.days import days_of, zone_of_invoice
+from workhook.work.kernel.settings import Language, Party, Seller, grouped, percent_of
 from workhook.work.money.invoices.paper import REVERSE_CHARGE, Paper
-from workhook.work.money.invoices.rules import ISSUED, OPEN, Item, TaxRate, TaxRow
-from workhook.work.money.invoices.schemas import Invoice, language_of
+from workhook.work.money.invoices.rules import ISSUED, OPEN, Credit, Item, TaxRate, TaxRow
+from workhook.work.money.invoices.schemas import Invoice
 
 _LABELS = {
     "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
@@ -77,9 +75,9 @@ class Printed(msgspec.Struct):
 
 def printed(invoice: Invoice, repository: Repository) -> Printed:
     """All that the page of the invoice shows, as it is now."""
-    paper = Paper(language_of(invoice))
+    paper = Paper(invoice.language)
     currency, amount = invoice.currency, invoice.amount_minor
-    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    every = invoice.every_item
     nets = sum(each.amount_minor for each in every)
     sums = [(paper.say("Subtotal"), paper.money(nets, currency))]
     if nets != amount:
@@ -103,33 +101,25 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
     )
 
 
-def printed_credit(
-    invoice: Invoice,
-    repository: Repository,
-    *,
-    number: str,
-    issued: int,
-    items: Sequence[Item],
-    taxes: Sequence[TaxRow],
-    reason: str,
-) -> Printed:
+def printed_credit(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
     """The page of a credit note: the parties and the language of its invoice, what is credited, and why. Without
     `items` a total was credited: that is one line, of what it is before tax."""
-    paper, currency = Paper(language_of(invoice)), invoice.currency
+    paper, currency = Paper(invoice.language), invoice.currency
+    items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
     whole = Item(f"{paper.say('Credit for invoice')} {invoice.invoice_number}", Decimal(1), amount)
     of_invoice = (paper.say("Invoice"), printable(invoice.invoice_number or ""))
-    notes = [(paper.say("Reason"), printable(reason)), *_tax_notes(paper, taxes)]
+    notes = [(paper.say("Reason"), printable(credit.reason)), *_tax_notes(paper, taxes)]
     rate = _shown_rate(invoice, taxes)
     return _page_of(
         paper,
         invoice,
         repository,
         title=paper.say("Credit note"),
-        number=number,
+        number=credit.number,
         mark=None,
         facts=[
-            (paper.say("Issued"), paper.day(day_in(issued, zone_of_invoice(invoice)))),
+            (paper.say("Issued"), paper.day(day_in(credit.issued, invoice.zone))),
             of_invoice,
             (paper.say("Project"), printable(repository.title)),
         ],
@@ -153,8 +143,7 @@ def _page_of(
     **rest: Any,
 ) -> Printed:
     """With what both kinds of documents show of the parties."""
-    buyer, seller = parties_of(invoice)
-    name = (seller and seller.name) or repository.owner.name or repository.owner.login
+    name = invoice.who_bills.name or repository.owner.name or repository.owner.login
     shown_number = printable(number) if number else None
     return Printed(
         language=paper.language,
@@ -165,16 +154,14 @@ def _page_of(
         seller=printable(name),
         initials=initials_of(name),
         mark=paper.say(mark) if mark else None,
-        bill_from=printable(_with_facts(paper, seller_text(invoice, repository), seller)),
-        bill_to=printable(_with_facts(paper, buyer_text(invoice), buyer)),
+        bill_from=printable(_with_facts(paper, seller_text(invoice, repository), invoice.who_bills)),
+        bill_to=printable(_with_facts(paper, buyer_text(invoice), invoice.who_pays)),
         **rest,
     )
 
 
-def _with_facts(paper: Paper, text: str, party: Party | None) -> str:
+def _with_facts(paper: Paper, text: str, party: Party) -> str:
     """Name and address, with the numbers for taxes and the e-mail address below."""
-    if party is None:
-        return text
     vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
     number = party.tax_number if isinstance(party, Seller) else None
     tax_number = f"{paper.say('Tax number')} {number}" if number else None
@@ -188,8 +175,8 @@ def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
         if (value := getattr(invoice, name))
     ]
     notes += _tax_notes(paper, invoice.tax_rows)
-    _, seller = parties_of(invoice)
-    if seller and seller.iban:
+    seller = invoice.who_bills
+    if seller.iban:
         bank = [f"IBAN {grouped(seller.iban)}", f"BIC {seller.bic}" if seller.bic else None]
         notes.append((paper.say("Bank details"), "\n".join(each for each in bank if each)))
     return notes
@@ -205,37 +192,24 @@ def _is_reversed(row: TaxRow) -> bool:
 
 def _transfer_code(invoice: Invoice) -> str | None:
     """The QR code of what is due, for an issued invoice in EUR whose seller has an IBAN."""
-    _, seller = parties_of(invoice)
-    if seller is None or not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
+    seller = invoice.who_bills
+    if not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
         return None
     text = transfer_text(seller.name, seller.iban, seller.bic, invoice.books.due, invoice.invoice_number or "")
     return code_of(text) if text else None
-
-
-def parties_of(invoice: Invoice) -> tuple[Party | None, Seller | None]:
-    """Who pays and who bills."""
-    buyer, seller = invoice.buyer_shown, invoice.seller_shown
-    return party_of(buyer) if buyer else None, seller_of(seller) if seller else None
-
-
-def logo_of(invoice: Invoice) -> str | None:
-    """The id of its seller's."""
-    _, seller = parties_of(invoice)
-    return seller.logo if seller else None
 
 
 def seller_text(invoice: Invoice, repository: Repository) -> str:
     """Name and address of who bills: as the invoice has it written, or else as the party has it."""
     if invoice.bill_from:
         return invoice.bill_from
-    _, seller = parties_of(invoice)
-    name = (seller and seller.name) or repository.owner.name or repository.owner.login
-    return "\n".join(each for each in (name, seller and seller.address) if each)
+    name = invoice.who_bills.name or repository.owner.name or repository.owner.login
+    return "\n".join(each for each in (name, invoice.who_bills.address) if each)
 
 
 def buyer_text(invoice: Invoice) -> str:
     """Name and address of who pays, in the same way; empty if nobody is named."""
-    buyer = parties_of(invoice)[0] or Party()
+    buyer = invoice.who_pays
     written = invoice.bill_to or invoice.address
     texts = (invoice.bill_to, invoice.address) if written else (buyer.name, buyer.address)
     return "\n".join(each for each in texts if each)
@@ -249,7 +223,7 @@ def pictures_in(invoice: Invoice, repository: Repository) -> str:
 def texts_of(invoice: Invoice, repository: Repository) -> str:
     """All that people have written of what its PDF shows."""
     texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
-    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    items = invoice.every_item
     texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]
     return "".join(each for each in texts if each)
 
@@ -276,7 +250,7 @@ def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int
 
 
 def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]]:
-    days = zip(("Issued", "Due", "Paid"), days_of(invoice), strict=True)
+    days = zip(("Issued", "Due", "Paid"), invoice.days, strict=True)
     facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
     if (service := invoice.service_days) is not None:
         words = "Date of service" if service[0] == service[1] else "Period of service"
@@ -336,15 +310,11 @@ def _breakable(word: str) -> str:
     return _MAY_BREAK.join(word[at : at + _BREAK_EVERY] for at in range(0, len(word), _BREAK_EVERY))
 
 
-def timestamp_s(invoice: Invoice) -> int:
-    """When the document was made, as it says itself: the same invoice is the same file, to the byte."""
-    return int((invoice.issued or invoice.created_at) // 1000)
-
-
-def file_name(invoice: Invoice, ending: str = "pdf") -> str:
-    """In the language of the invoice: `Rechnung-2026-0001.pdf`."""
-    words = "Invoice" if invoice.invoice_number else "Draft invoice"
-    return plain_file_name(f"{Paper(language_of(invoice)).say(words)} {invoice.invoice_number or ''}", ending)
+def file_name(invoice: Invoice, ending: str = "pdf", *, credit: Credit | None = None) -> str:
+    """In the language of the invoice: `Rechnung-2026-0001.pdf`, `Rechnungskorrektur-CN-00001.pdf`."""
+    number = credit.number if credit else invoice.invoice_number
+    words = "Credit note" if credit else "Invoice" if number else "Draft invoice"
+    return plain_file_name(f"{Paper(invoice.language).say(words)} {number or ''}", ending)
 
 
 def plain_file_name(words: str, ending: str) -> str:

@@ -1,6 +1,7 @@
 """Make one PDF in a limited process (`core.limited_main`), without importing anything of Workhook.
 
-The answer is one line of JSON, the report, and behind it the PDF.
+The answer is one line of JSON, the report, and behind it the PDF. A job with `characters`, such as "東京", is answered
+by a JSON list of those that no font of this machine has.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ DRAWN_LOGO, LOGO_DOTS_PER_INCH = "drawn.png", 600
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
+# Each is a text of its own, so that Typst names each: in an archival PDF nothing may be a box.
+_CHARACTERS = """#set page(width: 200mm, height: auto)
+#set text(font: "Libertinus Serif")
+#for each in json("characters.json") [#text(each)
+
+]
+"""
 _ONLY_LOGO = (
     "#set document(date: auto)\n#set page(width: 60mm, height: 18mm, margin: 0mm, fill: none)\n"
     '#image("%s", height: 18mm, width: 60mm, fit: "contain")\n'
@@ -119,6 +127,20 @@ def _not_shown(said: str) -> list[str]:
     return [f"U+{ord(each):04X}" for text in texts_not_shown(said)[:1] for each in text[:MISSING_MAX]]
 
 
+def without_font(characters: str, folder: Path) -> list[str]:
+    """Those of the characters that no font has. `folder` is empty and the caller's to remove."""
+    import typst
+
+    (folder / "main.typ").write_text(_CHARACTERS, "utf-8")
+    (folder / "characters.json").write_text(json.dumps(list(characters)), "utf-8")
+    try:
+        typst.compile(folder / "main.typ", root=folder, format="pdf", pdf_standards="a-2b")
+    except typst.TypstError as error:
+        said = texts_not_shown(error.diagnostic)
+        return [each for each in characters if each in said]
+    return []
+
+
 def _limit_cpu(whole_s: int, more_s: int | None) -> None:
     """Limit the CPU time from now on before the process is killed. None: all that is left of `whole_s`."""
     try:
@@ -133,5 +155,7 @@ def _limit_cpu(whole_s: int, more_s: int | None) -> None:
 def answer(job: dict[str, Any], folder: Path) -> bytes:
     """What `limited_main` writes."""
     os.environ["RAYON_NUM_THREADS"] = "1"  # one render, one core; threads of their own would count as memory, too
+    if "characters" in job:
+        return json.dumps(without_font(job["characters"], folder)).encode()
     report, made = render(job, folder)
     return json.dumps(report).encode() + b"\n" + made

@@ -299,6 +299,17 @@ def read_number(raw: object) -> str:
     return text
 
 
+class Credit(msgspec.Struct, frozen=True):
+    """What a credit note says beside its invoice. Without `items` a total was credited. `issued`: milliseconds."""
+
+    id: str
+    number: str
+    issued: int
+    items: tuple[Item, ...]
+    taxes: tuple[TaxRow, ...]
+    reason: str
+
+
 Status = Literal["draft", "sent", "partially_paid", "paid", "credited", "void"]
 
 ISSUED: tuple[Status, ...] = ("sent", "partially_paid", "paid", "credited")

@@ -1,20 +1,24 @@
-"""Invoices, their tables, and what a caller may say about one."""
+"""Invoices: their record and table, how JSON shows their parts, and what a caller may say about one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Protocol
+from collections.abc import Iterable, Mapping
+from datetime import date, tzinfo
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.clock import to_millis_text
 from workhook.core.ids import new_id
-from workhook.core.money import Minor
+from workhook.core.money import Minor, to_amount
 from workhook.core.records import (
     COMPUTED,
     CURRENCY,
     HIDDEN,
+    MOMENT,
     EventSchema,
     JsonForm,
     JsonName,
@@ -24,28 +28,294 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
+from workhook.core.zones import day_in, end_of, written_day
+from workhook.http.lists import ListQuery
+from workhook.http.parameters import Checked, Currency, DayOrMoment, LongText, Money, Prepared, Read
+from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import big, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape, person_shape
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.settings import (
-    DEFAULT_LANGUAGE,
     BuyerText,
     Category,
     Language,
+    Party,
+    Percent,
+    Seller,
     SellerText,
+    party_of,
+    party_text,
     percent_to_response,
+    seller_of,
+    to_number,
 )
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.rules import ISSUED, OPEN, Books, Days, Discount, Status, TaxRate, TaxRow, rows_of
-from workhook.work.money.invoices.shapes import (
-    BookedText,
-    ItemsText,
-    RecurringText,
-    TaxesText,
+from workhook.work.money.invoices.rules import (
+    ISSUED,
+    OPEN,
+    Books,
+    Days,
+    Discount,
+    Item,
+    Status,
+    TaxRate,
+    TaxRow,
+    rows_of,
 )
+from workhook.work.money.invoices.settings import InvoiceSettings
 from workhook.work.money.invoices.time_lines import GroupBy
+
+_NUMBER = EventSchema({"type": "number"})
+
+
+_MAYBE_PERCENT = EventSchema({"type": "number", "description": "percent"}, optional=True)
+_MAYBE = EventSchema(optional=True)
+
+
+class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
+    """A line. What it does not say of discount and tax is not shown."""
+
+    kind: Annotated[
+        Literal["item", "time", "service"],
+        Meta(description="Written by hand, made of time, or of a service checkout."),
+        EventSchema({"description": "written by hand, made of time, or of a service checkout"}),
+    ]
+    description: str
+    qty: Annotated[int | float, _NUMBER]
+    unit_price: int | float
+    timesheet_ids: Annotated[
+        list[str],
+        Meta(description="Whose time it is."),
+        EventSchema({"description": "whose time it is"}),
+    ]
+    discount: Annotated[int | float | None, _MAYBE_PERCENT] = None
+    discount_amount: Annotated[int | float | None, _MAYBE] = None
+    tax: Annotated[int | float | None, _MAYBE_PERCENT] = None
+    tax_category: Annotated[Category | None, _MAYBE] = None
+    service_from: Annotated[
+        str | None,
+        Meta(description="First day of the time or the period; lines by hand have none."),
+        EventSchema({"type": "string", "format": "date"}, optional=True),
+    ] = None
+    service_to: Annotated[str | None, EventSchema({"type": "string", "format": "date"}, optional=True)] = None
+
+
+def _items_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
+    return [_item_to_response(each, each.kind, currency) for each in rules.items_of(text)]
+
+
+def _recurring_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
+    return [_item_to_response(each, "service", currency) for each in rules.items_of(text)]
+
+
+def _item_to_response(each: Item, kind: Literal["item", "time", "service"], currency: str) -> InvoiceItemShape:
+    return InvoiceItemShape(
+        kind,
+        each.description,
+        to_number(each.qty),
+        to_amount(each.unit_price_minor, currency),
+        list(each.timesheet_ids),
+        None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
+        None if each.discount_minor is None else to_amount(each.discount_minor, currency),
+        None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
+        each.tax_category,
+        *(each.days or (None, None)),
+    )
+
+
+ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response, beside="currency")]
+RecurringText = Annotated[str, JsonForm(list[InvoiceItemShape], _recurring_to_response, beside="currency")]
+
+
+class TaxShape(msgspec.Struct):
+    """The tax of one rate and category, and what it is of."""
+
+    percent: Annotated[int | float, _NUMBER]
+    category: Category
+    base: int | float
+    tax: int | float
+
+
+def _taxes_to_response(text: str, currency: str) -> list[TaxShape]:
+    return [
+        TaxShape(
+            percent_to_response(each.millionths),
+            each.category,
+            to_amount(each.base, currency),
+            to_amount(each.tax, currency),
+        )
+        for each in rows_of(text)
+    ]
+
+
+TaxesText = Annotated[str, JsonForm(list[TaxShape], _taxes_to_response, beside="currency")]
+
+
+class BookedShape(msgspec.Struct):
+    """A payment, a refund (its amount is negative), or a credit note."""
+
+    id: str
+    amount: int | float
+    date: Annotated[str, MOMENT]
+
+
+class Booked(msgspec.Struct, frozen=True, array_like=True):
+    """A payment, a refund or a credit note as the row of its invoice has it: `[id, minor units, milliseconds]`."""
+
+    id: str
+    amount_minor: int
+    at_ms: int
+
+
+def booked_of(text: str | None) -> list[Booked]:
+    """Of a column; null stands for none."""
+    return msgspec.json.decode(text, type=list[Booked]) if text else []
+
+
+def booked_text(booked: Iterable[Booked]) -> str:
+    return msgspec.json.encode(list(booked)).decode()
+
+
+def _booked_to_response(text: str, currency: str) -> list[BookedShape]:
+    return [BookedShape(e.id, to_amount(e.amount_minor, currency), to_millis_text(e.at_ms)) for e in booked_of(text)]
+
+
+BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response, beside="currency")]
+
+
+ITEMS_MAX = 1000
+TIMESHEETS_MAX = 1000
+
+Qty = Annotated[
+    Decimal,
+    wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
+    Read(rules.read_qty, (int, float)),
+]
+InvoiceNumber = Annotated[
+    str,
+    Meta(
+        extra_json_schema={WIRE_TYPE: ["string", "number"]},
+        description="1 to 64 characters, or a number; unique in the organization. Default: the organization's next "
+        "number, given when the invoice is sent.",
+    ),
+    Read(rules.read_number, (str, int, float)),
+]
+
+
+SERVICE_YEARS = range(1970, 9999)
+
+
+class InvoiceItemInput(msgspec.Struct):
+    """A line that is written by hand."""
+
+    REMEDIES: ClassVar = {
+        "kind": "every line that is sent is an item; leave it out",
+        "timesheet_ids": "lines of time are made of the timesheet_ids of the invoice; leave those lines out",
+        "service_from": "only lines of time and subscriptions have days; set service_from of the invoice",
+        "service_to": "only lines of time and subscriptions have days; set service_to of the invoice",
+    }
+
+    description: Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
+    qty: Qty
+    unit_price: Money
+    discount: Annotated[Percent, Meta(description="Percent.")] | UnsetType | None = UNSET
+    discount_amount: Annotated[Money, Meta(description="At most the line.")] | UnsetType | None = UNSET
+    tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's.")] | UnsetType | None = UNSET
+    tax_category: Category | UnsetType | None = UNSET
+
+
+def _day_fault(text: str) -> str | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return "a date such as 2026-11-20"
+    return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-20"
+
+
+ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Prepared(str.strip), Checked(_day_fault)]
+
+_Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
+_TimesheetIds = Annotated[
+    list[str],
+    Meta(max_length=TIMESHEETS_MAX, description="Finished, billable timesheets on no invoice; they become lines."),
+]
+_Grouping = Annotated[
+    GroupBy, Meta(description="One line for each task, person or day, and rate. Default: one for each timesheet.")
+]
+
+
+class InvoiceCreate(msgspec.Struct):
+    """A draft. What is absent comes from the billing settings of the project, or else of its organization: `currency`,
+    `tax` and `tax_category` together, `payment_terms`, `language`. Without a currency there it is that of the last
+    invoice of the project, or else of the organization, otherwise USD. Without `due` it is due `payment_days`
+    after it is sent."""
+
+    bill_to: LongText | UnsetType | None = UNSET
+    bill_from: LongText | UnsetType | None = UNSET
+    address: LongText | UnsetType | None = UNSET
+    tax: Percent | UnsetType | None = UNSET
+    tax_category: (
+        Annotated[Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    discount: Annotated[Percent, Meta(description="Percent of the sum of the lines.")] | UnsetType | None = UNSET
+    discount_amount: (
+        Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")] | UnsetType | None
+    ) = UNSET
+    payment_terms: LongText | UnsetType | None = UNSET
+    due: DayOrMoment | UnsetType | None = UNSET
+    payment_method: LongText | UnsetType | None = UNSET
+    invoice_number: InvoiceNumber | UnsetType | None = UNSET
+    currency: Currency | UnsetType = UNSET
+    credit_type: bool | UnsetType | None = UNSET
+    language: (
+        Annotated[Language, Meta(description="Of its PDF, its lines of time and the e-mail about it.")] | UnsetType
+    ) = UNSET
+    service_from: (
+        Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the lines of time.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    service_to: (
+        Annotated[ServiceDay, Meta(description="Last day of the service. Default: `service_from`.")] | UnsetType | None
+    ) = UNSET
+    invoice_items: _Items | UnsetType = UNSET
+    timesheet_ids: _TimesheetIds | UnsetType = UNSET
+    group_by: _Grouping | UnsetType | None = UNSET
+
+
+class InvoiceEdit(InvoiceCreate):
+    """Fields that are absent stay as they are. `invoice_items` replaces the lines that were written by hand,
+    `timesheet_ids` those of time. After the invoice is sent, its parties, lines, timesheets, tax, currency and number
+    cannot be changed."""
+
+
+class InvoiceList(ListQuery):
+    """Filters."""
+
+    status: Status | UnsetType = UNSET
+    overdue: (
+        Annotated[
+            bool, Meta(description="Only sent invoices that are late: the day, or moment, when they were due is over.")
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class InvoiceDays(NamedTuple):
+    """None: there is no such day yet."""
+
+    issued: date | None
+    due: date | None
+    paid: date | None
+
+
+def due_day(at_ms: int | None, zone: tzinfo) -> date | None:
+    """What is due or paid can be a day that somebody has written, which is the same in every zone."""
+    return None if at_ms is None else written_day(at_ms, zone)
 
 
 class Invoice(Record, frozen=True):
@@ -79,12 +349,7 @@ class Invoice(Record, frozen=True):
         EventSchema({"type": ["number", "null"], "description": "percent of the sum of the lines"}),
     ]
     discount_minor: Annotated[Minor | None, JsonName("discount_amount")]
-    taxes_shown: Annotated[
-        TaxesText,
-        COMPUTED,
-        JsonName("taxes"),
-        Meta(description="One for each rate and category; `amount` is the sum of their bases."),
-    ]
+    taxes: Annotated[TaxesText, Meta(description="One for each rate and category; `amount` is the sum of their bases.")]
     total_minor: Annotated[Minor, JsonName("total")]
     amount_paid_minor: Annotated[
         Minor,
@@ -135,13 +400,13 @@ class Invoice(Record, frozen=True):
         EventSchema({"description": "who pays; of a draft as the settings say now, fixed when it is sent"}),
     ]
     seller_shown: Annotated[
-        SellerText | None,
+        SellerText,
         COMPUTED,
         JsonName("seller"),
-        Meta(description="Who bills. Null of invoices that were sent before there were parties."),
-        EventSchema({"description": "who bills; null of invoices that were sent before there were parties"}),
+        Meta(description="Who bills. Of a draft as the settings say now, fixed when it is sent."),
+        EventSchema({"description": "who bills; of a draft as the settings say now, fixed when it is sent"}),
     ]
-    language_shown: Annotated[Language, COMPUTED, JsonName("language")]
+    language: Language
     service_from_shown: Annotated[
         str | None,
         COMPUTED,
@@ -167,7 +432,6 @@ class Invoice(Record, frozen=True):
     # Null until the first payment or credit note.
     paid_minor: Annotated[int | None, HIDDEN]
     credited_minor: Annotated[int | None, HIDDEN]
-    taxes: Annotated[str, HIDDEN]
     payments: Annotated[str | None, HIDDEN]
     credit_notes: Annotated[str | None, HIDDEN]
     # As they were when it was sent; null of a draft.
@@ -175,7 +439,6 @@ class Invoice(Record, frozen=True):
     seller: Annotated[str | None, HIDDEN]
     # When the day or moment of `due` is over in the zone of the seller; null of a draft.
     overdue_at: Annotated[int | None, HIDDEN]
-    language: Annotated[Language | None, HIDDEN]  # null: the default
     # As somebody said them; null: the days of the lines count.
     service_from: Annotated[str | None, HIDDEN]
     service_to: Annotated[str | None, HIDDEN]
@@ -185,7 +448,35 @@ class Invoice(Record, frozen=True):
         """The first and the last day of the service, or None if nothing says them."""
         if self.service_from and self.service_to:
             return self.service_from, self.service_to
-        return rules.days_of_items((*rules.items_of(self.items), *rules.items_of(self.recurring_items)))
+        return rules.days_of_items(self.every_item)
+
+    @property
+    def who_bills(self) -> Seller:
+        return seller_of(self.seller_shown)
+
+    @property
+    def who_pays(self) -> Party:
+        """Nothing is known where nobody was named."""
+        return party_of(self.buyer_shown) if self.buyer_shown else Party()
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which it has its days: of who bills. Of a draft as the settings say now, fixed when it is sent."""
+        return self.who_bills.zone
+
+    @property
+    def days(self) -> InvoiceDays:
+        issued = None if self.issued is None else day_in(self.issued, self.zone)
+        return InvoiceDays(issued, due_day(self.due, self.zone), due_day(self.paid_at, self.zone))
+
+    @property
+    def every_item(self) -> tuple[Item, ...]:
+        return (*rules.items_of(self.items), *rules.items_of(self.recurring_items))
+
+    def at_its_end(self) -> Invoice:
+        """With the moment from which it is overdue unless it is settled before; none of a draft, and without `due`."""
+        end = None if self.seller is None or self.due is None else end_of(self.due, self.zone)
+        return msgspec.structs.replace(self, overdue_at=end)
 
     @property
     def rate(self) -> TaxRate:
@@ -219,7 +510,7 @@ IS_OPEN = "status IN ('sent', 'partially_paid')"
 # that the line was made of or a list of several, its time in milliseconds or a list of several, discount in millionths,
 # discount in minor units, rate of tax in millionths, category, [first day, last day]], …]`, null where there is none;
 # the last five are often left out. `taxes` is `[[rate in millionths, category, base, tax], …]`. `payments` and
-# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too (`parties`).
+# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too.
 # `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
@@ -270,10 +561,8 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
             to_refund_minor=books.to_refund if books else 0,
-            taxes_shown=invoice.taxes,
             payments_shown=invoice.payments or "[]",
             credit_notes_shown=invoice.credit_notes or "[]",
-            language_shown=language_of(invoice),
             service_from_shown=service_from,
             service_to_shown=service_to,
         )
@@ -285,10 +574,6 @@ def is_overdue(invoice: _Payable, now: int) -> bool:
     return invoice.status in OPEN and invoice.overdue_at is not None and invoice.overdue_at <= now
 
 
-def language_of(invoice: Invoice) -> Language:
-    return invoice.language or DEFAULT_LANGUAGE
-
-
 NOT_COMPUTED: Mapping[str, Any] = {
     "name": "",
     "overdue": False,
@@ -296,10 +581,8 @@ NOT_COMPUTED: Mapping[str, Any] = {
     "amount_credited_minor": 0,
     "amount_due_minor": 0,
     "to_refund_minor": 0,
-    "taxes_shown": "[]",
     "payments_shown": "[]",
     "credit_notes_shown": "[]",
-    "language_shown": DEFAULT_LANGUAGE,
     "service_from_shown": None,
     "service_to_shown": None,
 }
@@ -310,49 +593,40 @@ def name_of(invoice_number: str | None) -> str:
     return f"Invoice {invoice_number}" if invoice_number else "Draft invoice"
 
 
-def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
-    """A draft that says nothing. `user`: who makes it; None: Workhook."""
+_UNSAID: Mapping[str, Any] = dict.fromkeys(
+    (
+        *("invoice_number", "bill_from", "bill_to", "address", "payment_method", "credit_type", "group_by"),
+        *("discount_millionths", "discount_minor", "service_from", "service_to", "service_checkout_id"),
+        *("issued", "due", "overdue_at", "paid_at", "buyer", "seller"),
+        *("paid_minor", "credited_minor", "payments", "credit_notes"),
+    )
+)
+"""Null of an invoice of which nothing but the settings is known."""
+
+
+def new_invoice(settings: InvoiceSettings, currency: str, rate: TaxRate, user: Account | None, now: int) -> Invoice:
+    """A draft that says what the settings say, and has no lines. `rate`: of its tax. `user`: who makes it; None:
+    Workhook."""
     return Invoice(
-        id=new_id("inv"),
         **NOT_COMPUTED,
-        buyer_shown=None,
-        seller_shown=None,
-        invoice_number=None,
+        **_UNSAID,
+        id=new_id("inv"),
         status="draft",
-        bill_from=None,
-        bill_to=None,
-        address=None,
+        buyer_shown=party_text(settings.buyer) if settings.buyer else None,
+        seller_shown=party_text(settings.seller),
         amount_minor=0,
-        tax_millionths=None,
-        tax_category=None,
-        discount_millionths=None,
-        discount_minor=None,
         total_minor=0,
+        tax_millionths=rate.millionths,
+        tax_category=rate.category,
+        taxes=rules.rows_text(()),
         currency=currency,
-        issued=None,
-        due=None,
-        overdue_at=None,
-        paid_at=None,
-        payment_method=None,
-        payment_terms=None,
-        credit_type=None,
+        payment_terms=settings.payment_terms,
+        language=settings.language,
         items=rules.items_text(()),
         recurring_items=rules.items_text(()),
-        group_by=None,
         user=person_shape(user) if user else None,
         created_at=now,
         updated_at=now,
-        service_checkout_id=None,
-        paid_minor=None,
-        credited_minor=None,
-        taxes="[]",
-        payments=None,
-        credit_notes=None,
-        buyer=None,
-        seller=None,
-        language=None,
-        service_from=None,
-        service_to=None,
     )
 
 

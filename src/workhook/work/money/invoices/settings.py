@@ -30,7 +30,7 @@ from workhook.work.kernel.settings import (
     party_text,
     project_billing,
 )
-from workhook.work.money.invoices.rules import TaxRate
+from workhook.work.money.invoices.rules import Books, TaxRate
 from workhook.work.time.rates import people
 
 _read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)
@@ -100,13 +100,7 @@ def _project_of(row: Row) -> ProjectBilling:
     billing = _read_project(row, buyer=Party(), budget=None, rates=rates, money=money)
     return replace(
         billing,
-        buyer=Party(
-            billing.buyer_name,
-            billing.buyer_address,
-            billing.buyer_vat_id,
-            billing.buyer_email,
-            billing.buyer_country,
-        ),
+        buyer=Party(*(getattr(billing, name) for name in _BUYER)),
         budget=budget_shape(billing.budget_ms, billing.budget_minor, money),
     )
 
@@ -144,22 +138,12 @@ def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
     return [table.c[name].label(prefix + name) for name in names]
 
 
+_BUYER = tuple(f"buyer_{name}" for name in Party.__struct_fields__)
+_SELLER = ("address", "vat_id", "email", "country", "iban", "bic", "logo_id", "timezone", "tax_number")
 _PARTY_COLUMNS = [
     sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
-    *_labelled(
-        account_billing,
-        "seller_",
-        "address",
-        "vat_id",
-        "email",
-        "country",
-        "iban",
-        "bic",
-        "logo_id",
-        "timezone",
-        "tax_number",
-    ),
-    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email", "buyer_country"),
+    *_labelled(account_billing, "seller_", *_SELLER),
+    *_labelled(project_billing, "", *_BUYER),
 ]
 _DEFAULT_COLUMNS = [
     *_labelled(account_billing, "default_", *_SHARED, "payment_terms"),
@@ -235,34 +219,25 @@ def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "bu
     return None if buyer and buyer.vat_id else "buyer"
 
 
-def issued_values(settings: InvoiceSettings, due: int | None, now: int) -> dict[str, Any]:
+def issued_values(settings: InvoiceSettings, total: int, due: int | None, now: int) -> dict[str, Any]:
     """What an invoice has from its issuing on: the parties as they are now, with the zone of its days, and when it is
-    due. `due`: what the draft says of that."""
+    due. `due`: what the draft says of that. One over nothing is paid at once."""
     if due is None and settings.payment_days is not None:
         due = midnight_of(day_in(now, settings.seller.zone) + timedelta(days=settings.payment_days))
-    buyer, seller = party_text(settings.buyer), party_text(settings.seller)
-    return {"buyer": buyer, "buyer_shown": buyer, "seller": seller, "seller_shown": seller, "due": due}
+    buyer = party_text(settings.buyer) if settings.buyer else None
+    seller = party_text(settings.seller)
+    parties = {"buyer": buyer, "buyer_shown": buyer, "seller": seller, "seller_shown": seller}
+    status, paid_at = Books(total).status, None if total else now
+    return {"status": status, "issued": now, "paid_at": paid_at, "due": due, **parties}
 
 
 def seller_of_row(row: Row) -> Seller:
-    return Seller(
-        row["seller_name"],
-        row["seller_address"],
-        row["seller_vat_id"],
-        row["seller_email"],
-        row["seller_country"],
-        row["seller_iban"],
-        row["seller_bic"],
-        row["seller_logo_id"],
-        row["seller_timezone"],
-        row["seller_tax_number"],
-    )
+    return Seller(row["seller_name"], *(row[f"seller_{name}"] for name in _SELLER))
 
 
 def buyer_of_row(row: Row) -> Party | None:
     """None where the project says nothing of who pays."""
-    names = ("name", "address", "vat_id", "email", "country")
-    buyer = Party(*(row[f"buyer_{name}"] for name in names))
+    buyer = Party(*(row[name] for name in _BUYER))
     return None if buyer == Party() else buyer
 
 
@@ -271,15 +246,15 @@ _find_logo = sa.select(billing_logos.c.content_type, billing_logos.c.size, billi
 )
 
 
-class LogoContent(msgspec.Struct, frozen=True):
-    """Where the content of a logo is."""
+class LogoFile(msgspec.Struct, frozen=True):
+    """The picture at the head of an invoice, and where its content is."""
 
     content_type: str
     size: int
     blob: str
 
 
-async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoContent | None:
+async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoFile | None:
     """None if it is gone, or another account's."""
     row = await reader.fetch_one(_find_logo, {"account_id": account_id, "logo_id": logo_id})
-    return LogoContent(row["content_type"], row["size"], row["blob"]) if row else None
+    return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None

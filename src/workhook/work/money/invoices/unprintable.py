@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from workhook.work.money.invoices import render_process
+from workhook.core.limited_process import ProcessFailed as RenderFailed
+from workhook.work.money.invoices import documents
 from workhook.work.money.invoices.printing import printable
-from workhook.work.money.invoices.render_process import RenderFailed
 
 WAIT_S = 1.5
 """How long a page waits for an answer. Later ones have it."""
@@ -66,7 +66,7 @@ class FontKnowledge:
         while self._wanted:
             asked = "".join(list(self._wanted)[:AT_ONCE])
             try:
-                lacking, good_s = await render_process.find_missing(asked, timeout_s=CHECK_S), _FOR_EVER
+                lacking, good_s = await documents.find_missing(asked, timeout_s=CHECK_S), _FOR_EVER
             except (RenderFailed, OSError) as failed:
                 log.warning("font_check_failed", reason=str(failed), stderr=getattr(failed, "stderr", ""))
                 lacking, good_s = set(), RETRY_S

@@ -13,7 +13,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.money.invoices.changing import find_invoice, lock_invoice
+from workhook.work.money.invoices.actions import find_invoice, lock_invoice
 from workhook.work.money.invoices.schemas import InvoiceAnswer, invoice_to_response
 from workhook.work.money.payments import booking
 from workhook.work.money.payments.schemas import (

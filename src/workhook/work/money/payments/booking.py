@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -19,10 +21,9 @@ from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices.changing import change_invoice, require_issued, tell_of_payment
+from workhook.work.money.invoices.actions import change_invoice, require_issued, tell_of_payment
 from workhook.work.money.invoices.rules import Books
-from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
     BookedOn,
     OfInvoices,
@@ -59,14 +60,9 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     require_issued(invoice)
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
-    amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
-    if amount is None:
-        if books.due == 0:
-            raise Conflict(say("Nothing is due on the invoice."), code="nothing_due")
-        amount = books.due
-    if amount > books.due:
-        message = say("amount: {} is due; it can be that or less", money_text(books.due, invoice))
-        raise Invalid(faults=[Fault(field="amount", code="more_than_due", message=message)])
+    nothing = Conflict(say("Nothing is due on the invoice."), code="nothing_due")
+    more = say("amount: {} is due; it can be that or less", _money_text(books.due, invoice))
+    amount = _amount(invoice, asked, books.due, nothing, "more_than_due", more)
     require_room(invoice, is_rest=amount == books.due, most=2 * BOOKED_MAX)
     payment = _new(write, invoice, "payment", amount, wanted)
     payment = replace(payment, method=if_set(wanted.method))
@@ -85,15 +81,9 @@ async def refund(
     row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
     assert row is not None, "a sum is always there"
     left = payment.amount_minor + row["sum"]
-    asked = if_set(wanted.amount)
-    amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
-    if amount is None:
-        if left == 0:
-            raise Conflict(say("All of the payment was given back."), code="nothing_left")
-        amount = left
-    if amount > left:
-        message = say("amount: {} is left of the payment; give back that or less", money_text(left, invoice))
-        raise Invalid(faults=[Fault(field="amount", code="more_than_left", message=message)])
+    nothing = Conflict(say("All of the payment was given back."), code="nothing_left")
+    more = say("amount: {} is left of the payment; give back that or less", _money_text(left, invoice))
+    amount = _amount(invoice, if_set(wanted.amount), left, nothing, "more_than_left", more)
     require_room(invoice, is_rest=amount == left)
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
     books = invoice.books
@@ -101,7 +91,19 @@ async def refund(
     return await _book(write, access, invoice, given, after, "refunded"), given
 
 
-def money_text(minor: int, invoice: Invoice) -> str:
+def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
+    """What is asked for, or all that is left. Raises `nothing`, and `Invalid` for more than that."""
+    if asked is None:
+        if not left:
+            raise nothing
+        return left
+    amount = minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
+    if amount > left:
+        raise Invalid(faults=[Fault(field="amount", code=code, message=more)])
+    return amount
+
+
+def _money_text(minor: int, invoice: Invoice) -> str:
     """As messages name an amount."""
     return f"{to_amount(minor, invoice.currency)} {invoice.currency}"
 

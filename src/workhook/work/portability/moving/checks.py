@@ -60,8 +60,8 @@ from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, Service
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.credits.schemas import TaskCreditCreate
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.inputs import InvoiceCreate, ServiceDay
 from workhook.work.money.invoices.rules import MILLION
+from workhook.work.money.invoices.schemas import InvoiceCreate, ServiceDay
 from workhook.work.money.payments.schemas import PaymentCreate
 from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.people.clients import ClientCreate

@@ -21,8 +21,7 @@ from workhook.work.kernel.settings import AccountBilling, Party, ProjectBilling,
 from workhook.work.money.checkouts.schemas import Checkout
 from workhook.work.money.credits.schemas import TaskCredit
 from workhook.work.money.invoices.rules import TaxRow
-from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.money.invoices.shapes import Booked
+from workhook.work.money.invoices.schemas import Booked, Invoice
 from workhook.work.money.payments.schemas import Payment
 from workhook.work.money.services.schemas import Service, ServicePrice
 from workhook.work.time.timesheets.schemas import Timesheet

@@ -1,4 +1,4 @@
-"""Who got an issued invoice by e-mail, as far as the messages that are kept tell.
+"""An invoice as it goes along with a message, and who got it by e-mail, as far as the messages that are kept tell.
 
 A message that was sent is kept for a week (`delivery.mail.queue`). So of an invoice that was issued earlier nothing is
 known, and nothing is said.
@@ -7,21 +7,71 @@ known, and nothing is said.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Literal
 
 import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
+from workhook.http.calls import Services
 from workhook.identity.mail import recipients
 from workhook.identity.mail.recipients import Undelivered, can_be_mailed, explain, mail_address
+from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import ATTEMPTS_MAX, accounts, mail_messages, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.kernel.access import Access
+from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.settings import Language
 from workhook.work.kernel.tables import clients
-from workhook.work.money.invoices.rules import ISSUED
+from workhook.work.money.invoices import queries
+from workhook.work.money.invoices.actions import visible
+from workhook.work.money.invoices.documents import document_of, make_pdf
+from workhook.work.money.invoices.rules import ISSUED, OPEN
 from workhook.work.money.invoices.schemas import Invoice
+
+
+class InvoiceFile(msgspec.Struct, frozen=True):
+    """A PDF."""
+
+    name: str
+    content: bytes
+
+
+class MailedInvoice(msgspec.Struct, frozen=True):
+    """An invoice as its recipient sees it now."""
+
+    invoice: Invoice
+    access: Access
+    row: Row
+
+    @property
+    def language(self) -> Language:
+        return self.invoice.language
+
+    @property
+    def amount_due_minor(self) -> int | None:
+        """None where nothing is due any more."""
+        return self.invoice.books.due if self.invoice.status in OPEN else None
+
+    @property
+    def due(self) -> date | None:
+        return self.invoice.days.due
+
+
+async def find_mailed_invoice(services: Services, user: Account, invoice_id: str) -> MailedInvoice:
+    """As the user sees it now. Raises `NotFound`."""
+    actor = Actor(user, 0, "mail", frozenset())
+    row, access = await find_with_access(services.database, queries.by_id, actor, id=invoice_id)
+    return MailedInvoice(visible(row, access), access, row)
+
+
+async def print_for(services: Services, mailed: MailedInvoice, base: str) -> InvoiceFile:
+    """`base`: the address of this server. Raises `Unavailable`."""
+    document = document_of(mailed.invoice, mailed.access.repository, mailed.row)
+    made = await make_pdf(services, mailed.access.repository, document, (base,))
+    return InvoiceFile(document.file_name, made.content)
+
 
 KNOWN_MS = 6 * DAY_MS
 """How long after it was issued all of its messages are there: less than they are kept."""

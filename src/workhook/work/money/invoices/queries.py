@@ -1,66 +1,104 @@
-"""Invoices in the database, what the parameters of one make of it, and those that Workhook issues by itself.
+"""The SQL of invoices, and the counters of their numbers: one for each account, and one for each of its years where the
+format has the year.
 
-Locks are taken in this order: the invoice, the account's logo, its counter of numbers, timesheets by id.
+Locks are taken in this order: the invoice, the account's logo, its counter of numbers, timesheets by id. Whoever gives
+a number holds the account's counter until the transaction ends, whatever the format is. What is rolled back gives its
+number back, so that numbers have no gap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict
-from workhook.core.zones import day_in
-from workhook.identity.context import Write
-from workhook.identity.schemas import Repository
+from workhook.identity.queries import repository_of
+from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.dialects import any_of, upsert
+from workhook.storage.metadata import big, insert_into, metadata
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import with_access
+from workhook.work.kernel.access import Access, is_insider, with_access
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
-from workhook.work.kernel.record_events import publish_event
-from workhook.work.kernel.settings import account_billing, party_text
-from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.counters import count_one
-from workhook.work.money.invoices.days import days_of, overdue_at
-from workhook.work.money.invoices.rules import Books, Discount, Item, rows_text
+from workhook.work.kernel.settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,
     NOT_COMPUTED,
     Invoice,
-    blank_invoice,
-    invoice_to_response,
+    due_day,
     invoices,
 )
-from workhook.work.money.invoices.settings import (
-    buyer_of_row,
-    find_settings_to_issue,
-    issued_values,
-    seller_of_row,
-    with_parties,
-    with_settings,
-)
+from workhook.work.money.invoices.settings import LogoFile, buyer_of_row, seller_of_row, with_parties, with_settings
 from workhook.work.money.invoices.time_lines import NOTES_MAX_CHARS, InvoicedTime
 from workhook.work.time.timesheets.schemas import timesheets
+
+invoice_numbers = sa.Table(
+    "invoice_numbers",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+invoice_year_numbers = sa.Table(
+    "invoice_year_numbers",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("year", sa.BigInteger, primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+
+def counted(numbers: sa.Table, step: sa.ColumnElement[int], **others: Any) -> Any:
+    """Locks the account's row in this table, and adds `step`. `others`: the other columns of its key."""
+    counter = upsert(numbers).values(account_id=big("account_id"), last=step, **others)
+    return counter.on_conflict_do_update(
+        index_elements=[*numbers.primary_key.columns], set_={"last": numbers.c.last + step}
+    ).returning(numbers.c.last)
+
+
+ONE: sa.ColumnElement[int] = sa.literal(1, sa.BigInteger)
+_format = (
+    sa.select(account_billing.c.number_format)
+    .where(account_billing.c.account_id == big("account_id"))
+    .scalar_subquery()
+)
+# Numbers with a year have a counter of their own: then this one is only locked.
+_one_without_year = sa.case((_format.like("%{year}%"), sa.literal(0, sa.BigInteger)), else_=ONE)
+_count = counted(invoice_numbers, _one_without_year).returning(_format.label("number_format"))
+_count_in_year = counted(invoice_year_numbers, ONE, year=big("year"))
+_hold = counted(invoice_numbers, sa.literal(0, sa.BigInteger))
+
+
+async def count_one(tx: Transaction, account_id: int, year: int) -> str:
+    """The next number of the account. `year`: in which the invoice is issued."""
+    row = await tx.fetch_one(_count, {"account_id": account_id})
+    assert row is not None, "the statement inserts or updates"
+    number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
+    if number_format.is_yearly:
+        row = await tx.fetch_one(_count_in_year, {"account_id": account_id, "year": year})
+        assert row is not None, "the statement inserts or updates"
+        number = row["last"]
+    return number_format.number_text(number, year)
+
+
+async def hold_numbers(tx: Transaction, account_id: int) -> None:
+    """Until the transaction ends nobody else chooses or gets a number in the account."""
+    await tx.fetch_one(_hold, {"account_id": account_id})
+
 
 NUMBERS_TRIED_MAX = 1_000
 """Numbers that a transaction counts past because callers chose them for other invoices."""
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
-
-
-class LogoFile(msgspec.Struct, frozen=True):
-    """A file of a project, and where its content is."""
-
-    content_type: str
-    size: int
-    blob: str
 
 
 is_open = sa.literal_column(f"invoices.{IS_OPEN}", sa.Boolean)
@@ -203,7 +241,7 @@ async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) 
 
 async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
     """`update_invoice`, with the account's next number (see `next_number`); the invoice with it. It is issued."""
-    day = days_of(invoice).issued
+    day = invoice.days.issued
     assert day is not None, "it is issued"
     for _ in range(NUMBERS_TRIED_MAX):
         numbered = msgspec.structs.replace(invoice, invoice_number=await count_one(tx, account_id, day.year))
@@ -231,9 +269,10 @@ async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoi
 def invoice_of(row: Row) -> Invoice:
     """Of a row of `invoices_with_people`. The parties of a draft are those of the settings."""
     user = person_of_row(row) if row["user_id"] is not None else None
-    if row["status"] != "draft":
-        return _read(row, **NOT_COMPUTED, user=user, buyer_shown=row["buyer"], seller_shown=row["seller"])
-    buyer, seller = party_text(buyer_of_row(row)), party_text(seller_of_row(row))
+    buyer, seller = row["buyer"], row["seller"]
+    if row["status"] == "draft":
+        now = buyer_of_row(row)
+        buyer, seller = party_text(now) if now else None, party_text(seller_of_row(row))
     return _read(row, **NOT_COMPUTED, user=user, buyer_shown=buyer, seller_shown=seller)
 
 
@@ -258,37 +297,83 @@ async def is_taken(tx: Transaction, account_id: int, number: str) -> bool:
     return await tx.fetch_one(_numbered, {"account_id": account_id, "invoice_number": number}) is not None
 
 
-async def issue(
-    write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
-) -> str:
-    """An issued invoice with `items` as its recurring ones; its id. Its only event is `invoice created`; the
-    caller tells people of it.
+OPEN_MAX = 1000
 
-    From here to the end of the transaction nobody else in the account gets a number.
-    """
-    settings = await find_settings_to_issue(write.tx, repository.id)
-    rate = settings.rate_at_issue
-    sums = rules.sums_of_items(items, rate, Discount())
-    today = day_in(write.now, settings.seller.zone)
-    invoice = msgspec.structs.replace(
-        blank_invoice(currency, write.caller.user if write.caller else None, write.now),
-        invoice_number=await next_number(write.tx, repository.owner.id, today.year),
-        status=Books(sums.total).status,
-        amount_minor=sums.amount,
-        tax_millionths=rate.millionths,
-        tax_category=rate.category,
-        total_minor=sums.total,
-        taxes=rows_text(sums.taxes),
-        issued=write.now,
-        paid_at=None if sums.total else write.now,
-        recurring_items=rules.items_text(items),
-        service_checkout_id=service_checkout_id,
-        payment_terms=settings.payment_terms,
-        language=settings.language,
-        **issued_values(settings, None, write.now),
+
+class DueInvoice(msgspec.Struct, frozen=True):
+    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
+    or None; `day`: the day that this is to who bills; `overdue_at`: when it is over there."""
+
+    id: str
+    invoice_number: str
+    status: str
+    amount_due_minor: int
+    currency: str
+    due: int | None
+    overdue_at: int | None
+    day: date | None
+    repository: Repository
+
+
+_amount_due = (
+    invoices.c.total_minor - sa.func.coalesce(invoices.c.credited_minor, 0) - sa.func.coalesce(invoices.c.paid_minor, 0)
+)
+_SHOWN = ("id", "invoice_number", "status", "currency", "due", "overdue_at")
+_person = big("user_id")
+_mine = clients.alias("mine")
+_open = (
+    with_access(
+        sa.select(
+            *(invoices.c[name].label(f"invoice_{name}") for name in (*_SHOWN, "seller")),
+            _amount_due.label("amount_due_minor"),
+        )
+        .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
+        .where(_mine.c.user_id == _person, is_open),
+        invoices.c.repository_id,
     )
-    invoice = msgspec.structs.replace(invoice, overdue_at=overdue_at(invoice))
-    await insert_invoice(write.tx, repository, invoice)
-    record = invoice_to_response(invoice, write.now)
-    await publish_event(write, repository, "invoice", "created", record)
-    return invoice.id
+    .where(sa.not_(is_insider(_person)))
+    .order_by(invoices.c.due.is_(None), invoices.c.due, invoices.c.id)
+    .limit(big("limit"))
+)
+
+
+_newest_open = (
+    sa.select(invoices.c.currency, _amount_due.label("amount_due_minor"))
+    .where(invoices.c.repository_id == big("repository_id"), is_open)
+    .order_by(invoices.c.id.desc())
+    .limit(big("limit"))
+    .subquery("newest_open")
+)
+_sums = (
+    sa.select(
+        _newest_open.c.currency,
+        sa.func.count().label("number"),
+        sa.cast(sa.func.sum(_newest_open.c.amount_due_minor), sa.BigInteger).label("amount_due_minor"),
+    )
+    .group_by(_newest_open.c.currency)
+    .order_by(_newest_open.c.currency)
+)
+
+
+async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
+    """What is still to be paid in a project, by currency, in minor units; empty where that is more invoices than
+    are looked at. Everybody in the project sees what was issued."""
+    params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
+    rows = await reader.fetch_all(_sums, params)
+    if sum(row["number"] for row in rows) > OPEN_MAX:
+        return {}
+    return {row["currency"]: row["amount_due_minor"] for row in rows}
+
+
+async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:
+    """What is due first comes first, and what has no date last. A draft is nobody's to pay."""
+    rows = await reader.fetch_all(_open, {"user_id": user.id, "limit": limit})
+    return [
+        DueInvoice(
+            **{name: row[f"invoice_{name}"] for name in _SHOWN},
+            amount_due_minor=row["amount_due_minor"],
+            day=due_day(row["invoice_due"], seller_of(row["invoice_seller"]).zone),
+            repository=repository_of(row, user.id, "project_"),
+        )
+        for row in rows
+    ]

@@ -1,9 +1,10 @@
 """An invoice is found, locked and changed, with its event, by whatever has to do with it: the invoice itself, its
-payments, and its credit notes."""
+payments, its credit notes, and the subscriptions that Workhook bills by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, part, say
-from workhook.core.zones import is_known
+from workhook.core.zones import day_in, is_known
 from workhook.identity.context import Write
 from workhook.identity.notifications import telling
 from workhook.identity.schemas import Actor, Repository
@@ -21,13 +22,18 @@ from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.record_events import Changes, differences, publish_event, told_in
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.settings import party_text
 from workhook.work.kernel.tables import clients
-from workhook.work.money.invoices import drafting, planning, presets, rules
-from workhook.work.money.invoices.days import overdue_at
-from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit
-from workhook.work.money.invoices.rules import ISSUED, Books, TaxRate
-from workhook.work.money.invoices.schemas import Invoice, InvoiceAnswer, blank_invoice, invoice_to_response
+from workhook.work.money.invoices import drafts, queries, rules
+from workhook.work.money.invoices.drafts import Offer
+from workhook.work.money.invoices.rules import ISSUED, Discount, Item, TaxRate, rows_text
+from workhook.work.money.invoices.schemas import (
+    Invoice,
+    InvoiceAnswer,
+    InvoiceCreate,
+    InvoiceEdit,
+    invoice_to_response,
+    new_invoice,
+)
 from workhook.work.money.invoices.settings import (
     InvoiceSettings,
     find_settings_to_issue,
@@ -73,13 +79,13 @@ _DOING = "change invoices"
 
 async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
     """The invoice, with what the actor may do in its project. Raises `NotFound`."""
-    row, access = await find_with_access(reader, drafting.by_id, actor, id=invoice_id)
+    row, access = await find_with_access(reader, queries.by_id, actor, id=invoice_id)
     return access, visible(row, access)
 
 
 def visible(row: Row, access: Access) -> Invoice:
     """Raises `NotFound`: drafts do not exist for clients."""
-    invoice = drafting.invoice_of(row)
+    invoice = queries.invoice_of(row)
     access.require_sight(invoice.status == "draft")
     return invoice
 
@@ -87,7 +93,7 @@ def visible(row: Row, access: Access) -> Invoice:
 async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
     """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
     `Conflict` if the project is archived."""
-    row, access = await find_with_access(write.tx, drafting.locked, write.actor, id=invoice_id)
+    row, access = await find_with_access(write.tx, queries.locked, write.actor, id=invoice_id)
     invoice = visible(row, access)
     access.require_writable()
     access.require_member(_DOING)
@@ -116,12 +122,11 @@ async def change_invoice(
 
     `beside`: other records that the event has, by their names there.
     """
-    after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
-    after = replace(after, overdue_at=overdue_at(after))
+    after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).at_its_end()
     if action == "sent" and before.invoice_number is None:
-        after = await drafting.update_and_number(write.tx, after, access.repository.owner.id)
+        after = await queries.update_and_number(write.tx, after, access.repository.owner.id)
     else:
-        await drafting.update_invoice(write.tx, after)
+        await queries.update_invoice(write.tx, after)
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
     await publish_event(write, access.repository, "invoice", action, record, changes=changes, beside=beside)
@@ -150,43 +155,23 @@ async def lock_project(tx: Transaction, repository_id: int) -> None:
 _AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
 
 
-async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> Invoice:
-    """The new draft. Raises what `plan_draft` does, before anything is written."""
-    access, blank, change = await plan_draft(write, project_id, wanted)
-    invoice = replace(blank, **change.values)
-    await drafting.insert_invoice(write.tx, access.repository, invoice)
-    await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
-    await publish_event(write, access.repository, "invoice", "created", invoice_to_response(invoice, write.now))
-    return invoice
-
-
-async def plan_draft(
-    write: Write, project_id: str, wanted: InvoiceCreate
-) -> tuple[Access, Invoice, planning.InvoiceChange]:
-    """What `draft_invoice` begins with, and what it makes of that. Raises `NotFound`, `Forbidden`, `Conflict`,
-    `Invalid`."""
-    row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
+async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate, offer: Offer | None = None) -> Invoice:
+    """The new draft; of the tax the settings count only if the caller speaks of neither rate nor category. Raises
+    `NotFound`, `Forbidden`, `Conflict`, `Invalid`, before anything is written."""
+    row, access = await find_with_access(write.tx, queries.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
     settings = settings_of_row(row)
-    currency = settings.currency or await presets.find_last_currency(write.tx, access.repository)
-    blank = _begun(settings, currency, wanted, write)
-    return access, blank, await planning.plan_change(write.tx, access.repository, blank, wanted)
-
-
-def _begun(settings: InvoiceSettings, currency: str, wanted: InvoiceCreate, write: Write) -> Invoice:
-    """A draft that says what the settings say. Of the tax only if the caller speaks of neither rate nor category."""
+    currency = settings.currency or await drafts.find_last_currency(write.tx, access.repository)
     speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
     rate = TaxRate() if speaks_of_tax else settings.rate
-    return replace(
-        blank_invoice(currency, write.actor.user, write.now),
-        tax_millionths=rate.millionths,
-        tax_category=rate.category,
-        payment_terms=settings.payment_terms,
-        language=settings.language,
-        buyer_shown=party_text(settings.buyer),
-        seller_shown=party_text(settings.seller),
-    )
+    blank = new_invoice(settings, currency, rate, write.actor.user, write.now)
+    change = await drafts.plan_change(write.tx, access.repository, blank, wanted, offer)
+    invoice = replace(blank, **change.values)
+    await queries.insert_invoice(write.tx, access.repository, invoice)
+    await queries.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
+    await publish_event(write, access.repository, "invoice", "created", invoice_to_response(invoice, write.now))
+    return invoice
 
 
 async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> InvoiceAnswer:
@@ -194,9 +179,14 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
 
     After it is sent, its lines, timesheets, tax, currency and number cannot be changed; after it is void, nothing can.
     """
+    return await change_draft(write, invoice_id, wanted)
+
+
+async def change_draft(write: Write, invoice_id: str, wanted: InvoiceEdit, offer: Offer | None = None) -> InvoiceAnswer:
+    """As `edit_invoice`, which takes of the time that is offered what is free and fits."""
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(answer_of(invoice, write.now))
-    change = await planning.plan_change(write.tx, access.repository, invoice, wanted)
+    change = await drafts.plan_change(write.tx, access.repository, invoice, wanted, offer)
     changed = {name for name, value in change.values.items() if value != getattr(invoice, name)}
     if change.claims_differ:
         changed.add("timesheet_ids")
@@ -210,9 +200,9 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
         raise Conflict(message, code=f"invoice_{invoice.status}")
     claims: dict[str, dict[str, object]] = {}
     if change.claims_differ:
-        await drafting.release(write.tx, invoice.id, but=change.kept_ids)
+        await queries.release(write.tx, invoice.id, but=change.kept_ids)
         claims["timesheet_ids"] = {"from": change.claimed_before, "to": change.timesheet_ids}
-    await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
+    await queries.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
     after = await change_invoice(write, access, invoice, "edited", change.values, more_changes=claims)
     return answer_of(after, write.now)
 
@@ -226,7 +216,7 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
     write.require_match(answer_of(invoice, write.now))
     if invoice.status != "draft":
         raise Conflict(say("Only drafts can be deleted."), code=f"invoice_{invoice.status}")
-    await drafting.delete_invoice(write.tx, invoice.id)
+    await queries.delete_invoice(write.tx, invoice.id)
     await publish_event(write, access.repository, "invoice", "deleted", invoice_to_response(invoice, write.now))
     return Done()
 
@@ -250,10 +240,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     settings = await find_settings_to_issue(write.tx, access.repository.id)
     _require_vat_ids(invoice, settings, access)
     _require_zone(settings, access)
-    values = {"status": Books(invoice.total_minor).status, "issued": write.now}
-    values |= issued_values(settings, invoice.due, write.now)
-    if invoice.total_minor == 0:
-        values["paid_at"] = write.now
+    values = issued_values(settings, invoice.total_minor, invoice.due, write.now)
     return answer_of(await change_invoice(write, access, invoice, "sent", values), write.now)
 
 
@@ -304,8 +291,36 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     if invoice.status != "sent" and invoice.total_minor:  # of 0, nothing can be credited
         message = say("The invoice is {}; credit it instead (credit_notes).", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
-    await drafting.release(write.tx, invoice.id)
+    await queries.release(write.tx, invoice.id)
     return answer_of(await change_invoice(write, access, invoice, "voided", {"status": "void"}), write.now)
+
+
+async def issue(
+    write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
+) -> str:
+    """An issued invoice with `items` as its recurring ones; its id. Its only event is `invoice created`; the
+    caller tells people of it.
+
+    From here to the end of the transaction nobody else in the account gets a number.
+    """
+    settings = await find_settings_to_issue(write.tx, repository.id)
+    rate = settings.rate_at_issue
+    sums = rules.sums_of_items(items, rate, Discount())
+    today = day_in(write.now, settings.seller.zone)
+    invoice = replace(
+        new_invoice(settings, currency, rate, write.caller.user if write.caller else None, write.now),
+        invoice_number=await queries.next_number(write.tx, repository.owner.id, today.year),
+        amount_minor=sums.amount,
+        total_minor=sums.total,
+        taxes=rows_text(sums.taxes),
+        recurring_items=rules.items_text(items),
+        service_checkout_id=service_checkout_id,
+        **issued_values(settings, sums.total, None, write.now),
+    ).at_its_end()
+    await queries.insert_invoice(write.tx, repository, invoice)
+    record = invoice_to_response(invoice, write.now)
+    await publish_event(write, repository, "invoice", "created", record)
+    return invoice.id
 
 
 def answer_of(invoice: Invoice, now: int) -> InvoiceAnswer:

@@ -1,31 +1,27 @@
-"""Credit notes in the database: each gets its number while the rows of its invoice and of the counter are locked."""
+"""Credit notes: each gets its number while the rows of its invoice and of the counter are locked. Their documents."""
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
+from workhook.http.calls import Answer, Call
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.storage import Transaction
+from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
-from workhook.work.kernel.access import Access
+from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.people import person_shape
-from workhook.work.kernel.settings import DEFAULT_LANGUAGE
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
-from workhook.work.money.credit_notes.schemas import (
-    CreditNote,
-    CreditNoteCreate,
-    credit_note_numbers,
-    credit_notes,
-)
-from workhook.work.money.invoices import drafting, rules
-from workhook.work.money.invoices.changing import change_invoice, require_issued
-from workhook.work.money.invoices.counters import ONE, counted
+from workhook.work.money.credit_notes.schemas import CreditNote, CreditNoteCreate, credit_note_numbers, credit_notes
+from workhook.work.money.invoices import queries, rules
+from workhook.work.money.invoices.actions import change_invoice, require_issued, visible
+from workhook.work.money.invoices.documents import document_of, parties_now, pdf_answer, xml_answer
+from workhook.work.money.invoices.einvoice import einvoice_of
+from workhook.work.money.invoices.printing import file_name
+from workhook.work.money.invoices.queries import ONE, counted
 from workhook.work.money.invoices.rules import Books, rows_text
-from workhook.work.money.invoices.schemas import Invoice, invoices, language_of
-from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
 from workhook.work.money.payments.booking import require_room, settled
 from workhook.work.money.payments.schemas import BookedOn, OfInvoices
 
@@ -34,7 +30,7 @@ rows = OfInvoices(
     credit_notes,
     buyer=invoices.c.buyer,
     seller=invoices.c.seller,
-    language=sa.func.coalesce(invoices.c.language, DEFAULT_LANGUAGE),
+    language=invoices.c.language,
 )
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 # Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
@@ -63,8 +59,8 @@ async def credit(
         issued=write.now,
         items=rules.items_text(items),
         buyer=invoice.buyer,
-        seller=invoice.seller,
-        language=language_of(invoice),
+        seller=invoice.seller_shown,
+        language=invoice.language,
         user=person_shape(write.actor.user),
         position=len(booked_of(invoice.credit_notes)) + 1,
     )
@@ -78,7 +74,7 @@ async def credit(
         **settled(invoice, after, write.now),
     }
     if after.status == "credited":  # it bills nothing: its time can be billed again
-        await drafting.release(write.tx, invoice.id)
+        await queries.release(write.tx, invoice.id)
     beside = {"credit_note": to_response(note)}
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
 
@@ -87,3 +83,31 @@ async def _next_number(tx: Transaction, account_id: int) -> str:
     row = await tx.fetch_one(_count, {"account_id": account_id})
     assert row is not None, "the statement inserts or updates"
     return f"CN-{row['last']:05d}"
+
+
+async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
+    """Get a credit note as a PDF.
+
+    Its logo and its letters are those of the invoice's PDF, and it carries its e-invoice in the same way.
+    """
+    note, invoice, access, row = await _with_invoice(call, credit_note_id)
+    document = document_of(invoice, access.repository, row, note.credit)
+    return await pdf_answer(call, access.repository, document)
+
+
+async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
+    """Get a credit note as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
+
+    It needs what the e-invoice of its invoice needs.
+    """
+    note, invoice, access, row = await _with_invoice(call, credit_note_id)
+    document = einvoice_of(invoice, access.repository, parties_now(row), note.credit)
+    return xml_answer(document, file_name(invoice, "xml", credit=note.credit))
+
+
+async def _with_invoice(call: Call, credit_note_id: str) -> tuple[CreditNote, Invoice, Access, Row]:
+    """The credit note and its invoice, with the row of `queries.by_id`. Raises `NotFound`."""
+    row, _ = await find_with_access(call.database, rows.by_id, actor_of(call), id=credit_note_id)
+    note = rows.of_row(row)
+    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=note.invoice.id)
+    return note, visible(row, access), access, row

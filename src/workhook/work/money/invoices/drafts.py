@@ -1,0 +1,553 @@
+"""Drafts of invoices: what a new one begins with, what parameters make of one before anything is written, and what time
+comes to on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
+
+from workhook.core.errors import Fault, Invalid, Message, compose, part, say, shown
+from workhook.core.money import (
+    AMOUNT_MAX_MINOR,
+    DEFAULT_CURRENCY,
+    amount_fault,
+    amount_of,
+    decimals,
+    digits_of,
+    minor_of,
+    minor_or_none,
+    rescaled,
+)
+from workhook.identity.schemas import Repository
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import big
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.schemas import if_set
+from workhook.work.kernel.tables import clients
+from workhook.work.money.invoices import queries, rules, time_lines
+from workhook.work.money.invoices.queries import TEXTS
+from workhook.work.money.invoices.rules import Item, TaxRate, discount_fault, rate_fault, rows_text
+from workhook.work.money.invoices.schemas import (
+    TIMESHEETS_MAX,
+    Invoice,
+    InvoiceCreate,
+    InvoiceItemInput,
+    invoices,
+)
+from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
+from workhook.work.money.invoices.time_lines import InvoicedTime
+from workhook.work.money.services.schemas import service_prices, services
+from workhook.work.time.rates.terms import Rounding, find_rounding
+
+LOOKS_AT_MOST = 50
+"""Invoices of a project, and services of an account, among which the last that says something is looked for."""
+
+
+class Presets(msgspec.Struct, frozen=True):
+    """`texts`: by the names that an invoice has for them, those that are known. `settings`: of the project now."""
+
+    currency: str
+    texts: dict[str, str]
+    rate: TaxRate
+    settings: InvoiceSettings
+
+
+_account = big("account_id")
+_of_project = invoices.c.repository_id == big("repository_id")
+_last_here = sa.select(invoices.c.currency).where(_of_project).order_by(invoices.c.id.desc()).limit(1)
+_last_of_account = (
+    sa.select(invoices.c.currency)
+    .where(invoices.c.account_id == _account, invoices.c.invoice_number.is_not(None))
+    .order_by(invoices.c.invoice_number.desc())  # the index of numbers has them so: none is sorted
+    .limit(1)
+)
+_newest_services = (
+    sa.select(services.c.id)
+    .where(services.c.account_id == _account)
+    .order_by(services.c.id.desc())
+    .limit(LOOKS_AT_MOST)
+    .subquery("newest_services")
+)
+_last_price = (
+    sa.select(service_prices.c.currency)
+    .join(_newest_services, _newest_services.c.id == service_prices.c.service_id)
+    .order_by(service_prices.c.id.desc())
+    .limit(1)
+)
+_for_invoice = sa.select(
+    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_here, _last_of_account, _last_price))).label("last")
+)
+_for_price = sa.select(
+    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
+)
+_newest = (
+    sa.select(invoices.c.id, *(invoices.c[name] for name in TEXTS))
+    .where(_of_project)
+    .order_by(invoices.c.id.desc())
+    .limit(LOOKS_AT_MOST)
+    .subquery("newest")
+)
+_last_addressed = (  # those of subscriptions name nobody
+    sa.select(_newest).where(_newest.c.bill_to.is_not(None)).order_by(_newest.c.id.desc()).limit(1)
+)
+_first_clients = (
+    sa.select(accounts.c.name, clients.c.email)
+    .join_from(clients, accounts, accounts.c.id == clients.c.user_id)
+    .where(clients.c.repository_id == big("repository_id"))
+    .order_by(clients.c.id)
+    .limit(2)
+)
+
+
+async def find_presets(reader: Reader, access: Access) -> Presets:
+    """For a new invoice of the project. Raises `Forbidden` for a client, who does not see other clients."""
+    access.require_member("make invoices")
+    here = {"repository_id": access.repository.id}
+    settings, code, last, found = await asyncio.gather(
+        find_settings(reader, access.repository.id),
+        find_last_currency(reader, access.repository),
+        reader.fetch_one(_last_addressed, here),
+        reader.fetch_all(_first_clients, here),
+    )
+    texts: dict[str, str] = {}
+    if last is not None:
+        texts = {name: last[name] for name in TEXTS if last[name]}
+    elif len(found) == 1:
+        shown = (found[0]["name"], None if access.reads_only else found[0]["email"])
+        texts = {"bill_to": "\n".join(each for each in shown if each)}
+    for name in _known_to(settings):  # the invoice has it from the settings
+        texts.pop(name, None)
+    if settings.payment_terms:
+        texts["payment_terms"] = settings.payment_terms
+    return Presets(settings.currency or code, texts, settings.rate, settings)
+
+
+def _known_to(settings: InvoiceSettings) -> tuple[str, ...]:
+    """The texts that the parties take the place of."""
+    buyer = ("bill_to", "address") if settings.buyer and settings.buyer.name else ()
+    return (*buyer, "bill_from") if settings.seller.address else buyer
+
+
+async def find_currency(reader: Reader, access: Access) -> str:
+    """That of the settings, of the project's last invoice, or else the one that its account has used last."""
+    settings = await find_settings(reader, access.repository.id)
+    return settings.currency or await find_last_currency(reader, access.repository)
+
+
+async def find_last_currency(reader: Reader, repository: Repository) -> str:
+    """The one that counts where the settings say none: of the project's last invoice, or else of its account's."""
+    here = {"repository_id": repository.id, "account_id": repository.owner.id}
+    row = await reader.fetch_one(_for_invoice, here)
+    return (row and row["last"]) or DEFAULT_CURRENCY
+
+
+async def find_price_currency(reader: Reader, account_id: int) -> str | None:
+    """That of the account's newest price, or else of its last invoice; None without either."""
+    row = await reader.fetch_one(_for_price, {"account_id": account_id})
+    return row["last"] if row else None
+
+
+V = TypeVar("V")
+
+_AS_GIVEN = (*TEXTS, "due", "invoice_number", "currency", "language")
+
+
+class InvoiceChange(msgspec.Struct, frozen=True):
+    """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
+    the invoice claims when this is done, and what it claimed before."""
+
+    values: dict[str, object]
+    timesheet_ids: list[str] = []
+    claimed_before: list[str] = []
+
+    @property
+    def claims_differ(self) -> bool:
+        return self.timesheet_ids != self.claimed_before
+
+    @property
+    def new_ids(self) -> list[str]:
+        return [each for each in self.timesheet_ids if each not in set(self.claimed_before)]
+
+    @property
+    def kept_ids(self) -> list[str]:
+        return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
+
+
+class Offer(msgspec.Struct):
+    """Time that a draft gets as far as it is free and fits, the first first: `ids` of timesheets. Planning says the
+    rest. `times`: those that are free, as many as an invoice can have; `taken`: how many of them it has then."""
+
+    ids: Sequence[str] = ()
+    times: Sequence[InvoicedTime] = ()
+    taken: int = 0
+    is_full: bool = False  # some are free, and the draft has as many already as an invoice can have
+
+
+class _Time(msgspec.Struct, frozen=True):
+    """The timesheets of a draft, by id, and those that are asked for. `before`: what it has claimed."""
+
+    times: Mapping[str, InvoicedTime]
+    before: list[str]
+    asked: list[str]
+    rounding: Rounding
+
+
+async def plan_change(
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None = None
+) -> InvoiceChange:
+    """From the invoice as it is and what the caller says. Nothing is written, but the account's numbers and the
+    timesheets are locked, each once. Raises `Invalid`."""
+    taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
+    time = await _lock_time(tx, repository, invoice, wanted, offer)
+    if offer is None or not offer.times:
+        return _plan(invoice, wanted, taken, time)
+
+    def planned(count: int) -> InvoiceChange:
+        assert time is not None, "time is offered"
+        asked = [*time.asked, *(each.id for each in offer.times[:count])]
+        return _plan(invoice, wanted, taken, msgspec.structs.replace(time, asked=asked))
+
+    change, offer.taken = _as_many_as_fit(planned, len(offer.times))
+    return change
+
+
+def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tuple[InvoiceChange, int]:
+    """Plan with as many of so many timesheets as can be printed. Raises `Invalid` for what is wrong otherwise, and
+    where none fits."""
+    try:
+        return planned(count), count
+    except Invalid as problem:
+        if any(each.code != "too_long" for each in problem.faults):
+            raise
+        fits, over, found = 0, count, None
+        while over - fits > 1:
+            tried = (fits + over) // 2
+            try:
+                fits, found = tried, planned(tried)
+            except Invalid:
+                over = tried
+        if found is None:
+            raise
+        return found, fits
+
+
+async def _lock_time(
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None
+) -> _Time | None:
+    """Lock the timesheets that are asked for or offered, and those that the invoice has. None where nothing changes."""
+    is_unsaid, offered = isinstance(wanted.timesheet_ids, UnsetType), offer.ids if offer else ()
+    is_reworded = if_set(wanted.language, invoice.language) != invoice.language
+    is_regrouped = not isinstance(wanted.group_by, UnsetType) and wanted.group_by != invoice.group_by
+    if is_unsaid and not offered and not is_regrouped and not is_reworded:
+        return None
+    given = [] if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(wanted.timesheet_ids))
+    locked = await queries.lock_times(tx, repository.id, [*given, *offered], invoice.id)
+    currency = if_set(wanted.currency, invoice.currency)
+    times = {each.id: time_lines.in_currency(each, repository.currency, currency) for each in locked}
+    before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
+    asked = before if is_unsaid else given
+    if offer:
+        free = [times[each] for each in offered if time_lines.complaint(times.get(each), None) is None]
+        offer.times = free[: max(TIMESHEETS_MAX - len(asked), 0)]
+        offer.taken, offer.is_full = 0, bool(free) and not offer.times
+    rounding = await find_rounding(tx, repository.id) if asked or (offer and offer.times) else Rounding()
+    return _Time(times, before, asked, rounding)
+
+
+def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
+    """Raises `Invalid`."""
+    values: dict[str, object] = {
+        name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
+    }
+    currency = if_set(wanted.currency, invoice.currency)
+    faults = _in_currency(invoice, wanted, currency, values)
+    values |= _rate_and_discount(wanted, currency, faults)
+    values |= _service_days(invoice, wanted, faults)
+    if not isinstance(wanted.credit_type, UnsetType):
+        values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
+    faults += number_faults
+    items: Sequence[Item] = rules.items_of(str(values.get("items", invoice.items)))
+    if not isinstance(wanted.invoice_items, UnsetType):
+        faults += money_faults(wanted.invoice_items, currency)
+        given = [] if faults else items_of_inputs(wanted.invoice_items, currency)
+        for index, each in enumerate(given):
+            faults += rules.item_faults(each, f"invoice_items[{index}].")
+        items = [*given, *(each for each in items if each.kind == "time")]
+    values["group_by"] = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
+    if time is not None:
+        items = _with_time(invoice, wanted, items, time, faults)
+    values["items"] = rules.items_text(items)
+    if not faults:
+        faults += _amounts(invoice, values, items)
+    faults += _length_faults(invoice, values, items)
+    if faults:
+        raise Invalid(faults=faults)
+    return InvoiceChange(values, sorted(time.asked) if time else [], time.before if time else [])
+
+
+def _with_time(
+    invoice: Invoice, wanted: InvoiceCreate, items: Sequence[Item], time: _Time, faults: list[Fault]
+) -> Sequence[Item]:
+    """The lines of a draft with those of its time; adds to `faults`."""
+    currency, language = if_set(wanted.currency, invoice.currency), if_set(wanted.language, invoice.language)
+    group_by = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
+    times, known, rounding = time.times, set(time.before), time.rounding
+    added = [times[each] for each in time.asked if each in times and each not in known]
+    faults += [*_time_faults(time.asked, times, invoice.id), *_rate_faults(time.asked, added, currency)]
+    if group_by is None and group_by == invoice.group_by:
+        items = time_lines.with_entries(items, known - set(time.asked), added, rounding, language)
+    elif group_by != invoice.group_by or known != set(time.asked):
+        in_order = sorted((times[each] for each in time.asked if each in times), key=_order)
+        items = time_lines.with_times(items, in_order, group_by, rounding, language)
+    if language != invoice.language:
+        items = time_lines.in_language(items, times.values(), group_by, language)
+    return items
+
+
+def _order(time: InvoicedTime) -> tuple[int, str]:
+    return time.start_time, time.id
+
+
+def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
+    """Return what is wrong with the amounts of lines in the currency."""
+    return [
+        fault
+        for index, each in enumerate(given)
+        for name in ("unit_price", "discount_amount")
+        if isinstance(amount := getattr(each, name), Decimal)
+        and (fault := amount_fault(amount, currency, f"invoice_items[{index}].{name}"))
+    ]
+
+
+def items_of_inputs(given: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
+    """Of lines that are written by hand. Raises `Invalid`."""
+    if faults := money_faults(given, currency):
+        raise Invalid(faults=faults)
+    return [_item_of_input(each, currency, f"invoice_items[{index}].") for index, each in enumerate(given)]
+
+
+def _item_of_input(given: InvoiceItemInput, currency: str, path: str) -> Item:
+    discount = if_set(given.discount_amount)
+    return Item(
+        given.description,
+        given.qty,
+        minor_of(given.unit_price, currency, f"{path}unit_price"),
+        discount_millionths=if_set(given.discount),
+        discount_minor=None if discount is None else minor_of(discount, currency, f"{path}discount_amount"),
+        tax_millionths=if_set(given.tax),
+        tax_category=None if isinstance(given.tax_category, UnsetType) else given.tax_category,
+    )
+
+
+def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
+    """What `items_of_inputs` makes the same line of."""
+
+    def given(value: V | None) -> V | UnsetType:
+        return UNSET if value is None else value
+
+    return InvoiceItemInput(
+        item.description,
+        item.qty,
+        amount_of(item.unit_price_minor, currency),
+        discount=given(item.discount_millionths),
+        discount_amount=UNSET if item.discount_minor is None else amount_of(item.discount_minor, currency),
+        tax=given(item.tax_millionths),
+        tax_category=given(item.tax_category),
+    )
+
+
+def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values: dict[str, object]) -> list[Fault]:
+    """Adds to `values` what the draft has already, as amounts of the currency that it gets. What the request replaces
+    is left out."""
+    before = invoice.currency
+    if invoice.status != "draft" or digits_of(currency) == digits_of(before):
+        return []
+    items, first = rules.items_of(invoice.items), 0
+    if not isinstance(wanted.invoice_items, UnsetType):
+        items, first = tuple(each for each in items if each.kind == "time"), len(wanted.invoice_items)
+    lines_too = compose("send {} with it", "invoice_items")
+    amounts = [
+        (f"invoice_items[{index}].{name}", minor, _TIME_FIRST if each.kind == "time" else lines_too)
+        for index, each in enumerate(items, first)
+        for name, minor in (("unit_price", each.unit_price_minor), ("discount_amount", each.discount_minor))
+    ]
+    off = invoice.discount_minor if isinstance(wanted.discount_amount, UnsetType) else None
+    for field, minor, remedy in (*amounts, ("discount_amount", off, compose("send {} with it", "discount_amount"))):
+        fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
+        if fault is not None:
+            return [_loses(currency, remedy) if fault.code == "too_many_decimals" else fault]
+    if off is not None:
+        values["discount_minor"] = rescaled(off, before, currency)
+    changed = (rules.in_currency(each, before, currency) for each in items)
+    values["items"] = rules.items_text(each for each in changed if each is not None)
+    return []
+
+
+_TIME_FIRST = part("take the time with that rate off first, with timesheet_ids")
+"""Lines of time are not written by hand."""
+
+
+def _loses(currency: str, remedy: Message) -> Fault:
+    sentence = "currency: an amount in {} has {}, and the invoice has one with more; {}"
+    message = compose(sentence, currency, decimals(currency), remedy)
+    return Fault(field="currency", code="too_many_decimals", message=message)
+
+
+def _rate_and_discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict[str, object]:
+    """What the caller says of them; adds to `faults`. A percentage takes the place of an amount, and the other way
+    round."""
+    values: dict[str, object] = {}
+    if not isinstance(wanted.tax, UnsetType):
+        values["tax_millionths"] = wanted.tax
+    if not isinstance(wanted.tax_category, UnsetType):
+        values["tax_category"] = wanted.tax_category
+    if not (isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType)):
+        values["discount_millionths"] = if_set(wanted.discount)
+        amount = if_set(wanted.discount_amount)
+        if amount is not None and (fault := amount_fault(amount, currency, "discount_amount")):
+            faults.append(fault)
+        values["discount_minor"] = None if amount is None else minor_or_none(amount, currency)
+    return values
+
+
+def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) -> dict[str, object]:
+    """Both days of the service, or none; adds to `faults`. One alone is the day of the whole service."""
+    if isinstance(wanted.service_from, UnsetType) and isinstance(wanted.service_to, UnsetType):
+        return {}
+    first = invoice.service_from if isinstance(wanted.service_from, UnsetType) else wanted.service_from
+    last = invoice.service_to if isinstance(wanted.service_to, UnsetType) else wanted.service_to
+    if wanted.service_from is None and isinstance(wanted.service_to, UnsetType):
+        last = None
+    first, last = first or last, last or first
+    if first and last and last < first:
+        message = "service_to: the last day of the service is before its first day, service_from"
+        faults.append(Fault(field="service_to", message=message))
+    return {"service_from": first, "service_to": last}
+
+
+def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
+    """Adds the amounts to `values`."""
+    after = msgspec.structs.replace(invoice, **values)
+    every = [*items, *rules.items_of(invoice.recurring_items)]
+    nets = sum(each.amount_minor for each in every)
+    if nets > AMOUNT_MAX_MINOR:
+        return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
+    if wrong := rate_fault(after.tax_millionths, after.tax_category):
+        return [Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))]
+    if wrong := discount_fault(after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}):
+        return [Fault(field="discount_amount", message=compose("{}: {}", "discount_amount", wrong))]
+    sums = rules.sums_of_items(every, after.rate, after.whole_discount)
+    values["amount_minor"], values["total_minor"] = sums.amount, sums.total
+    values["taxes"] = rows_text(sums.taxes)
+    return []
+
+
+def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
+    after = msgspec.structs.replace(invoice, **values)
+    every = [*items, *rules.items_of(invoice.recurring_items)]
+    chars = rules.printed_chars([getattr(after, name) for name in TEXTS], every)
+    if chars <= rules.PRINTED_MAX_CHARS:
+        return []
+    changed = (name for name in TEXTS if getattr(after, name) != getattr(invoice, name))
+    field = next(changed, "invoice_items")
+    message = say(
+        "{}: the texts of the invoice would be {} characters together; at most {} can be printed. Shorten "
+        "them, or make several invoices",
+        field,
+        chars,
+        rules.PRINTED_MAX_CHARS,
+    )
+    return [Fault(field=field, code="too_long", message=message)]
+
+
+async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
+    if not isinstance(number, str) or number == invoice.invoice_number:
+        return []
+    await queries.hold_numbers(tx, repository.owner.id)
+    if not await queries.is_taken(tx, repository.owner.id, number):
+        return []
+    message = say("invoice_number: {} is the number of another invoice", number)
+    return [Fault(field="invoice_number", code="already_exists", message=message)]
+
+
+def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoice_id: str) -> list[Fault]:
+    faults = []
+    for index, each in enumerate(asked):
+        time = times.get(each)
+        if wrong := time_lines.complaint(time, invoice_id):
+            other = f" ({time.invoice_id})" if time and time.invoice_id not in (None, invoice_id) else ""
+            field = f"timesheet_ids[{index}]"
+            faults.append(Fault(field=field, message=f"{field} ({shown(each)}): {wrong}{other}"))
+    return faults
+
+
+def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: str) -> list[Fault]:
+    """Time of which nobody said what it costs would be given away unseen."""
+    faults = []
+    for each in added:
+        if not each.billable or (each.rate_minor is not None and not each.rate_lost):
+            continue
+        wrong = part("nobody said what an hour of it costs: give it a billable_rate, which can be 0")
+        if each.rate_lost:
+            sentence = "an amount in {} has {}, and its rate has more; give it another billable_rate"
+            wrong = compose(sentence, currency, decimals(currency))
+        field = f"timesheet_ids[{asked.index(each.id)}]"
+        code = "too_many_decimals" if each.rate_lost else "no_rate"
+        faults.append(Fault(field=field, code=code, message=compose("{} ({}): {}", field, each.id, wrong)))
+    return faults
+
+
+class TimeOnInvoice(msgspec.Struct, frozen=True):
+    """`worked_ms`: what was spent; `duration_ms` and `amount_minor`: what the lines have of it, before tax and the
+    discount of the whole. `rounding`: how each entry was rounded; None: as settings said that are others now."""
+
+    worked_ms: int
+    duration_ms: int
+    amount_minor: int
+    currency: str
+    rounding: Rounding | None
+
+
+async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], rounding: Rounding) -> TimeOnInvoice:
+    """What a new invoice would have, a line for each of these finished timesheets of the project."""
+    currency, found = await asyncio.gather(
+        find_currency(reader, access), queries.find_times(reader, access.repository.id, timesheet_ids)
+    )
+    times = [time_lines.in_currency(each, access.repository.currency, currency) for each in found]
+    return _of(times, time_lines.lines_of(times, None, rounding), currency, rounding)
+
+
+async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> TimeOnInvoice | None:
+    """Of a draft; None where no time is rounded, or there is none."""
+    lines = [each for each in rules.items_of(invoice.items) if each.kind == "time"]
+    if not lines:
+        return None
+    rounding, times = await asyncio.gather(
+        find_rounding(reader, repository_id), queries.find_times(reader, repository_id, [], invoice.id)
+    )
+    found = _of(times, lines, invoice.currency, rounding)
+    again = time_lines.lines_of(times, invoice.group_by, rounding)
+    if sorted(each.duration_ms or 0 for each in lines) == sorted(each.duration_ms or 0 for each in again):
+        return found if rounding.minutes else None
+    # A line that was made before the settings were others stays as it is.
+    return None if found.duration_ms == found.worked_ms else msgspec.structs.replace(found, rounding=None)
+
+
+def _of(
+    times: Sequence[InvoicedTime], lines: Sequence[Item], currency: str, rounding: Rounding | None
+) -> TimeOnInvoice:
+    return TimeOnInvoice(
+        sum(each.duration_ms for each in times),
+        sum(each.duration_ms or 0 for each in lines),
+        sum(each.amount_minor for each in lines),
+        currency,
+        rounding,
+    )
