@@ -18,7 +18,7 @@ from workhook.http import parameters
 from workhook.web.frame import refusals
 
 WEB = Path(workhook.web.__file__).parent
-LABELS = {each.id: each.string for each in stored_in(ENGLISH) if each.context == "field"}
+LABELS = {str(each.id): str(each.string) for each in stored_in(ENGLISH) if each.context == "field"}
 # Of a field that people type into or choose in, and not of a filter. A box that is ticked or not cannot be wrong.
 _TYPED = re.compile(
     r'<(?:input|select|textarea)\b(?![^>]*(?:type="(?:checkbox|radio|hidden|search)"|id="filter-))[^>]*\bname="(\w+)"'

@@ -28,7 +28,7 @@ from workhook.web.frame import refusals, texts
 from workhook.work.board.pushes import CLOSED_MAX, closed_by_push, closed_in
 
 SOURCE = Path(refusals.__file__).parents[2]
-SENTENCES = {each.id: each.string for each in stored_in(ENGLISH) if each.context is None}
+SENTENCES = {str(each.id): str(each.string) for each in stored_in(ENGLISH) if each.context is None}
 """What pages say instead of a sentence of the API."""
 
 
@@ -206,7 +206,8 @@ def test_a_message_comes_whole_from_another_process() -> None:
     line = msgspec.json.encode([message], enc_hook=packed)
     [read] = msgspec.json.decode(line, type=list[Message], dec_hook=unpacked)
     assert (read, read.id, read.values) == (message, message.id, (inner,))
-    assert read.values[0].values == ("a", 1_200)
+    assert isinstance(phrase := read.values[0], Message)
+    assert phrase.values == ("a", 1_200)
     assert pickle.loads(pickle.dumps(read)).values == (inner,)
     assert json.encode([message]) == b'["nobody here is a and 1,200 more"]'
 

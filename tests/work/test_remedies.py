@@ -643,7 +643,7 @@ _TRIED_ELSEWHERE = re.compile(
 
 
 def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
-    sentences = {each.id for each in stored_in(ENGLISH) if each.context is None} | said()
+    sentences = {str(each.id) for each in stored_in(ENGLISH) if each.context is None} | said()
     named = {each for each in sentences if _REMEDY.search(each) and not _TRIED_ELSEWHERE.match(each)}
     assert named - set(CASES) == IN_THE_REQUEST
 
