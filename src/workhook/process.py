@@ -21,7 +21,7 @@ from workhook.bootstrap import open_services
 from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address
-from workhook.core.errors import CannotStart
+from workhook.core.errors import Explained
 from workhook.core.limited_process import is_running
 from workhook.core.mail_address import sender_of, smtp_server
 from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts watch them everywhere
@@ -163,7 +163,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
     """API and, with `work`, deliveries, until SIGTERM or SIGINT. Answers the exit status.
 
     `welcome` is called with the services and the address before the ready line, on every start; `say` gets that line, a
-    promise to scripts. Raises `CannotStart`, and what `open_services` raises.
+    promise to scripts. Raises `Explained`, and what `open_services` raises.
     """
     _prepare_process(settings)
     async with _traces("serve"), open_services(settings, serving=True) as services:
@@ -203,7 +203,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
 
 async def work(settings: Settings, *, say: Say) -> int:
     """Deliveries only, until SIGTERM or SIGINT. `say` gets where health and metrics are served, if they are, and that
-    deliveries have begun. Raises `CannotStart`, and what `open_services` raises."""
+    deliveries have begun. Raises `Explained`, and what `open_services` raises."""
     _prepare_process(settings)
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
@@ -323,7 +323,7 @@ def _listen(host: str, port: int, remedy: str) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror}.", remedy) from error
+        raise Explained(f"cannot listen on {host}:{port}: {error.strerror}.", remedy) from error
     return listening
 
 

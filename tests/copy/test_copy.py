@@ -22,9 +22,9 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until
 from tests.walls.dump import TABLES, Dump, Reader, numbered
-from workhook.storage import copy_source, copying
-from workhook.storage.copy_source import CopyRefused
+from workhook.storage import copying
 from workhook.storage.metadata import metadata
+from workhook.storage.row_stream import CopyRefused
 
 ENVIRONMENT = Server(Path("unused"), {}).environment()
 ORDERED = metadata.sorted_tables
@@ -295,7 +295,7 @@ def test_a_file_that_is_in_use_is_refused(file: Path, url: str) -> None:
 
 @pytest.mark.whole
 def test_nobody_uses_the_file_while_it_is_copied(file: Path, url: str) -> None:
-    source = copy_source.CopySource.open(file)
+    source = copying.CopySource.open(file)
     try:
         with pytest.raises(AssertionError, match="locked"):
             Server(file.parent, {}).start()

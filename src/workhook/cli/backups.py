@@ -87,27 +87,8 @@ def _keys(settings: Settings) -> Sequence[bytes]:
 @contextmanager
 def _in_words(settings: Settings, folder: Path) -> Iterator[None]:
     """Raises `CliError` for what whoever runs the command can mend."""
-    from workhook.storage.backups import BackupRefused
-    from workhook.storage.blob_copying import ReadFailed, WriteFailed
-    from workhook.storage.copy_source import CopyRefused
-    from workhook.storage.snapshots import OtherSchema, SnapshotDiffers
-
     try:
         yield
-    except (BackupRefused, CopyRefused) as error:
-        raise CliError(error.message, error.remedy) from error
-    except OtherSchema as error:
-        what = f"the database has schema {error.found} now: another version of Workhook has migrated it."
-        raise CliError(what, "Use that version.") from error
-    except SnapshotDiffers as error:
-        what = f"the copy has other rows than the database: {error}."
-        raise CliError(what, "Run the command again into another folder.") from error
-    except ReadFailed as error:
-        raise CliError(f"the files cannot be read: {_reason(error)}.", _store_remedy(settings)) from error
-    except WriteFailed as error:
-        if error.full:
-            raise _no_room(settings, folder) from error
-        raise CliError(f"the files cannot be written: {_reason(error)}.", _store_remedy(settings)) from error
     except (OSError, sqlite3.Error) as error:
         if _is_full(error):
             raise _no_room(settings, folder) from error
@@ -131,15 +112,6 @@ def _trouble(error: OSError | sqlite3.Error, settings: Settings, folder: Path) -
         return CliError(f"{both}: {error}.", "Check both disks, and the room on them.")
     lines = explain(error, settings)
     return error if lines is None else CliError(lines[0], "\n".join(lines[1:]))
-
-
-def _reason(error: Exception) -> str:
-    cause = error.__cause__.__cause__ if error.__cause__ is not None else None
-    return (str(cause or error.__cause__).partition("\n")[0]).rstrip(".")
-
-
-def _store_remedy(settings: Settings) -> str:
-    return "Check --files-url (WORKHOOK_FILES_URL) and --data (WORKHOOK_DATA), and what this user may do there."
 
 
 def _warn(made: Manifest, where: str) -> None:
@@ -229,7 +201,7 @@ def _require_empty(settings: Settings) -> None:
 def _check_key(settings: Settings, folder: Path) -> str:
     """Whether the key is `present`, is `restored` from the backup, or `missing`. Raises `CliError` for a wrong one."""
     from workhook.storage.backups import DATABASE
-    from workhook.storage.snapshots import opened
+    from workhook.storage.row_stream import opened
 
     with opened(folder / DATABASE) as connection:
         row = connection.execute("SELECT sealed FROM key_check").fetchone()
@@ -250,7 +222,7 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
     """Returns how many rows there are."""
-    from workhook.storage.blob_copying import BlobCopy
+    from workhook.storage.backups import BlobCopy
     from workhook.storage.blobs import FOLDER, FolderBlobs
     from workhook.storage.snapshots import let_servers_in
 

@@ -75,7 +75,7 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
 
     From then on the file and the copy are two databases.
     """
-    from workhook.storage.copy_source import CopySource
+    from workhook.storage.copying import CopySource
 
     path = _path(file)
     with _in_words(context, path, None):
@@ -116,12 +116,8 @@ def _interruptible(path: Path) -> Iterator[None]:
 @contextmanager
 def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
     """Raises `CliError` for what whoever runs it can mend; it names the database that has the fault."""
-    from workhook.storage.copy_source import CopyRefused
-
     try:
         yield
-    except CopyRefused as error:
-        raise CliError(error.message, error.remedy) from error
     except Exception as error:
         is_files = url is None or type(error).__module__.partition(".")[0] == "sqlite3"
         named = (f"sqlite:///{path}", "SQLITE") if is_files else (url, "POSTGRES_URL")

@@ -15,14 +15,10 @@ from workhook.git_push import install
 FAILED, MISUSED = 1, 2
 
 
-class CliError(Exception):
-    """What is wrong, and what to do about it."""
+class CliError(errors.Explained):
+    """What a command says."""
 
     status = FAILED
-
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.message, self.remedy = message, remedy
 
 
 class Misuse(CliError):
@@ -41,7 +37,7 @@ class _Used(NamedTuple):
 def explain(error: Exception, settings: config.Settings | None, given: str | None = None) -> list[str] | None:
     """Lines that say what is wrong, where, and how to mend it; None for a fault of the program. `given`: the argument
     that names the database of `settings`, if it is not --data or --database-url."""
-    if isinstance(error, CliError):
+    if isinstance(error, errors.Explained):
         return [error.message, error.remedy]
     used = _Used(settings, given)
     return _ours(error, used) or _the_databases(error, used)
@@ -134,8 +130,6 @@ def _ours(error: Exception, used: _Used) -> list[str] | None:
         cause = _the_databases(error.__cause__, used) if error.__cause__ else None
         text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
         return cause or [f"{_database(used.settings)}: {text or 'it cannot be used right now'}.", _remedy(used)]
-    if isinstance(error, errors.CannotStart):
-        return [error.message, error.remedy]
     if isinstance(error, NewerSchema | install.InstallError):
         return [str(error)]
     if isinstance(error, vault.VaultError):

@@ -223,8 +223,8 @@ class Unavailable(Problem):
         self.headers.setdefault("Retry-After", str(retry_after_s))
 
 
-class CannotStart(Exception):
-    """A process that cannot begin: what is wrong, and what to do about it."""
+class Explained(Exception):
+    """For whoever runs a command or a server: what is wrong, and what to do about it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

@@ -10,25 +10,28 @@ secret.key      only if it was asked for
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.errors import Unavailable
 from workhook.core.vault import KEY_FILE
-from workhook.storage.blob_copying import BlobCopy
-from workhook.storage.blobs import FOLDER, NAME, Blobs, FolderBlobs
+from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs
 from workhook.storage.migrate import HEAD, known_revisions
-from workhook.storage.snapshots import DatabaseSource, StoredFile, copy_file, count_rows, files_of, make_private
+from workhook.storage.row_stream import CopyRefused
+from workhook.storage.snapshots import DatabaseSource, StoredFile, copy_file, count_rows, files_of, make_private, sync
 
 FORMAT = 1
 MANIFEST, SUMS, DATABASE = "manifest.json", "SHA256SUMS", "workhook.db"
-CHECKED = "files of the backup checked"
+AT_ONCE = 8
+FILES, CHECKED = "files copied", "files of the backup checked"
 _HASH_BYTES = 1 << 20
 
 T = TypeVar("T")
@@ -36,12 +39,98 @@ T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 
 
-class BackupRefused(Exception):
-    """What is wrong, and what to do about it."""
+class BlobCopy:
+    """What was copied so far. `linked`: how many contents of `earlier` are shared instead.
 
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.message, self.remedy = message, remedy
+    `sums`: the SHA-256 of each copied blob, in hexadecimal, by its name; `size`: bytes of all of them. `missing`: blobs
+    that the database names and the store has not, or not whole. `damaged`: blobs with another content than the database
+    says; they are copied as they are.
+    """
+
+    def __init__(
+        self,
+        source: Blobs,
+        target: Blobs,
+        progress: Callable[[str, int, int], None],
+        earlier: EarlierBackup | None = None,
+    ) -> None:
+        self._source, self._target, self._progress, self._earlier = source, target, progress, earlier
+        self.linked = 0
+        self.sums: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
+        self.missing: set[str] = set()
+        self.damaged: set[str] = set()
+        self._done = 0
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes.values())
+
+    async def copy(self, files: Collection[StoredFile]) -> None:
+        """Raises `CopyRefused`, and `OSError` where there is no room."""
+        self._done = 0
+        waiting = iter(files)
+        tasks = [asyncio.create_task(self._work(waiting, len(files))) for _ in range(min(AT_ONCE, len(files)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def keep_only(self, names: Collection[str]) -> None:
+        """Delete from the target what was copied and has another name. Raises `CopyRefused`."""
+        others = sorted(self.sums.keys() - names)
+        try:
+            await self._target.delete(others)
+        except Unavailable as error:
+            raise _trouble("written", error) from error
+        for each in others:
+            del self.sums[each], self.sizes[each]
+        self.missing &= set(names)
+        self.damaged &= set(names)
+
+    async def _work(self, waiting: Iterator[StoredFile], total: int) -> None:
+        for file in waiting:
+            try:
+                await self._copy_one(file)
+            except BlobMissing:
+                self.missing.add(file.blob)
+            else:
+                self.missing.discard(file.blob)
+            self._done += 1
+            self._progress(FILES, self._done, total)
+
+    async def _copy_one(self, file: StoredFile) -> None:
+        if self._earlier is not None and await self._earlier.give(file, self._target):
+            self.sums[file.blob], self.sizes[file.blob] = file.sha256, file.size
+            self.linked += 1
+            return
+        try:
+            async with self._target.incoming(file.blob) as incoming:
+                async for piece in self._read(file):
+                    await incoming.write(piece)
+                await incoming.keep()
+        except Unavailable as error:
+            if error.code == "storage_full":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise _trouble("written", error) from error
+        self.sums[file.blob], self.sizes[file.blob] = incoming.sha256, incoming.size
+        if incoming.sha256 != file.sha256:
+            self.damaged.add(file.blob)
+
+    async def _read(self, file: StoredFile) -> AsyncIterator[bytes]:
+        try:
+            async for piece in await self._source.read(file.blob, 0, file.size):
+                yield piece
+        except Unavailable as error:
+            raise _trouble("read", error) from error
+
+
+def _trouble(done: str, error: Unavailable) -> CopyRefused:
+    reason = str(error.__cause__ or error).partition("\n")[0].rstrip(".")
+    remedy = "Check --files-url (WORKHOOK_FILES_URL) and --data (WORKHOOK_DATA), and what this user may do there."
+    return CopyRefused(f"the files cannot be {done}: {reason}.", remedy)
 
 
 class CopiedDatabase(msgspec.Struct, frozen=True):
@@ -81,18 +170,18 @@ class EarlierBackup:
             if each != folder and (each / MANIFEST).is_file():
                 try:
                     manifest = read_manifest(each)
-                except (BackupRefused, OSError):
+                except (CopyRefused, OSError):
                     continue
                 found.append((manifest.created_at, each, manifest))
         for _, each, manifest in sorted(found, key=lambda one: one[0], reverse=True):
             try:
                 return cls(each, _read_sums(each, manifest))
-            except (BackupRefused, OSError):
+            except (CopyRefused, OSError):
                 continue
         return None
 
     async def give(self, file: StoredFile, target: Blobs) -> bool:
-        """See `blob_copying.EarlierCopy`."""
+        """Share the content with the target. Return False without one of this SHA-256 and size."""
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
         path = self._folder / _path(file.blob)
@@ -146,8 +235,7 @@ async def make_backup(
     Files are copied first, then the database, then the files that came meanwhile. So what the database names is there,
     even if it was deleted for good right after, and the database is from the end of the backup.
 
-    Raises `BackupRefused`, `snapshots.OtherSchema`, `snapshots.SnapshotDiffers`, `blob_copying.ReadFailed`,
-    `blob_copying.WriteFailed`, `OSError`, and what the drivers raise.
+    Raises `CopyRefused`, `OSError`, and what the drivers raise.
     """
     _make_folder(folder)
     earlier = None if copy_all else await asyncio.to_thread(EarlierBackup.newest_beside, folder)
@@ -197,25 +285,23 @@ async def _finish(
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises `BackupRefused` for a backup that is not whole, or that a newer version made."""
+    """Raises `CopyRefused` for a backup that is not whole, or that a newer version made."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
-            raise BackupRefused(f"there is no folder {folder}.", "Give the folder of a backup.") from None
+            raise CopyRefused(f"there is no folder {folder}.", "Give the folder of a backup.") from None
         what = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
-        raise BackupRefused(what, "Give another backup. This one was interrupted, or it is none.") from None
+        raise CopyRefused(what, "Give another backup. This one was interrupted, or it is none.") from None
     try:
         form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
         if isinstance(form, int) and form > FORMAT:
-            raise BackupRefused(
-                f"a newer version of Workhook made the backup in {folder}.", "Restore it with that one."
-            )
+            raise CopyRefused(f"a newer version of Workhook made the backup in {folder}.", "Restore it with that one.")
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BackupRefused(f"{folder / MANIFEST} is damaged: {error}.", "Give another backup.") from None
+        raise CopyRefused(f"{folder / MANIFEST} is damaged: {error}.", "Give another backup.") from None
     if manifest.schema not in known_revisions():
-        raise BackupRefused(
+        raise CopyRefused(
             f"the backup has schema {manifest.schema}, which this version of Workhook ({HEAD}) does not know.",
             f"Install Workhook {manifest.workhook}, which made it, or a newer version.",
         )
@@ -225,7 +311,7 @@ def read_manifest(folder: Path) -> Manifest:
 async def verify(folder: Path, manifest: Manifest, progress: Progress) -> list[StoredFile]:
     """Compare every file of the backup with its SHA-256. Returns the files that the database names and that are there.
 
-    Raises `BackupRefused`.
+    Raises `CopyRefused`.
     """
     return await _in_thread(lambda stop: _verify(folder, manifest, progress, stop))
 
@@ -269,8 +355,8 @@ def _lines(data: bytes) -> Iterator[tuple[str, str]]:
         yield sha256, name
 
 
-def _damaged(what: str) -> BackupRefused:
-    return BackupRefused(f"the backup is damaged: {what}.", "Nothing was restored. Give another backup.")
+def _damaged(what: str) -> CopyRefused:
+    return CopyRefused(f"the backup is damaged: {what}.", "Nothing was restored. Give another backup.")
 
 
 async def restore_database(folder: Path, target: Path, progress: Progress) -> None:
@@ -285,15 +371,15 @@ def _path(blob: str) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Raises `BackupRefused` for one that is not empty."""
+    """Raises `CopyRefused` for one that is not empty."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         if not folder.is_dir():
-            raise BackupRefused(f"{folder} is no folder.", "Give a folder that is empty or not there yet.") from None
+            raise CopyRefused(f"{folder} is no folder.", "Give a folder that is empty or not there yet.") from None
         if any(folder.iterdir()):
             remedy = "Give a folder that is empty or not there yet. A backup that was interrupted can be deleted."
-            raise BackupRefused(f"{folder} is not empty.", remedy) from None
+            raise CopyRefused(f"{folder} is not empty.", remedy) from None
         folder.chmod(0o700)
 
 
@@ -306,11 +392,7 @@ def _write(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
-    above = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)
+    sync(path.parent)
 
 
 async def _in_thread(job: Callable[[threading.Event], T]) -> T:

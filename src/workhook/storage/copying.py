@@ -1,37 +1,220 @@
 """Copies a SQLite file into PostgreSQL: every row as it is, then both sides are read and compared.
 
-It may be stopped at any time: each part of a table is one transaction with the key up to which it goes, and the next
-run goes on behind it. A connection that is lost is made again.
+Nobody else has the file open, and nobody opens it again as a server's. The copy may be stopped at any time: each part
+of a table is one transaction with the key up to which it goes, and the next run goes on behind it. A connection that is
+lost is made again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-import asyncpg
 import msgspec
 import sqlalchemy as sa
 import structlog
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
-from workhook.storage.copy_source import BYTES_A_PART, ROWS_A_PART, CopyRefused, CopySource, Mark, Part, Sum
 from workhook.storage.dialects import place
-from workhook.storage.migrate import COPYING, HEAD, migrate_postgresql, release_command
+from workhook.storage.migrate import COPYING, HEAD, MOVED, migrate_postgresql, release_command
 from workhook.storage.postgres import DRIVER_ERRORS
+from workhook.storage.row_stream import (
+    BYTES_A_PART,
+    CONNECT_TIMEOUT_S,
+    ROWS_A_PART,
+    CopyRefused,
+    Sum,
+    Unfit,
+    columns_of,
+    connect,
+    converter,
+    count_in_file,
+    open_file,
+    read_postgresql,
+    sequence_of,
+    size_of,
+)
 
-CONNECT_TIMEOUT_S = 10.0
+T = TypeVar("T")
+Progress = Callable[[str, int, int], None]
+
+# Before each further try: a cluster takes half a minute to choose a new primary.
+PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
+COPIED, COMPARED = "rows copied", "rows compared"
+
+log = structlog.get_logger(__name__)
+
+WAIT_S = 2.0  # for a command that looks at the file at this moment
+_STOP = "Stop the server, every worker and every other command that uses the file. Nothing was changed."
 _EMPTY = "Give an empty one (`createdb`), or drop this one and make it anew. Nothing was changed."
 _TRIGGERS = """SELECT DISTINCT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
 WHERE NOT tgisinternal AND relnamespace = to_regnamespace(current_schema()) AND relname = ANY($1::text[])"""
 _TABLES = """SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')
 AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"""
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    """Says that the file was copied, or is being: which copy, where to, and whether it was whole."""
+
+    copy_id: str
+    place: str
+    done: bool
+
+
+class Part(NamedTuple):
+    """Rows that follow each other, and the primary key of the last: the next part begins after it."""
+
+    rows: list[list[Any]]
+    last: list[Any]
+
+
+class CopySource:
+    """Open with `CopySource.open(path)`. Raises `CopyRefused` and `sqlite3.Error`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        if not path.is_file():
+            raise CopyRefused(f"there is no file {path}.", "Give the path of a database, such as data/workhook.db.")
+        connection = open_file(path, WAIT_S)
+        try:
+            _lock(connection, path)
+            _require_schema(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(path, connection)
+
+    def mark(self) -> Mark | None:
+        if self._connection.execute("SELECT version_num FROM alembic_version").fetchone()[0] != MOVED:
+            return None
+        row = self._connection.execute("SELECT schema, token, place, done FROM moved_to").fetchone()
+        schema, token, place, done = row
+        if schema != HEAD:
+            raise CopyRefused(
+                f"the copy of {self.path} was begun by another version of Workhook (schema {schema}).",
+                f"Go on with that version, or run `{release_command(self.path)}` and begin anew.",
+            )
+        return Mark(token, place, bool(done))
+
+    def set_mark(self, mark: Mark) -> None:
+        """From now on every version of Workhook refuses the file: what it would write there would be lost."""
+        self._write(
+            ("DROP TABLE IF EXISTS moved_to", ()),
+            ("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)", ()),
+            ("INSERT INTO moved_to VALUES (?, ?, ?, ?)", (HEAD, *mark)),
+            ("UPDATE alembic_version SET version_num = ?", (MOVED,)),
+        )
+
+    def release(self) -> Mark | None:
+        """Let servers use the file again. Answers what the mark was, None without one."""
+        if (mark := self.mark()) is not None:
+            back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
+            self._write((back, ()), ("DROP TABLE moved_to", ()))
+        return mark
+
+    def _write(self, *steps: tuple[str, Sequence[object]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        for sql, arguments in steps:
+            self._connection.execute(sql, arguments)
+        self._connection.execute("COMMIT")
+
+    def count(self, table: sa.Table) -> int:
+        return count_in_file(self._connection, table)
+
+    def last_number(self, table: sa.Table) -> int:
+        """The greatest id that a row of it ever had, 0 without any."""
+        column = table.primary_key.columns[0].name
+        query = (
+            f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours
+            "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0))"
+        )
+        return int(self._connection.execute(query, (table.name,)).fetchone()[0])
+
+    def parts(self, table: sa.Table, after: Sequence[Any] | None, rows_a_part: int = ROWS_A_PART) -> Iterator[Part]:
+        """The rows after this key, in the order of their keys, as PostgreSQL takes them. Raises `CopyRefused` for one
+        that it does not take."""
+        names = [each.name for each in table.columns]
+        keys = [names.index(each.name) for each in table.primary_key.columns]
+        rows, size = list[list[Any]](), 0
+        for row in self._rows(table, after):
+            rows.append(row)
+            size += size_of(row)
+            if len(rows) >= rows_a_part or size >= BYTES_A_PART:
+                yield Part(rows, [rows[-1][each] for each in keys])
+                rows, size = [], 0
+        if rows:
+            yield Part(rows, [rows[-1][each] for each in keys])
+
+    def sum(self, table: sa.Table) -> tuple[Sum, int]:
+        """And the size of the largest row."""
+        total, largest = Sum(), 1
+        for part in self.parts(table, None):
+            total = total.plus(part.rows)
+            largest = max(largest, *map(size_of, part.rows))
+        return total, largest
+
+    def _rows(self, table: sa.Table, after: Sequence[Any] | None) -> Iterator[list[Any]]:
+        keys = ", ".join(f'"{each.name}"' for each in table.primary_key.columns)
+        where = f"WHERE ({keys}) > ({', '.join('?' * len(after))})" if after else ""
+        query = f'SELECT {columns_of(table)} FROM "{table.name}" {where} ORDER BY {keys}'  # noqa: S608  # names of ours
+        convert = converter(table)
+        for row in self._connection.execute(query, list(after or ())):
+            try:
+                yield convert(row)
+            except Unfit as error:
+                shown = dict(zip((each.name for each in table.columns), row, strict=True))
+                key = ", ".join(f"{each.name} {shown[each.name]}" for each in table.primary_key.columns)
+                raise CopyRefused(
+                    f"{table.name}, {key}: {error}.", "Mend the row with `sqlite3`, and run the command again."
+                ) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
+    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if there else None
+    if row is None:
+        raise CopyRefused(
+            f"{path} holds no studio of Workhook's.", "Give the database file of a data folder: its workhook.db."
+        )
+    if row[0] not in (HEAD, MOVED):
+        raise CopyRefused(
+            f"{path} has schema {row[0]}, and this version of Workhook copies schema {HEAD}.",
+            "Run `workhook migrate` on it first, with the version that you will go on with.",
+        )
+
+
+def _lock(connection: sqlite3.Connection, path: Path) -> None:
+    """Take an exclusive lock until the end. Every process that has the file open holds a shared lock, even when idle,
+    so this fails if there is one."""
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise CopyRefused(f"{path} is in use.", _STOP) from error
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+# --- the database -----------------------------------------------------------------------------------------------------
 
 
 class TableProgress(NamedTuple):
@@ -56,11 +239,11 @@ class CopyTarget:
 
     @classmethod
     async def open(cls, url: str, tables: Sequence[sa.Table]) -> Self:
-        return cls(url, tables, await _connect(url))
+        return cls(url, tables, await connect(url))
 
     async def open_again(self) -> None:
         self._connection.terminate()
-        self._connection = await _connect(self._url)
+        self._connection = await connect(self._url)
 
     async def unfinished(self) -> str | None:
         """The token of the copy that was begun here; None if the database is empty. Raises `CopyRefused`."""
@@ -128,16 +311,11 @@ class CopyTarget:
 
     async def sum(self, table: sa.Table, largest: int) -> Sum:
         """`largest`: of a row, in bytes; so few are held at once."""
-        listed = ", ".join(f'"{each.name}"' for each in table.columns)
-        total, rows = Sum(), list[Any]()
-        at_once = max(1, min(ROWS_A_PART, BYTES_A_PART // largest))
+        total, at_once = Sum(), max(1, min(ROWS_A_PART, BYTES_A_PART // largest))
         async with self._connection.transaction(isolation="repeatable_read", readonly=True):
-            cursor = self._connection.cursor(f'SELECT {listed} FROM "{table.name}"', prefetch=at_once)  # noqa: S608
-            async for row in cursor:
-                rows.append(row)
-                if len(rows) >= at_once:
-                    total, rows = total.plus(rows), []
-        return total.plus(rows)
+            async for rows in read_postgresql(self._connection, table, at_once):
+                total = total.plus(rows)
+        return total
 
     async def finish(self, numbers: dict[str, int]) -> None:
         """The copy is whole: new rows are numbered from above these on, and servers may come."""
@@ -148,9 +326,7 @@ class CopyTarget:
             if await run.fetchval("SELECT version_num FROM alembic_version") == HEAD:
                 return  # the connection was lost after the commit
             for table in self._tables:
-                column = table.primary_key.columns[0].name
-                sequence = await run.fetchval("SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column)
-                if sequence is not None:
+                if (sequence := await sequence_of(run, table)) is not None:
                     last = numbers[table.name]
                     await run.fetchval("SELECT setval($1::text::regclass, $2, $3)", sequence, max(last, 1), last > 0)
             await self._triggers("ENABLE")
@@ -172,22 +348,11 @@ class CopyTarget:
         await self._connection.close(timeout=CONNECT_TIMEOUT_S)
 
 
-async def _connect(url: str) -> Any:
-    return await asyncpg.connect(**dialects.connect_options(url), timeout=CONNECT_TIMEOUT_S)
-
-
 def _packed(key: list[Any] | None) -> bytes | None:
     return None if key is None else msgspec.msgpack.encode(key)
 
 
-T = TypeVar("T")
-Progress = Callable[[str, int, int], None]
-
-# Before each further try: a cluster takes half a minute to choose a new primary.
-PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
-COPIED, COMPARED = "rows copied", "rows compared"
-
-log = structlog.get_logger(__name__)
+# --- the copy ---------------------------------------------------------------------------------------------------------
 
 
 class Copied(NamedTuple):

@@ -10,24 +10,31 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
-import asyncpg
 import sqlalchemy as sa
 
-from workhook.storage import dialects
-from workhook.storage.copy_source import BYTES_A_PART, ROWS_A_PART, CopySource, Sum
+from workhook.storage.copying import CopySource
 from workhook.storage.migrate import HEAD, RESTORING, migrate_sqlite, sqlite_revision
+from workhook.storage.row_stream import (
+    CONNECT_TIMEOUT_S,
+    ROWS_A_PART,
+    CopyRefused,
+    Sum,
+    columns_of,
+    connect,
+    count_in_file,
+    opened,
+    read_postgresql,
+    sequence_of,
+)
 
 Progress = Callable[[str, int, int], None]
 
 PAGES_A_STEP = 512
-CONNECT_TIMEOUT_S = 10.0
-BUSY_TIMEOUT_S = 30.0
 PAGES, ROWS = "pages of the database copied", "rows of the database copied"
 
 _FILES = "SELECT blob, size, sha256 FROM files UNION ALL SELECT blob, size, sha256 FROM billing_logos ORDER BY blob"
@@ -36,16 +43,9 @@ _REVISION = "SELECT version_num FROM alembic_version"
 _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) <> 'search_'"
 
 
-class OtherSchema(Exception):
-    """The database has not the schema of this version. `found`: the one that it has."""
-
-    def __init__(self, found: str | None) -> None:
-        super().__init__(found)
-        self.found = found
-
-
-class SnapshotDiffers(Exception):
-    """The copy of these tables has other rows than the database."""
+def _other_schema(found: str | None) -> CopyRefused:
+    what = f"the database has schema {found} now: another version of Workhook has migrated it."
+    return CopyRefused(what, "Use that version.")
 
 
 class StoredFile(NamedTuple):
@@ -70,7 +70,7 @@ class DatabaseSource:
         """All that the database names now. Raises what the drivers raise."""
         if self._path is not None:
             return await asyncio.to_thread(files_of, self._path)
-        connection = await _connect(self._url or "")
+        connection = await connect(self._url or "")
         try:
             return [StoredFile(*row) for row in await connection.fetch(_FILES)]
         finally:
@@ -79,25 +79,16 @@ class DatabaseSource:
     async def take(self, target: Path, progress: Progress) -> None:
         """Write the snapshot to `target`, a new file that its owner alone may read, durably.
 
-        Raises `OtherSchema`, `SnapshotDiffers`, and what the drivers raise. What is there then is of no use.
+        Raises `CopyRefused`, and what the drivers raise. What is there then is of no use.
         """
         if self._path is not None:
             make_private(target)
             await copy_file(self._path, target, progress)
             if (found := await asyncio.to_thread(sqlite_revision, target)) != HEAD:
-                raise OtherSchema(found)
+                raise _other_schema(found)
         else:
             await _copy_postgresql(self._url or "", target, self._tables, progress)
-        await asyncio.to_thread(_sync, target)
-
-
-@contextmanager
-def opened(path: Path, *, writable: bool = False) -> Iterator[sqlite3.Connection]:
-    """A SQLite file that is there already."""
-    uri = f"file:{quote(str(path))}?mode=rw"
-    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA query_only={int(not writable)}")
-        yield connection
+        await asyncio.to_thread(sync, target, target.parent)
 
 
 def make_private(path: Path) -> None:
@@ -114,10 +105,7 @@ def files_of(path: Path) -> list[StoredFile]:
 def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
     """By the name of the table."""
     with opened(path) as connection:
-        return {
-            each.name: int(connection.execute(f'SELECT count(*) FROM "{each.name}"').fetchone()[0])  # noqa: S608  # ours
-            for each in tables
-        }
+        return {each.name: count_in_file(connection, each) for each in tables}
 
 
 async def copy_file(source: Path, target: Path, progress: Progress) -> None:
@@ -161,7 +149,7 @@ def refuse_servers(path: Path) -> None:
 def let_servers_in(path: Path, revision: str) -> None:
     """The file is whole, durably."""
     _set_revision(path, revision)
-    _sync(path)
+    sync(path, path.parent)
 
 
 def _set_revision(path: Path, revision: str) -> None:
@@ -169,8 +157,9 @@ def _set_revision(path: Path, revision: str) -> None:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
 
 
-def _sync(path: Path) -> None:
-    for each in (path, path.parent):
+def sync(*paths: Path) -> None:
+    """What was written is on the disk afterwards, and names in a folder are."""
+    for each in paths:
         descriptor = os.open(each, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -181,13 +170,9 @@ def _sync(path: Path) -> None:
 # Of PostgreSQL:
 
 
-async def _connect(url: str) -> Any:
-    return await asyncpg.connect(**dialects.connect_options(url), timeout=CONNECT_TIMEOUT_S)
-
-
 async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], progress: Progress) -> None:
     await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # whoever lists the tables has imported them
-    connection = await _connect(url)
+    connection = await connect(url)
     try:
         with opened(target, writable=True) as writer:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -198,16 +183,17 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
         await connection.close(timeout=CONNECT_TIMEOUT_S)
     wrong = await asyncio.to_thread(_differing, target, tables, sums)
     if wrong:
-        raise SnapshotDiffers(", ".join(wrong))
+        what = f"the copy has other rows than the database: {', '.join(wrong)}."
+        raise CopyRefused(what, "Run the command again into another folder.")
 
 
 async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
-    """The sums of the rows that were read, by table. Raises `OtherSchema`."""
+    """The sums of the rows that were read, by table. Raises `CopyRefused`."""
     there = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
     if (found := await connection.fetchval(_REVISION) if there else None) != HEAD:
-        raise OtherSchema(found)
+        raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
     total, done, sums = sum(counts), 0, dict[str, Sum]()
     # Nothing is undone: a copy that fails is thrown away.
@@ -218,7 +204,7 @@ async def _copy_rows(
         writer.execute(f'DROP TRIGGER "{name}"')
     for table in tables:
         read = Sum()
-        async for rows in _parts(connection, table):
+        async for rows in read_postgresql(connection, table, ROWS_A_PART // 10):
             read = read.plus(rows)
             _insert(writer, table, rows)
             done += len(rows)
@@ -229,26 +215,10 @@ async def _copy_rows(
     return sums
 
 
-async def _parts(connection: Any, table: sa.Table) -> Any:
-    """All rows of a table, some at once."""
-    listed = ", ".join(f'"{each.name}"' for each in table.columns)
-    rows, size = list[Any](), 0
-    query = f'SELECT {listed} FROM "{table.name}"'  # noqa: S608  # names of ours
-    async for row in connection.cursor(query, prefetch=ROWS_A_PART // 10):
-        rows.append(tuple(row))
-        size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-        if len(rows) >= ROWS_A_PART or size >= BYTES_A_PART:
-            yield rows
-            rows, size = [], 0
-    if rows:
-        yield rows
-
-
 def _insert(writer: sqlite3.Connection, table: sa.Table, rows: Sequence[Sequence[Any]]) -> None:
-    listed = ", ".join(f'"{each.name}"' for each in table.columns)
     places = ", ".join("?" * len(table.columns))
     writer.execute("BEGIN")
-    writer.executemany(f'INSERT INTO "{table.name}" ({listed}) VALUES ({places})', rows)  # noqa: S608  # names of ours
+    writer.executemany(f'INSERT INTO "{table.name}" ({columns_of(table)}) VALUES ({places})', rows)  # noqa: S608  # ours
     writer.execute("COMMIT")
 
 
@@ -257,9 +227,7 @@ async def _copy_numbers(connection: Any, writer: sqlite3.Connection, tables: Seq
     for table in tables:
         if not table.dialect_options["sqlite"]["autoincrement"]:
             continue
-        column = table.primary_key.columns[0].name
-        sequence = await connection.fetchval("SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column)
-        if sequence is None:
+        if (sequence := await sequence_of(connection, table)) is None:
             continue
         row = await connection.fetchrow(f"SELECT last_value, is_called FROM {sequence}")  # noqa: S608  # PostgreSQL's
         if row["is_called"]:
