@@ -203,15 +203,16 @@ def _number_check(name: str) -> Check | None:
     return _between(0, DURATION_MAX_MS) if name.endswith("_ms") else _between(-NUMBER_MAX, NUMBER_MAX)
 
 
+def _is(good: Callable[[Any], object], wanted: str) -> Check:
+    return lambda value: None if good(value) else f"it has to be {wanted}"
+
+
 def _between(low: int, high: int) -> Check:
-    return lambda value: None if low <= value <= high else f"it has to be from {low} to {high}"
+    return _is(lambda value: low <= value <= high, f"from {low} to {high}")
 
 
 check_minor = _between(-MINOR_MAX, MINOR_MAX)
-
-
-def check_moment(value: int) -> str | None:
-    return None if 0 <= value < YEAR_9999 else "it has to be a time from 1970 to 9998, in milliseconds"
+check_moment = _is(lambda value: 0 <= value < YEAR_9999, "a time from 1970 to 9998, in milliseconds")
 
 
 def _text_check(kind: str, column: sa.Column[Any]) -> Check:
@@ -246,43 +247,16 @@ def _check_key(value: str) -> str | None:
     return None if len(value.encode()) <= KEY_MAX_BYTES else f"it is longer than {KEY_MAX_BYTES} bytes"
 
 
-def _check_currency(value: str) -> str | None:
-    return None if value in CURRENCIES else "it has to be a currency of ISO 4217"
-
-
-def _check_country(value: str) -> str | None:
-    return None if value in COUNTRIES else "it has to be a country of ISO 3166-1"
+_check_currency = _is(CURRENCIES.__contains__, "a currency of ISO 4217")
 
 
 def _check_project(value: str) -> str | None:
     return _as(ProjectName)(value) or reserved.project_fault(value)
 
 
-def _check_media_type(value: str) -> str | None:
-    return None if clean_media_type(value) == value else "it has to be a media type, such as image/png"
-
-
 def _check_file_name(value: str) -> str | None:
     kept = clean_name(value)
     return None if kept == value else f"it has to be the name of a file, such as {shown(kept)!r}"
-
-
-_SHA256 = re.compile("[0-9a-f]{64}")
-
-
-def _check_sha256(value: str) -> str | None:
-    return None if _SHA256.fullmatch(value) else "it has to be 64 hexadecimal digits"
-
-
-_LINKED = ("project", "column", "task", "task_comment", "task_blocker")
-
-
-def _check_linked(value: str) -> str | None:
-    return None if value in _LINKED else f"it has to be one of {', '.join(_LINKED)}"
-
-
-def _check_source(value: str) -> str | None:
-    return None if value in SOURCES else f"it has to be one of {', '.join(SOURCES)}"
 
 
 def _check_markup(value: str) -> str | None:
@@ -294,18 +268,10 @@ def _check_markup(value: str) -> str | None:
         return f"it has to be {error}"
 
 
-def check_login(value: str) -> str | None:
-    return None if is_login(value) else "it has to be 1 to 39 letters, digits and single hyphens"
-
-
+check_login = _is(is_login, "1 to 39 letters, digits and single hyphens")
 check_name: Check = _as(Annotated[str, Meta(max_length=255), ON_ONE_LINE])
 check_account_name: Check = _as(Title)
 check_email: Check = _as(Email)
-
-
-def _check_zone(value: str) -> str | None:
-    """What was sent keeps its zone: also one with a name that is not taken for settings any more."""
-    return None if is_known(value) else "it has to be the name of a time zone which this server knows"
 
 
 def _check_document_number(value: str) -> str | None:
@@ -315,10 +281,16 @@ def _check_document_number(value: str) -> str | None:
         return f"it has to be {error}"
 
 
-def _check_rank(value: int) -> str | None:
-    """See `column_order`: an odd rank has no room beside it, and the ranks of what comes later have to fit as well."""
-    return None if value % 2 == 0 and abs(value) <= _RANK_MAX else "it has to be an even number, at most 2^62"
-
+# An odd rank has no room beside it, and the ranks of what comes later have to fit as well: see `column_order`.
+_check_rank = _is(lambda value: value % 2 == 0 and abs(value) <= _RANK_MAX, "an even number, at most 2^62")
+_check_country = _is(COUNTRIES.__contains__, "a country of ISO 3166-1")
+_check_media_type = _is(lambda value: clean_media_type(value) == value, "a media type, such as image/png")
+_check_sha256 = _is(re.compile("[0-9a-f]{64}").fullmatch, "64 hexadecimal digits")
+_check_source = _is(SOURCES.__contains__, f"one of {', '.join(SOURCES)}")
+_LINKED = ("project", "column", "task", "task_comment", "task_blocker")
+_check_linked = _is(_LINKED.__contains__, f"one of {', '.join(_LINKED)}")
+# What was sent keeps its zone: also one with a name that is not taken for settings any more.
+_check_zone = _is(is_known, "the name of a time zone which this server knows")
 
 _COMMIT_ID = Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
 _TEXTS: dict[str, Check] = {

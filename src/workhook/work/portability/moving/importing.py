@@ -31,8 +31,7 @@ from workhook.work.board.tasks.schemas import columns, task_buckets
 from workhook.work.kernel.durations import whole_seconds
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
 from workhook.work.portability.moving.lines import FILES, Field, MovedPerson, fields_of_kind, line_type
-from workhook.work.portability.moving.new_ids import NewIds, reserve_numbers
-from workhook.work.portability.moving.reading import NUMBERED, CheckedExport, is_plain_file, lines_of
+from workhook.work.portability.moving.reading import NUMBERED, CheckedExport, NewIds, is_plain_file, lines_of
 from workhook.work.time.timesheets import rules
 
 Progress = Callable[[str, int, int], None]
@@ -365,3 +364,24 @@ async def add_people(
         assert row is not None, "it was inserted"
         ids[person.login] = row["id"]
     return ids, [each for _, each in named]
+
+
+_sequences = sa.table("sqlite_sequence", sa.column("name", sa.Text), sa.column("seq", sa.BigInteger))
+_last = sa.select(sa.func.max(_sequences.c.seq).label("last")).where(_sequences.c.name == sa.bindparam("name"))
+
+
+async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[int]:
+    """As many new ids of a table that numbers its rows, ascending. Nobody else gets them."""
+    if not count:
+        return []
+    column = next(iter(table.primary_key.columns))
+    if tx.dialect == "postgresql":
+        sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
+        row = sa.func.generate_series(1, big("count")).table_valued("n")
+        statement = sa.select(sa.func.nextval(sequence).label("number")).select_from(row)
+        return sorted(each["number"] for each in await tx.fetch_all(statement, {"count": count}))
+    # The transaction holds the only lock to write: what it reads is the last until it ends.
+    used = await tx.fetch_one(sa.select(sa.func.max(column).label("last")))
+    given = await tx.fetch_one(_last, {"name": table.name})
+    last = max((used and used["last"]) or 0, (given and given["last"]) or 0)
+    return list(range(last + 1, last + 1 + count))

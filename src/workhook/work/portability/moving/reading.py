@@ -5,6 +5,7 @@ refer to, and that the books add up.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.ids import base32
 from workhook.core.json import values_in
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.column_order import new_bucket_id
@@ -38,7 +40,6 @@ from workhook.work.portability.moving.lines import (
     line_type,
     reader_of,
 )
-from workhook.work.portability.moving.new_ids import NewIds
 
 Progress = Callable[[str, int, int], None]
 CheckUrl = Callable[[str], str | None]
@@ -61,6 +62,39 @@ class ExportNotUsable(Exception):
         self.faults = faults
 
 
+_HEAD_CHARS, _TAIL_CHARS = 10, 16  # of the 26 characters, those of the time and the random ones
+_STEP_BITS = 40
+
+
+class NewIds:
+    """Of one kind that has texts for ids: `tsk_…`. Held in memory, some 200 bytes for each.
+
+    Lists are in the order of ids, so new ones sort as the old did: an id keeps its time and gets another random part.
+
+    `chosen`: new ids that follow from others, by the old ones.
+    """
+
+    def __init__(self) -> None:
+        self.by_old: dict[str, str] = {}
+        self.chosen: dict[str, str] = {}
+        self._head, self._tail = "", 0
+
+    def add(self, old: str) -> str:
+        """Give the next one, in the order of the old ones."""
+        prefix, _, rest = old.partition("_")
+        head = rest[:_HEAD_CHARS]
+        same = head == self._head
+        self._tail = self._tail + 1 + secrets.randbits(_STEP_BITS) if same else secrets.randbits(5 * _TAIL_CHARS - 1)
+        self._head = head
+        new = f"{prefix}_{head}{base32(self._tail, _TAIL_CHARS)}"
+        self.by_old[old] = new = self.chosen.get(old, new)
+        return new
+
+    def get(self, old: str) -> str:
+        """Also of what is gone: it gets an id that nothing has."""
+        return self.by_old.get(old) or self.add(old)
+
+
 class CheckedExport(msgspec.Struct):
     """An export that is whole, and what its things will be called.
 
@@ -78,6 +112,14 @@ class CheckedExport(msgspec.Struct):
     owners: list[str] = msgspec.field(default_factory=list)
     timers: int = 0
     organization: Any = None
+
+    def known(self, kind: str) -> Any:
+        """What is there of a kind so far, by the old ids."""
+        if kind == PEOPLE:
+            return self.people
+        if kind == "task_buckets":
+            return self.buckets
+        return self.places.setdefault(kind, {}) if kind in NUMBERED else self.texts.setdefault(kind, NewIds()).by_old
 
     def count(self, kind: str) -> int:
         return self.manifest.lines[f"{kind}.jsonl"].lines
@@ -222,9 +264,8 @@ class _Checker:
                 self._check_sums_of(kind, line, place)
                 self._check_running(kind, line, place)
             self._note(kind, line, place)
-        known = self.checked.texts.get(kind.name)
         for place, old in self._later:
-            if known is None or old not in known.by_old:
+            if old not in self.checked.known(kind.name):
                 self._fault(f"{place}: there is no {old} in {name}")
         self._later.clear()
         if kind.name == "task_buckets":
@@ -232,15 +273,9 @@ class _Checker:
 
     def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
         """Give it a new id."""
-        checked = self.checked
-        if kind.name == "task_buckets":
-            known: Any = checked.buckets
-        elif kind.name in NUMBERED:
-            known = checked.places.setdefault(kind.name, {})
-        elif kind.source.columns.get("id") is not None and hasattr(line, "id"):
-            known = checked.texts.setdefault(kind.name, NewIds()).by_old
-        else:
+        if not hasattr(line, "id"):
             return
+        checked, known = self.checked, self.checked.known(kind.name)
         if line.id in known:
             self._fault(f"{place}, id: {line.id} was there before")
         elif kind.name == "task_buckets":
@@ -264,15 +299,7 @@ class _Checker:
         if target == kind.name:
             self._later.append((f"{place}, {field.name}", value))
             return
-        if target == PEOPLE:
-            known: Any = self.checked.people
-        elif target == "task_buckets":
-            known = self.checked.buckets
-        elif target in NUMBERED:
-            known = self.checked.places.get(target, {})
-        else:
-            known = self.checked.texts[target].by_old if target in self.checked.texts else {}
-        if value not in known:
+        if value not in self.checked.known(target):
             self._fault(f"{place}, {field.name}: there is no {value} in {target}.jsonl")
 
     def _check_bytes(self, line: Any, place: str) -> None:
