@@ -17,6 +17,9 @@ from workhook.work.board.tasks.column_order import (
     BucketPlace,
     ColumnOrder,
     Rank,
+    Step,
+    TaskPlace,
+    buckets_to_read,
     is_crowded,
     place_at,
     rank_between,
@@ -127,7 +130,7 @@ def check(order: ColumnOrder, listed: Sequence[str]) -> None:
         sum(each.bucket_id == bucket.id for each in order.ranks.values()) for bucket in order.buckets
     ]
     assert all(each.size <= BUCKET_MAX for each in order.buckets)
-    assert all(each.size for each in order.buckets) or len(order.buckets) == 1
+    assert all(each.size for each in order.kept_buckets) or len(order.kept_buckets) == 1
     places = {(each.bucket_id, each.rank) for each in order.ranks.values()}
     assert len(places) == len(listed)
     assert not any(is_crowded(rank) for _, rank in places)
@@ -190,10 +193,48 @@ def test_what_was_not_touched_is_not_written() -> None:
     assert (order.new_buckets, order.moved_buckets, order.dropped_buckets) == ([], [], [])
 
 
-def test_appending_needs_the_last_bucket_only() -> None:
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([0, 1, BUCKET_MAX, 4 * BUCKET_MAX + 3]), st.lists(moves.map(lambda some: some[:8]), max_size=3))
+def test_few_buckets_have_to_be_read(count: int, batches: list[list[tuple[str, int, int]]]) -> None:
+    """As the writer of tasks does it: it has the places of tasks that it changes, and reads what the steps need."""
+    whole, listed = order_of(count)
+    for batch, made in enumerate(batches):
+        steps, places = list[Step](), dict[str, TaskPlace]()
+        stored = {each.id: [task_id for task_id in listed if whole.ranks[task_id].bucket_id == each.id]
+                  for each in whole.kept_buckets}  # fmt: skip
+        old = [(task_id, TaskPlace(key, at)) for key, some in stored.items() for at, task_id in enumerate(some)]
+        for number, (what, which, where) in enumerate(made):
+            task_id, position = f"new {batch} {number}", where % (len(listed) + 2) if where % 3 else None
+            if what != "insert" and old:
+                task_id, places[task_id] = old.pop(which % len(old))
+                listed.remove(task_id)
+            elif what != "insert":
+                continue
+            if what == "move" and position is None:
+                steps += [Step("remove", task_id), Step("insert", task_id)]
+            elif what == "move":
+                steps.append(Step("move", task_id, position))
+            else:
+                steps.append(Step("remove", task_id) if what == "remove" else Step("insert", task_id, position))
+            if what != "remove":
+                listed.insert(len(listed) if position is None else position, task_id)
+        read = buckets_to_read(whole.kept_buckets, steps)
+        ranks = {task_id: each for task_id, each in whole.ranks.items() if each.bucket_id in read}
+        last = [each.rank for each in whole.ranks.values() if each.bucket_id == whole.kept_buckets[-1].id]
+        order = ColumnOrder(whole.kept_buckets, ranks, places, max(last, default=None))
+        for step in steps:
+            order.apply(step)
+        gone = {step.task_id for step in steps}
+        known = {task_id: each for task_id, each in whole.ranks.items() if task_id not in gone} | order.ranks
+        assert order.positions(gone) == {each: listed.index(each) for each in gone if each in listed}
+        whole = ColumnOrder(order.kept_buckets, known)
+        check(whole, listed)
+
+
+def test_appending_reads_nothing() -> None:
     whole, _ = order_of(500)
-    last = whole.buckets[-1].id
-    part = ColumnOrder(whole.buckets, {key: each for key, each in whole.ranks.items() if each.bucket_id == last})
+    last = max(each.rank for each in whole.ranks.values() if each.bucket_id == whole.buckets[-1].id)
+    part = ColumnOrder(whole.buckets, {}, last_rank=last)
     for number in range(300):
         part.insert(f"new {number}", None)
     assert part.positions(["new 0", "new 299"]) == {"new 0": 500, "new 299": 799}

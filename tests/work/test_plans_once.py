@@ -27,7 +27,7 @@ from workhook.identity.tokens import lookup
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
-from workhook.work.board.tasks import column_tasks, numbers, queries
+from workhook.work.board.tasks import changes, column_tasks, numbers, queries
 from workhook.work.board.tasks.schemas import CONTENT
 from workhook.work.kernel import access
 from workhook.work.time.timesheets import queries as timesheets
@@ -74,7 +74,7 @@ def _params(world: World) -> dict[str, Any]:
         "owner_key": key_of(world.organization), "name_key": key_of(world.repository) + "500",
         "repository_id": 100_500, "project_id": world.project_id + "500", "column_id": "col_500",
         "task_id": "tsk_500_5", "limit": 51, "bucket_rank": 0, "rank": 5 << 16, "to_column": "col_500",
-        "to_bucket": 1_000_500, "has_previous": 1, "previous_at": 3, "next_at": 4, "created_at": 1, "updated_at": 1,
+        "to_bucket": 1_000_500, "to_rank": 7 << 16, "created_at": 1, "updated_at": 1,
         "hook_ids": [500, 501], "since": [0, 0], "busy": [1], "per_lane": 8, "event_ids": [2_000_500, 2_000_501],
         "light": 160_000,
     }  # fmt: skip
@@ -83,7 +83,7 @@ def _params(world: World) -> dict[str, Any]:
 HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
-    column_tasks._first.light, column_tasks._next.light, queries._insert, queries._edit, queries._move,
+    column_tasks._first.light, column_tasks._next.light, changes._edit, changes._move,
     outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_with_before,
     delivery._due_dispatches, delivery._payloads, timesheets._running, numbers._take,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.work.board.tasks import actions, bulk, bulk_queries
+from workhook.work.board.tasks import actions, bulk, queries
 from workhook.work.board.tasks.bulk import TaskOperation
 from workhook.work.board.tasks.schemas import Task
 
@@ -39,7 +39,7 @@ async def change_cards(visit: Visit) -> Answer:
 
     async def apply(write: Write) -> Undo | None:
         also = filter(None, [visit.fields.get("column_id")])
-        tasks = await bulk_queries.lock_of_project(write.tx, access, chosen, set(also))
+        tasks = await queries.lock_of_project(write.tx, access, chosen, set(also))
         operations, undo = change(visit, tasks)
         if operations:
             await bulk.change_tasks(write, operations)

@@ -18,19 +18,18 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
-from workhook.work.board.tasks import assignees, queries, relations
-from workhook.work.board.tasks.assignees import tell_assigned
-from workhook.work.board.tasks.column_order import drop_if_empty, find_insert_position
+from workhook.work.board.tasks import assignees, queries
+from workhook.work.board.tasks.changes import TaskChange, change_orders, write_rows
+from workhook.work.board.tasks.column_order import Step
 from workhook.work.board.tasks.imported_fields import source_of
 from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
-from workhook.work.board.tasks.next_task import make_next, require_next, with_next, zone_for
-from workhook.work.board.tasks.numbers import take_numbers
+from workhook.work.board.tasks.next_task import require_next, zone_for
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
+from workhook.work.board.tasks.writer import TaskWriter, completed_at, touched
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
+from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set, rate_minor_of
 
 
@@ -58,16 +57,11 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     require_project(access, create.project_id)
     access.require_writable()
     zone = await zone_for(write.tx, access, create.repeat)
+    writer = TaskWriter(write)
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now, zone)
-    [task] = await relations.settle(write.tx, [RelationChange(access, None, task)])
-    position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
-    number = await take_numbers(write.tx, access.repository.id)
-    task = msgspec.structs.replace(task, number=number, position=position.position)
-    await queries.insert_task(write.tx, access.repository.id, task, position)
-    await relations.write(write.tx, [(None, task)])
-    await publish_event(write, access.repository, "task", "created", to_response(task))
-    tell_assigned(write, access.repository, None, task)
-    return await assignees.one_as_seen(write.tx, access, task)
+    change = writer.create(access, target, task, if_set(create.position))
+    await writer.write()
+    return await assignees.one_as_seen(write.tx, access, change.after)
 
 
 async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
@@ -79,39 +73,25 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     access, before = found.access, found.task
     require_changeable(access, before)
     zone = await zone_for(write.tx, access, before.repeat, edit.repeat)
-    after = edited(access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now, zone)
-    [after] = await relations.settle(write.tx, [RelationChange(access, before, after)])
+    writer = TaskWriter(write, {access.repository.id: zone})
+    change = writer.change(found)
+    change.commit = commit
+    change.after = edited(
+        access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now, zone
+    )
     if isinstance(found, MovableTask):
-        after = await _move(write.tx, found, _with_next(found, after, write.now, zone), edit, write.now)
-    elif after is not before:
-        queries.update_task(write.tx, after)
-    if after is not before:
-        await queries.set_assignees(write.tx, before, after)
-        await relations.write(write.tx, [(before, after)])
-        event = edit_event(access, before, after)
-        if commit is not None:
-            event = msgspec.structs.replace(event, beside={"commit": commit})
-        await publish_events(write, [event])
-        if isinstance(found, MovableTask) and not found.stays:
-            await make_next(write, access, before, after)  # before timers: decision 13
-            await _run_timers(write, access, found.target, after.id)
-        tell_assigned(write, access.repository, before, after)
-    return await assignees.one_as_seen(write.tx, access, after)
+        writer.move(change, found.source, found.target, if_set(edit.position))
+    await writer.write()
+    return await assignees.one_as_seen(write.tx, access, change.after)
 
 
 async def delete_task(write: Write, found: MovableTask) -> None:
     """Delete the task, which can be restored for a while, and finish its timers. `found` is what `queries.lock_to_move`
     gave. Raises `Forbidden`, `Conflict`."""
-    access, task = found.access, found.task
-    require_changeable(access, task)
-    await questions.require_tasks_unbilled(write.tx, {task.id: "The task"})
-    await questions.require_own_tasks(write.tx, access, {task.id: "The task"})
-    queries.trash_task(write.tx, touched(task, write.now))
-    bucket = found.source.buckets[found.bucket]
-    bucket.size -= 1
-    await drop_if_empty(write.tx, found.source.buckets, bucket)
-    await questions.tasks_deleted(write, [task.id])
-    await publish_event(write, access.repository, "task", "deleted", to_response(task))
+    require_changeable(found.access, found.task)
+    writer = TaskWriter(write)
+    writer.delete(writer.change(found), found.source, "The task")
+    await writer.write()
 
 
 async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
@@ -122,13 +102,15 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     found = await queries.lock_to_restore(write.tx, write.actor, task_id)
     if found is None:
         return await get_task(write.tx, write.actor, task_id, project_id=project_id)
-    access, target = found.access, found.target
+    (access, before), target = (found[0].access, found[0].task), found[1]
     require_project(access, project_id)
-    require_changeable(access, found.task)
-    task = touched(found.task, write.now)
-    task = msgspec.structs.replace(task, completed_at=completed_at(target, task.completed_at, write.now))
-    position = await find_insert_position(write.tx, target.column.id, target.buckets, None)
-    await queries.move_task(write.tx, task, position)
+    require_changeable(access, before)
+    done = completed_at(target, before.completed_at, write.now)
+    task = msgspec.structs.replace(touched(before, write.now), completed_at=done)
+    column_id = target.column.id
+    steps = {column_id: [Step("insert", task.id)]}
+    orders = await change_orders(write.tx, steps, {column_id: target}, {})
+    await write_rows(write.tx, [TaskChange(access, before, task)], orders)
     await publish_event(write, access.repository, "task", "created", to_response(task))
     if target.completes:
         await questions.tasks_completed(write, access, [task.id])
@@ -148,13 +130,6 @@ def require_changeable(access: Access, task: Task) -> None:
     """Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(task.user_id, "change or delete")
-
-
-def completed_at(target: LockedColumn, before: int | None, now: int) -> int | None:
-    """When a task that enters the column is completed: the first time stays while it remains done. ("States")"""
-    if not target.completes:
-        return None
-    return now if before is None else before
 
 
 def new_task(
@@ -207,59 +182,15 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
 
 
 def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int, zone: tzinfo) -> Task:
-    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at. `zone`: of
-    `zone_for`. Raises `Forbidden`, `Invalid`."""
+    """What the task says after the edit. Its place is not looked at. `zone`: of `zone_for`. Raises `Forbidden`,
+    `Invalid`."""
     after = _with_content(access, before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
     if (after.repeat, after.deadline) != (before.repeat, before.deadline):
         after = msgspec.structs.replace(after, repeat_since=None)
     if after.repeat != before.repeat:
         require_next(after, now, zone)
-    return before if after == before else touched(after, now)
-
-
-def touched(task: Task, now: int) -> Task:
-    return msgspec.structs.replace(task, updated_at=max(now, task.updated_at + 1))
-
-
-def moved(task: Task, source: LockedColumn, target: LockedColumn, position: int, now: int) -> Task:
-    """The task at its new place; itself if it is there already."""
-    if target is source:
-        return task if position == task.position else msgspec.structs.replace(task, position=position)
-    done = completed_at(target, task.completed_at, now)
-    return msgspec.structs.replace(task, column=target.column, position=position, completed_at=done)
-
-
-def edit_event(access: Access, before: Task, after: Task) -> RecordEvent:
-    """One event, whatever was changed: completed or reopened before moved before edited."""
-    old, new = to_response(before), to_response(after)
-    changes = differences(old, new, ignore=("updated_at", "column"))
-    if before.column.id != after.column.id:
-        changes["column_id"] = {"from": before.column.id, "to": after.column.id}
-    action = "edited"
-    if (before.completed_at is None) != (after.completed_at is None):
-        action = "reopened" if after.completed_at is None else "completed"
-    elif "column_id" in changes or "position" in changes:
-        action = "moved"
-    return RecordEvent(access.repository, "task", action, new, changes)
-
-
-def _with_next(found: MovableTask, after: Task, now: int, zone: tzinfo) -> Task:
-    """`after` with the task that comes next, if it is completed by coming to its column."""
-    done = None if found.stays else completed_at(found.target, after.completed_at, now)
-    completed = with_next(found.task, msgspec.structs.replace(after, completed_at=done), now, zone)
-    if completed.next_id == after.next_id:
-        return after
-    after = msgspec.structs.replace(after, next_id=completed.next_id)
-    return after if after.updated_at != found.task.updated_at else touched(after, now)
-
-
-async def _run_timers(write: Write, access: Access, target: LockedColumn, task_id: str) -> None:
-    """What the column wants that the task came to."""
-    if target.completes:
-        await questions.tasks_completed(write, access, [task_id])
-    elif target.start_timer:
-        await questions.task_started(write, access, task_id)
+    return after
 
 
 _PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {
@@ -329,24 +260,3 @@ async def _people(
         return UNSET
     usernames = content.assignees or []
     return assignees.chosen(await assignees.find_people(tx, access, usernames, before), usernames, before)
-
-
-async def _move(tx: Transaction, found: MovableTask, after: Task, edit: TaskEdit, now: int) -> Task:
-    """Write the task with its place, if there is anything to write."""
-    source, target = found.source, found.target
-    bucket = source.buckets[found.bucket]
-    bucket.size -= 1  # the places are those among the others
-    total = sum(each.size for each in target.buckets)
-    wanted = min(if_set(edit.position, found.task.position if found.stays else total), total)
-    there = moved(after, source, target, wanted, now)
-    if there == after:
-        if after is not found.task:
-            queries.update_task(tx, after)
-        return after
-    if after is found.task:
-        there = touched(there, now)
-    position = await find_insert_position(tx, target.column.id, target.buckets, wanted, task_id=there.id)
-    await queries.move_task(tx, there, position)
-    if bucket.id != position.bucket_id:
-        await drop_if_empty(tx, source.buckets, bucket)
-    return there

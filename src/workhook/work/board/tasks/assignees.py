@@ -199,19 +199,21 @@ _assigned_in_bulk = telling(
 )
 
 
-def tell_assigned(write: Write, repository: Repository, before: Task | None, after: Task) -> None:
-    """Who was put on the task by somebody else. Its row, and those of its people, are written or deferred."""
-    if user_ids := _newly_assigned(write, before, after):
-        _assigned.defer(write.tx, {**told_in(write, repository), "user_ids": user_ids, "task_id": after.id})
-
-
-def tell_all_assigned(write: Write, changes: Sequence[tuple[Task | None, Task]]) -> None:
-    """`tell_assigned` for many tasks, which are written with their people, also of several projects."""
-    pairs = {
-        f"{after.id}:{each}": after.id for before, after in changes for each in _newly_assigned(write, before, after)
-    }
-    if pairs:
-        params = {"task_ids": sorted(set(pairs.values())), "pairs": sorted(pairs)}
+async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task | None, Task]]) -> None:
+    """Notify people who were put on tasks by somebody else. The tasks, also of several projects, are written with their
+    people, or that is deferred."""
+    new = [
+        (repository, after.id, ids)
+        for repository, before, after in changes
+        if (ids := _newly_assigned(write, before, after))
+    ]
+    if len(new) == 1:
+        [(repository, task_id, user_ids)] = new
+        _assigned.defer(write.tx, {**told_in(write, repository), "user_ids": user_ids, "task_id": task_id})
+    elif new:
+        await write.tx.flush()  # what is told is read from the rows
+        pairs = sorted(f"{task_id}:{each}" for _, task_id, user_ids in new for each in user_ids)
+        params = {"task_ids": sorted(task_id for _, task_id, _ in new), "pairs": pairs}
         _assigned_in_bulk.defer(write.tx, {"actor_id": write.actor.user.id, "detail": None, "now": write.now, **params})
 
 

@@ -1,4 +1,4 @@
-"""An order in which moving one thing writes few rows, however many there are: its rules, a column in memory, the SQL.
+"""An order in which moving one thing writes few rows, however many there are: its rules, and a column in memory.
 
 Things have ranks: integers with gaps, and a thing that is put between two others gets the rank in the middle. The tasks
 of a column are in buckets besides, so that a position is counted without looking at every task
@@ -11,17 +11,12 @@ whoever gets an odd rank spreads the ranks anew before anybody else can.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Literal, NamedTuple
 
 import msgspec
-import sqlalchemy as sa
-
-from workhook.storage import Transaction
-from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
-from workhook.work.board.tasks.schemas import task_buckets, tasks
 
 STEP = 1 << 32
 """The gap between neighbours at first: the middle can be taken 31 times at the same place."""
@@ -54,6 +49,13 @@ class Rank(msgspec.Struct, frozen=True):
 
     bucket_id: int
     rank: int
+
+
+class TaskPlace(NamedTuple):
+    """Where a task stands: its bucket, and the number of tasks before it there."""
+
+    bucket_id: int
+    offset: int
 
 
 def new_bucket_id() -> int:
@@ -132,23 +134,71 @@ def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | No
     return BucketSplit(full, new, keeps, place, crowded)
 
 
-class ColumnOrder:
-    """The order of one column in memory, for many changes at once: what has to be written in the end is what differs.
+class Step(NamedTuple):
+    """One change of the order of a column. `move`: within it. `position` None: the end."""
 
-    `ranks`: the tasks of the buckets that will be looked into, which are all of them unless tasks are only appended:
-    the last one is enough then.
+    kind: Literal["insert", "move", "remove"]
+    task_id: str
+    position: int | None = None
+
+
+def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int]:
+    """Return the ids of the buckets whose tasks have to be known for the steps: those in which a task is put between
+    others. Each step shifts the positions of the next ones by one at most."""
+    sizes = [each.size for each in buckets]
+    ends = list(accumulate(sizes))
+    starts = [end - size for end, size in zip(ends, sizes, strict=True)]
+    found: set[int] = set()
+    for step in steps:
+        if step.position is not None:
+            position = min(step.position, ends[-1])
+            first, last = bisect_left(ends, position - len(steps)), bisect_right(starts, position + len(steps))
+            found.update(each.id for each in buckets[first:last])
+    return found
+
+
+class ColumnOrder:
+    """The order of one column in memory: what has to be written in the end is what differs.
+
+    `ranks`: the tasks of the buckets that were read. `places`: tasks of other buckets, which may be moved or removed.
+    `last_rank`: that of the last task of the last bucket, so that tasks are appended to it without reading it.
     """
 
-    def __init__(self, buckets: Sequence[Bucket], ranks: Mapping[str, Rank]) -> None:
+    def __init__(
+        self,
+        buckets: Sequence[Bucket],
+        ranks: Mapping[str, Rank],
+        places: Mapping[str, TaskPlace] | None = None,
+        last_rank: int | None = None,
+    ) -> None:
         self.buckets = [Bucket(each.id, each.rank, each.size) for each in buckets]
         self._bucket_ranks_before = {each.id: each.rank for each in buckets}
         self._ranks_before = dict(ranks)
+        self._last = Rank(buckets[-1].id, last_rank) if last_rank is not None else None
         self._bucket_of = {task_id: each.bucket_id for task_id, each in ranks.items()}
+        self._places = {
+            task_id: each
+            for task_id, each in (places or {}).items()
+            if each.bucket_id in self._bucket_ranks_before and task_id not in ranks
+        }
+        read = set(self._bucket_of.values())
+        self._unread = {each.id: 0 if each.id in read else each.size for each in buckets}
+        """How many tasks of each bucket are before those that `_ranked` has."""
         self._ranked: dict[int, list[tuple[int, str]]] = {}
         for task_id, each in ranks.items():
             self._ranked.setdefault(each.bucket_id, []).append((each.rank, task_id))
         for ranked in self._ranked.values():
             ranked.sort()
+
+    def apply(self, step: Step) -> None:
+        if step.kind == "move" and step.position is not None:
+            last = sum(each.size for each in self.buckets) - 1
+            if min(step.position, last) == self._position_of(step.task_id):
+                return
+        if step.kind != "insert":
+            self.remove(step.task_id)
+        if step.kind != "remove":
+            self.insert(step.task_id, step.position)
 
     def insert(self, task_id: str, position: int | None) -> None:
         """Put a task at a position (None: at the end)."""
@@ -156,60 +206,88 @@ class ColumnOrder:
         if (split := split_if_full(self.buckets, place)) is not None:
             place = split.place
             if split.new.size:
+                assert not self._unread.get(split.full.id), "the tasks of this bucket are not known"
                 ranked = self._ranked[split.full.id]
                 self._ranked[split.new.id] = ranked[split.keeps :]
                 del ranked[split.keeps :]
                 self._bucket_of.update((moved, split.new.id) for _, moved in self._ranked[split.new.id])
         bucket = self.buckets[place.bucket]
         ranked = self._ranked.setdefault(bucket.id, [])
-        assert len(ranked) == bucket.size, "the tasks of this bucket are not known"
-        before = ranked[place.offset - 1][0] if place.offset > 0 else None
-        after = ranked[place.offset][0] if place.offset < len(ranked) else None
-        rank = rank_between(before, after)
-        ranked.insert(place.offset, (rank, task_id))
+        index = place.offset - self._unread.get(bucket.id, 0)
+        before = ranked[index - 1][0] if index > 0 else self._rank_before(bucket.id, place.offset)
+        rank = rank_between(before, ranked[index][0] if index < len(ranked) else None)
+        ranked.insert(index, (rank, task_id))
         bucket.size += 1
         self._bucket_of[task_id] = bucket.id
         if is_crowded(rank):
+            assert not self._unread.get(bucket.id), "the tasks of this bucket are not known"
             ranked[:] = zip(spread(len(ranked)), (each for _, each in ranked), strict=True)
 
     def remove(self, task_id: str) -> None:
-        bucket_id = self._bucket_of.pop(task_id)
-        number = next(number for number, each in enumerate(self.buckets) if each.id == bucket_id)
-        ranked = self._ranked[bucket_id]
-        del ranked[next(index for index, (_, each) in enumerate(ranked) if each == task_id)]
-        self.buckets[number].size -= 1
-        if self.buckets[number].size == 0 and len(self.buckets) > 1:
-            del self.buckets[number]
+        """Take a task out. A bucket that becomes empty can be filled again: it is dropped in the end."""
+        place = self._place_of(task_id)
+        bucket, offset = self.buckets[place.bucket], place.offset
+        bucket.size -= 1
+        if task_id in self._bucket_of:
+            del self._bucket_of[task_id]
+            del self._ranked[bucket.id][offset - self._unread.get(bucket.id, 0)]
+            return
+        del self._places[task_id]
+        self._unread[bucket.id] -= 1
+        for other, each in self._places.items():
+            if each.bucket_id == bucket.id and each.offset > offset:
+                self._places[other] = TaskPlace(bucket.id, each.offset - 1)
 
     def positions(self, task_ids: Iterable[str]) -> dict[str, int]:
         """The positions of those of the tasks that are known here."""
-        wanted = {task_id for task_id in task_ids if task_id in self._bucket_of}
-        found, before = {}, 0
-        for bucket in self.buckets:
-            for offset, (_, task_id) in enumerate(self._ranked.get(bucket.id, ())):
-                if task_id in wanted:
-                    found[task_id] = before + offset
-            before += bucket.size
-        return found
+        known = (each for each in task_ids if each in self._bucket_of or each in self._places)
+        return {task_id: self._position_of(task_id) for task_id in known}
+
+    def _position_of(self, task_id: str) -> int:
+        place = self._place_of(task_id)
+        return sum(each.size for each in self.buckets[: place.bucket]) + place.offset
+
+    def _place_of(self, task_id: str) -> BucketPlace:
+        place = self._places.get(task_id)
+        bucket_id = self._bucket_of[task_id] if place is None else place.bucket_id
+        number = next(number for number, each in enumerate(self.buckets) if each.id == bucket_id)
+        if place is not None:
+            return BucketPlace(number, place.offset)
+        index = next(index for index, (_, each) in enumerate(self._ranked[bucket_id]) if each == task_id)
+        return BucketPlace(number, self._unread.get(bucket_id, 0) + index)
+
+    def _rank_before(self, bucket_id: int, offset: int) -> int | None:
+        """The rank of the last task that was not read; None if there is no task before `offset`."""
+        if offset == 0:
+            return None
+        assert self._last is not None, "the tasks of this bucket are not known"
+        assert self._last.bucket_id == bucket_id, "the tasks of this bucket are not known"
+        assert self._unread[bucket_id] == offset, "the tasks of this bucket are not known"
+        return self._last.rank
 
     # --- what is to be written ----------------------------------------------------------------------------------------
 
     @property
+    def kept_buckets(self) -> list[Bucket]:
+        """A column keeps one bucket, also without tasks."""
+        return [each for each in self.buckets if each.size] or self.buckets[:1]
+
+    @property
     def new_buckets(self) -> list[Bucket]:
-        return [each for each in self.buckets if each.id not in self._bucket_ranks_before]
+        return [each for each in self.kept_buckets if each.id not in self._bucket_ranks_before]
 
     @property
     def dropped_buckets(self) -> list[int]:
-        kept = {each.id for each in self.buckets}
+        kept = {each.id for each in self.kept_buckets}
         return [bucket_id for bucket_id in self._bucket_ranks_before if bucket_id not in kept]
 
     @property
     def moved_buckets(self) -> list[Bucket]:
-        return [each for each in self.buckets if self._bucket_ranks_before.get(each.id, each.rank) != each.rank]
+        return [each for each in self.kept_buckets if self._bucket_ranks_before.get(each.id, each.rank) != each.rank]
 
     @property
     def ranks(self) -> dict[str, Rank]:
-        """The rank of every task that is known here."""
+        """The rank of every task that was read or put here."""
         return {
             task_id: Rank(bucket.id, rank)
             for bucket in self.buckets
@@ -220,151 +298,3 @@ class ColumnOrder:
     def changed(self) -> dict[str, Rank]:
         """The ranks of the tasks that stand elsewhere than at first, or were not here."""
         return {task_id: each for task_id, each in self.ranks.items() if self._ranks_before.get(task_id) != each}
-
-
-# --- the SQL: the caller holds the lock of the column that the task comes to ------------------------------------------
-
-_others = tasks.alias("others")
-_is_other = _others.c.id != sa.bindparam("task_id")  # the one that is moved does not count
-
-
-def _neighbour(limit: int | sa.ColumnElement[int], offset: sa.ColumnElement[int]) -> sa.ScalarSelect[int]:
-    """The rank of a task in the bucket, not counting the one that is moved."""
-    return (
-        sa.select(_others.c.rank)
-        .where(_others.c.bucket_id == big("to_bucket"), _is_other)
-        .order_by(_others.c.rank)
-        .limit(limit)
-        .offset(offset)
-        .scalar_subquery()
-    )
-
-
-_previous = _neighbour(big("has_previous"), big("previous_at"))
-_next = _neighbour(1, big("next_at"))
-new_rank = sa.func.coalesce((_previous + _next) // 2, _previous + STEP, _next - STEP, 0)
-"""`rank_between`, on the database's side: no statement of its own reads the neighbours. `InsertPosition.params` has
-what it asks for, besides `task_id`."""
-
-_insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
-_drop_bucket = sa.delete(task_buckets).where(task_buckets.c.id == big("bucket_id"), task_buckets.c.size == 0)
-_set_bucket_rank = sa.update(task_buckets).where(task_buckets.c.id == big("bucket_id")).values(rank=big("new_rank"))
-_first_that_goes = (
-    sa.select(_others.c.rank)
-    .where(_others.c.bucket_id == big("from_bucket"), _is_other)
-    .order_by(_others.c.rank)
-    .limit(1)
-    .offset(big("keeps"))
-    .scalar_subquery()
-)
-_split = (
-    sa.update(tasks)
-    .where(tasks.c.bucket_id == big("from_bucket"), tasks.c.rank >= _first_that_goes)
-    .values(bucket_id=big("to_bucket"))
-)
-_numbered = (
-    sa.select(
-        _others.c.id,
-        ((sa.func.row_number().over(order_by=_others.c.rank) - 1) * sa.literal(STEP, sa.BigInteger)).label("new_rank"),
-    )
-    .where(_others.c.bucket_id == big("bucket_id"))
-    .subquery("numbered")
-)
-_spread = sa.update(tasks).where(tasks.c.id == _numbered.c.id).values(rank=_numbered.c.new_rank)
-_ranks = sa.select(tasks.c.id, tasks.c.bucket_id, tasks.c.rank).where(any_of(tasks.c.bucket_id, "bucket_ids"))
-_set_rank = (
-    sa.update(tasks)
-    .where(tasks.c.id == sa.bindparam("task_id"))
-    .values(bucket_id=big("to_bucket"), rank=big("to_rank"))
-)
-
-
-class InsertPosition(msgspec.Struct, frozen=True):
-    """Where a task goes: a bucket that has room, and how many tasks of it are before; the position that this is.
-
-    `between`: others are on both sides in the bucket, so that the room between these may be used up."""
-
-    column_id: str
-    bucket_id: int
-    offset: int
-    position: int
-    between: bool
-
-    @property
-    def params(self) -> dict[str, object]:
-        return {
-            "to_column": self.column_id,
-            "to_bucket": self.bucket_id,
-            "has_previous": int(self.offset > 0),
-            "previous_at": max(self.offset - 1, 0),
-            "next_at": self.offset,
-        }
-
-
-async def find_insert_position(
-    tx: Transaction, column_id: str, buckets: list[Bucket], position: int | None, *, task_id: str = ""
-) -> InsertPosition:
-    """Where the task goes that is to have this position (None: the last).
-
-    Rows are written only if the bucket is full, which is rare. `buckets` are the column's, not counting the task
-    itself, `task_id`, if it is in one of them; they are brought up to date.
-    """
-    sizes = [each.size for each in buckets]
-    place = place_at(sizes, position)
-    found = sum(sizes[: place.bucket]) + place.offset
-    if (split := split_if_full(buckets, place)) is not None:
-        place = split.place
-        await insert_buckets(tx, [(column_id, split.new)])
-        if split.new.size:
-            ids = {"from_bucket": split.full.id, "to_bucket": split.new.id, "task_id": task_id}
-            await tx.execute(_split, {**ids, "keeps": split.keeps})
-        if split.all_ranks:
-            await _set_bucket_ranks(tx, buckets)
-    bucket = buckets[place.bucket]
-    return InsertPosition(column_id, bucket.id, place.offset, found, between=0 < place.offset < bucket.size)
-
-
-async def insert_buckets(tx: Transaction, new: Sequence[tuple[str, Bucket]]) -> None:
-    """Add buckets to the columns with these ids. They are empty: a trigger counts what comes into them."""
-    rows = [{"id": each.id, "column_id": column_id, "rank": each.rank, "size": 0} for column_id, each in new]
-    await tx.execute_many(_insert_bucket, rows)
-
-
-async def _set_bucket_ranks(tx: Transaction, buckets: Sequence[Bucket]) -> None:
-    await tx.execute_many(_set_bucket_rank, [{"bucket_id": each.id, "new_rank": each.rank} for each in buckets])
-
-
-async def drop_if_empty(tx: Transaction, buckets: Sequence[Bucket], bucket: Bucket) -> None:
-    """A column keeps one bucket. `bucket.size` is without the task that left it."""
-    if bucket.size == 0 and len(buckets) > 1:
-        await tx.execute(_drop_bucket, {"bucket_id": bucket.id})
-
-
-async def spread_ranks(tx: Transaction, bucket_id: int) -> None:
-    """Give the tasks of a bucket new ranks, with gaps."""
-    await tx.execute(_spread, {"bucket_id": bucket_id})
-
-
-# --- many tasks at once -----------------------------------------------------------------------------------------------
-
-
-async def ranks_in(tx: Transaction, bucket_ids: Collection[int]) -> dict[int, dict[str, Rank]]:
-    """The tasks of the buckets, by bucket."""
-    found: dict[int, dict[str, Rank]] = {bucket_id: {} for bucket_id in bucket_ids}
-    if bucket_ids:
-        for row in await tx.fetch_all(_ranks, {"bucket_ids": sorted(bucket_ids)}):
-            found[row["bucket_id"]][row["id"]] = Rank(row["bucket_id"], row["rank"])
-    return found
-
-
-async def set_ranks(tx: Transaction, orders: Iterable[ColumnOrder], without: Collection[str]) -> None:
-    """Write the ranks that have changed, but for the tasks `without`, which somebody else writes."""
-    changed = [item for order in orders for item in order.changed.items() if item[0] not in without]
-    params = [{"task_id": task_id, "to_bucket": each.bucket_id, "to_rank": each.rank} for task_id, each in changed]
-    await tx.execute_many(_set_rank, params)
-
-
-async def update_buckets(tx: Transaction, orders: Sequence[ColumnOrder]) -> None:
-    """Give buckets their new ranks, and delete those that have become empty."""
-    await _set_bucket_ranks(tx, [each for order in orders for each in order.moved_buckets])
-    await tx.execute_many(_drop_bucket, [{"bucket_id": each} for order in orders for each in order.dropped_buckets])

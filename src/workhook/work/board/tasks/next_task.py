@@ -1,5 +1,7 @@
-"""When a task that repeats is completed, the next one is made in the same commit. Each task makes one at most: it
-remembers which, so that completing it again makes no second."""
+"""What comes after a task that repeats: when it is completed, the next one is made in the same commit.
+
+Each task makes one at most: it remembers which, so that completing it again makes no second.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,13 @@ from msgspec import UnsetType
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid
 from workhook.core.ids import new_id
-from workhook.core.records import to_response
-from workhook.identity.context import Write
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
-from workhook.work.board.tasks import queries, relations, repeating
-from workhook.work.board.tasks.assignees import still_there, tell_assigned
-from workhook.work.board.tasks.column_order import find_insert_position
-from workhook.work.board.tasks.numbers import take_numbers
+from workhook.work.board.tasks import queries, repeating
 from workhook.work.board.tasks.queries import Busy, LockedColumn
-from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Task, columns
 from workhook.work.kernel.access import Access, with_access
 from workhook.work.kernel.day_bounds import find_zone
-from workhook.work.kernel.record_events import publish_event
 
 TICKED, OPEN = "complete", "incomplete"  # what stands behind an item of a checklist
 
@@ -73,34 +68,11 @@ def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
     return msgspec.structs.replace(after, next_id=new_id("tsk"))
 
 
-async def make_next(write: Write, access: Access, before: Task | None, task: Task) -> None:
-    """Make the task that `with_next` has found to come next. It begins in the project's first column that completes
-    nothing. Raises `Busy`."""
-    if task.next_id is None or (before is not None and before.next_id == task.next_id):
-        return
-    column = await _lock_first_open(write, access)
-    made = _next_of(task, column, write.now, await zone_for(write.tx, access, task.repeat))
-    made = msgspec.structs.replace(made, assignees=await still_there(write.tx, access, task.assignees))
-    try:
-        [made] = await relations.settle(write.tx, [RelationChange(access, None, made)])
-    except Invalid:  # the task above is in the trash, or has all the subtasks that it can have
-        made = msgspec.structs.replace(made, parent_id=None)
-    position = await find_insert_position(write.tx, column.column.id, column.buckets, None)
-    number = await take_numbers(write.tx, access.repository.id)
-    made = msgspec.structs.replace(made, number=number, position=position.position)
-    await queries.insert_task(write.tx, access.repository.id, made, position)
-    await publish_event(write, access.repository, "task", "created", to_response(made))
-    tell_assigned(write, access.repository, None, made)
-
-
-async def _lock_first_open(write: Write, access: Access) -> LockedColumn:
-    row = await write.tx.fetch_one(_first_open, {"repository_id": access.repository.id})
-    assert row is not None, "a column was moved to"
-    return await _lock_free(write.tx, access, row["id"])
-
-
-async def _lock_free(tx: Transaction, access: Access, column_id: str) -> LockedColumn:
-    params = {"column_id": column_id, "user_id": access.user.id}
+async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
+    """Lock the first column of the project that completes nothing. Raises `Busy`."""
+    first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
+    assert first is not None, "a column was moved to"
+    params = {"column_id": first["id"], "user_id": access.user.id}
     row = await tx.fetch_one(_free_column, params)
     if row is not None and not row["fresh"]:
         row = await tx.fetch_one(_free_column, params)
@@ -109,7 +81,7 @@ async def _lock_free(tx: Transaction, access: Access, column_id: str) -> LockedC
     return queries.locked_column(row)
 
 
-def _next_of(task: Task, column: LockedColumn, now: int, zone: tzinfo) -> Task:
+def next_of(task: Task, column: LockedColumn, now: int, zone: tzinfo) -> Task:
     """The same again, with everything open."""
     assert task.next_id is not None, "`with_next` has found one"
     assert task.repeat is not None, "so it repeats"

@@ -1,4 +1,5 @@
-"""The SQL of tasks. Each statement is confined to a project, or to the task that an earlier one found there.
+"""Finding tasks, and locking them to write. Each statement is confined to a project, or to the task that an earlier one
+found there.
 
 Whoever changes the order of a column holds the lock of its row, and of several in the order of their ids; tasks are
 locked after columns. On PostgreSQL a statement that had to wait for a lock sees the row that it waited for as it is
@@ -9,24 +10,23 @@ for again, with the locks in hand, if it is not.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.sql.expression import Executable
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, Unavailable, say
+from workhook.core.errors import Fault, Invalid, NotFound, Unavailable, say
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
-from workhook.storage.metadata import big, insert_into
-from workhook.storage.record_rows import assigned, values_of
-from workhook.storage.statements import Params, hot
-from workhook.work.board.tasks.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
+from workhook.storage.statements import hot
+from workhook.work.board.tasks import assignees
+from workhook.work.board.tasks.column_order import Bucket, TaskPlace
 from workhook.work.board.tasks.schemas import (
-    CONTENT,
     Task,
     TaskColumnShape,
     TaskProjectShape,
@@ -34,12 +34,12 @@ from workhook.work.board.tasks.schemas import (
     columns,
     completes,
     every_column,
-    task_assignees,
     task_at,
     task_buckets,
     task_columns,
     task_of,
     tasks,
+    weight,
     with_column,
 )
 from workhook.work.kernel.access import Access, access_of, with_access
@@ -52,11 +52,8 @@ class LockedColumn(msgspec.Struct, frozen=True):
     completes: bool
     start_timer: bool
     buckets: list[Bucket]
-
-    def position_of(self, row: Row) -> tuple[int, int]:
-        """Which of the buckets the task of a row with `bucket_id` and `bucket_index` is in, and its position."""
-        number = next((number for number, each in enumerate(self.buckets) if each.id == row["bucket_id"]), 0)
-        return number, sum(each.size for each in self.buckets[:number]) + int(row["bucket_index"])
+    last_rank: int | None
+    """Of the last task of the last bucket."""
 
 
 class AccessedTask(msgspec.Struct, frozen=True):
@@ -66,10 +63,15 @@ class AccessedTask(msgspec.Struct, frozen=True):
     task: Task
 
 
-class MovableTask(AccessedTask, frozen=True):
-    """A task with the column that it is in (`bucket`: where in the list of buckets) and the one that it comes to."""
+class PlacedTask(AccessedTask, frozen=True):
+    """A task, and where it stands in its column."""
 
-    bucket: int
+    place: TaskPlace
+
+
+class MovableTask(PlacedTask, frozen=True):
+    """A task with the column that it is in and the one that it comes to."""
+
     source: LockedColumn
     target: LockedColumn
 
@@ -133,9 +135,18 @@ unchanged_task = (
 )
 _locked = hot(_one.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True))
 
+
+def _last_rank(column_id: sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
+    last, inner = task_buckets.alias("last_bucket"), tasks.alias("last_tasks")
+    bucket_id = sa.select(last.c.id).where(last.c.column_id == column_id).order_by(last.c.rank.desc()).limit(1)
+    in_last = inner.c.bucket_id == bucket_id.correlate_except(last).scalar_subquery()
+    return sa.select(sa.func.max(inner.c.rank)).where(in_last).correlate_except(inner).scalar_subquery()
+
+
 lockable_columns = [
     *_flags(columns, "first_"),
     _buckets(columns.c.id).label("buckets"),
+    _last_rank(columns.c.id).label("last_rank"),
     _unchanged(columns).label("fresh"),
 ]
 """What `locked_column` reads."""
@@ -154,17 +165,21 @@ def _is_column(column: sa.FromClause, column_id: sa.ColumnElement[str]) -> sa.Co
     return sa.and_(column.c.id == column_id, column.c.repository_id == tasks.c.repository_id)
 
 
+_stands = [
+    tasks.c.column_id.label("column_id"),
+    tasks.c.bucket_id.label("bucket_id"),
+    bucket_index.label("bucket_index"),
+]
 _to_move = hot(
     with_access(
         sa.select(
             *task_columns,
-            tasks.c.column_id.label("column_id"),
-            tasks.c.bucket_id.label("bucket_id"),
-            bucket_index.label("bucket_index"),
+            *_stands,
             *_flags(_first_lock, "first_"),
             *_flags(_second_lock, "second_"),
             _buckets(tasks.c.column_id).label("buckets"),
             sa.case((_first_lock.c.id != _second_lock.c.id, _buckets(_wanted))).label("other_buckets"),
+            _last_rank(_wanted).label("last_rank"),
             sa.and_(unchanged_task, _unchanged(_first_lock), _unchanged(_second_lock)).label("fresh"),
         )
         .join_from(
@@ -203,6 +218,7 @@ _to_restore = with_access(
         *task_columns,
         *_flags(columns, "first_"),
         _buckets(columns.c.id).label("buckets"),
+        _last_rank(columns.c.id).label("last_rank"),
         sa.and_(unchanged_task, _unchanged(columns)).label("fresh"),
     )
     .join_from(tasks, columns, columns.c.id == sa.func.coalesce(tasks.c.column_id, _first_column_id))
@@ -239,7 +255,15 @@ def locked_column(row: Row, prefix: str = "first_", buckets: str = "buckets") ->
         completes=completes(row[prefix + "stage"], bool(row[prefix + "finished"])),
         start_timer=bool(row[prefix + "start_timer"]),
         buckets=[Bucket(bucket_id, rank, size) for rank, bucket_id, size in sorted(json.decode(row[buckets]))],
+        last_rank=row["last_rank"],
     )
+
+
+def _placed(row: Row, access: Access, column: LockedColumn) -> PlacedTask:
+    place = TaskPlace(row["bucket_id"], row["bucket_index"])
+    before = takewhile(lambda each: each.id != place.bucket_id, column.buckets)
+    position = sum(each.size for each in before) + place.offset
+    return PlacedTask(access, task_at(row, project_of(access), column.column, position), place)
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask:
@@ -274,12 +298,13 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     source = target = locked_column(row, "first_" if is_first else "second_")
     if row["first_id"] != row["second_id"]:
         target = locked_column(row, "second_" if is_first else "first_", "other_buckets")
-    bucket, position = source.position_of(row)
-    return MovableTask(access, task_at(row, project_of(access), source.column, position), bucket, source, target)
+    found = _placed(row, access, source)
+    return MovableTask(access, found.task, found.place, source, target)
 
 
-async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> MovableTask | None:
-    """Lock a task that was deleted, and the column that it comes back to. None if no such task was.
+async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[AccessedTask, LockedColumn] | None:
+    """Lock a task that was deleted, and the column that it comes back to, at whose end it is shown. None if no such
+    task was.
 
     Raises `NotFound` for a caller with no place in its project.
     """
@@ -292,84 +317,84 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> Movabl
     access = access_of(row, actor)
     target = locked_column(row)
     position = sum(each.size for each in target.buckets)
-    return MovableTask(access, task_at(row, project_of(access), target.column, position), 0, target, target)
+    return AccessedTask(access, task_at(row, project_of(access), target.column, position)), target
 
 
-# --- writing: whoever calls holds the lock of the column that the task comes to ---------------------------------------
+# --- many at once: a statement for all columns, and one for all tasks -----------------------------------------------
 
-_content = assigned(CONTENT)
-_place = {"column_id": sa.bindparam("to_column"), "bucket_id": big("to_bucket"), "rank": new_rank}
-_insert = hot(
-    sa.insert(tasks)
-    .values(
-        **_content,
-        **_place,
-        id=sa.bindparam("task_id"),
-        repository_id=big("repository_id"),
-        number=big("number"),
-        user_id=big("user_id"),
-        created_at=big("created_at"),
-        updated_at=big("updated_at"),
+_columns_of = (
+    sa.select(tasks.c.column_id, sa.cast(sa.func.sum(weight), sa.BigInteger).label("weight"))
+    .where(any_of(tasks.c.id, "task_ids"), _alive)
+    .group_by(tasks.c.column_id)
+)
+_lock_columns = (
+    with_access(sa.select(*lockable_columns).where(any_of(columns.c.id, "column_ids")), columns.c.repository_id)
+    .order_by(columns.c.id)
+    .with_for_update(of=columns, key_share=True)
+)
+_lock_tasks = (
+    sa.select(
+        *task_columns,
+        *_stands,
+        unchanged_task.label("fresh"),
     )
-    .returning(tasks.c.rank)
-)
-_edit = hot(sa.update(tasks).where(_this).values(**_content, updated_at=big("updated_at")))
-_move = hot(_edit.values(**_place, deleted_at=sa.null()).returning(tasks.c.rank))
-_trash = (
-    sa.update(tasks)
-    .where(_this)
-    .values(bucket_id=sa.null(), rank=sa.null(), deleted_at=big("updated_at"), updated_at=big("updated_at"))
-)
-insert_assignee = insert_into(task_assignees, "task_id", "user_id")
-_delete_assignees = sa.delete(task_assignees).where(
-    task_assignees.c.task_id == sa.bindparam("task_id"), any_of(task_assignees.c.user_id, "user_ids")
+    .where(any_of(tasks.c.id, "task_ids"), _alive)
+    .order_by(tasks.c.id)
+    .with_for_update(of=tasks, key_share=True)
 )
 
 
-async def insert_task(tx: Transaction, repository_id: int, task: Task, position: InsertPosition) -> None:
-    params = {"task_id": task.id, **values_of(task), **position.params, "repository_id": repository_id}
-    await _put(tx, _insert, params, position)
-    _add_assignees(tx, task.id, [person.id for person in task.assignees])
+async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, int]:
+    """The columns that the tasks are in, with the characters of the texts of those tasks."""
+    if not task_ids:
+        return {}
+    rows = await tx.fetch_all(_columns_of, {"task_ids": sorted(task_ids)})
+    return {row["column_id"]: row["weight"] for row in rows}
 
 
-def update_task(tx: Transaction, task: Task) -> None:
-    """Write what the task says; its place stays."""
-    tx.defer(_edit, [{"task_id": task.id, **values_of(task)}])
+async def lock_columns(
+    tx: Transaction, actor: Actor, column_ids: Collection[str]
+) -> dict[str, tuple[Access, LockedColumn]]:
+    """Lock columns in the order of their ids. Those that the caller does not see are left out."""
+    params = {"column_ids": sorted(column_ids), "user_id": actor.user.id}
+    found = {}
+    for row in await fresh_rows(tx, _lock_columns, params):
+        with suppress(NotFound):
+            found[row["first_id"]] = (access_of(row, actor), locked_column(row))
+    return found
 
 
-async def move_task(tx: Transaction, task: Task, position: InsertPosition) -> None:
-    """Write what the task says, and where it stands; it may come out of the trash."""
-    await _put(tx, _move, {"task_id": task.id, **values_of(task), **position.params}, position)
+async def lock_tasks(
+    tx: Transaction,
+    task_ids: Collection[str],
+    locked: Collection[str],
+    seen: Mapping[str, tuple[Access, LockedColumn]],
+) -> dict[str, PlacedTask]:
+    """Lock those of the tasks that are there, in a column that the caller has `seen`.
+
+    The columns that they were in are `locked`. Raises `Busy` if one came to another before that.
+    """
+    found: dict[str, PlacedTask] = {}
+    if not task_ids:
+        return found
+    for row in await fresh_rows(tx, _lock_tasks, {"task_ids": sorted(task_ids)}):
+        if row["column_id"] not in locked:
+            raise Busy("A task is being moved by many at once.")
+        if row["column_id"] in seen:
+            access, column = seen[row["column_id"]]
+            found[row["task_id"]] = _placed(row, access, column)
+    return found
 
 
-async def _put(tx: Transaction, statement: Executable, params: Params, position: InsertPosition) -> None:
-    await tx.flush()  # another new task may be waiting, which the place of this one depends on
-    if not position.between:
-        tx.defer(statement, [params])
-        return
-    row = await tx.fetch_one(statement, params)
-    if row is not None and is_crowded(row["rank"]):  # rare: after dozens of moves to one place
-        await spread_ranks(tx, position.bucket_id)
-
-
-def trash_task(tx: Transaction, task: Task) -> None:
-    """Put a task into the trash. Its `updated_at` is when it was deleted."""
-    tx.defer(_trash, [{"task_id": task.id, "updated_at": task.updated_at}])
-
-
-async def trash_tasks(tx: Transaction, deleted: Sequence[Task]) -> None:
-    """`trash_task` for many."""
-    await tx.execute_many(_trash, [{"task_id": task.id, "updated_at": task.updated_at} for task in deleted])
-
-
-def _add_assignees(tx: Transaction, task_id: str, user_ids: Collection[int]) -> None:
-    tx.defer(insert_assignee, [{"task_id": task_id, "user_id": each} for each in user_ids])
-
-
-async def set_assignees(tx: Transaction, before: Task, after: Task) -> None:
-    """Write what differs in the people of a task."""
-    had, wanted = ({person.id for person in each.assignees} for each in (before, after))
-    if gone := had - wanted:
-        await tx.execute(_delete_assignees, {"task_id": after.id, "user_ids": sorted(gone)})
-    if added := wanted - had:
-        _add_assignees(tx, after.id, sorted(added))
+async def lock_of_project(
+    tx: Transaction, access: Access, task_ids: Sequence[str], also: Collection[str] = ()
+) -> list[Task]:
+    """The tasks of one project, locked with their columns and those of `also`, as a change of them all locks them: what
+    the caller makes of them is not out of date when that comes. Raises `NotFound`, `Busy`."""
+    column_ids = {*also, *await columns_of(tx, task_ids)}
+    seen = await lock_columns(tx, access.actor, column_ids)
+    found = await lock_tasks(tx, task_ids, column_ids, seen)
+    for each in task_ids:
+        if each not in found or found[each].task.project.id != access.repository.project_id:
+            raise NotFound()
+    return await assignees.as_seen(tx, access, [found[each].task for each in task_ids])

@@ -7,8 +7,7 @@ come at once the second sees what the first has made, and what each alone may do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -16,11 +15,11 @@ import sqlalchemy as sa
 from workhook.core.errors import Fault, Invalid, say
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks import waiting
-from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
-from workhook.work.kernel.access import Access
+from workhook.work.board.tasks.changes import TaskChange
+from workhook.work.board.tasks.schemas import Task, tasks
 
 SUBTASKS_MAX = 100
 """Of one task. Whoever reads a task counts them, so that they must not be many."""
@@ -41,39 +40,12 @@ _lock = PerDialect(
 _related = sa.select(
     tasks.c.id, tasks.c.repository_id, tasks.c.parent_id, tasks.c.deleted_at, tasks.c.completed_at
 ).where(sa.or_(any_of(tasks.c.id, "ids"), any_of(tasks.c.parent_id, "ids")))
-_insert_blocker = insert_into(task_blockers, "task_id", "blocker_id")
-_delete_blocker = sa.delete(task_blockers).where(
-    task_blockers.c.task_id == sa.bindparam("task_id"), task_blockers.c.blocker_id == sa.bindparam("blocker_id")
-)
 
 
-class RelationChange(NamedTuple):
-    """A task before (None: it is new) and after a change. `named` says how a fault calls a field of it."""
-
-    access: Access
-    before: Task | None
-    after: Task
-    named: Callable[[str], str] = str
-
-    @property
-    def gets_parent(self) -> bool:
-        """Whether it gets another task as its parent."""
-        return self.after.parent_id not in (None, self.before and self.before.parent_id)
-
-    @property
-    def waits_anew(self) -> bool:
-        """Whether it waits for other tasks than before."""
-        return self.after.blocked_by != (self.before.blocked_by if self.before else ())
-
-    @property
-    def new_blockers(self) -> set[str]:
-        return {*self.after.blocked_by} - {*(self.before.blocked_by if self.before else ())}
-
-
-async def settle(tx: Transaction, changes: Sequence[RelationChange], deleted: Collection[str] = ()) -> list[Task]:
-    """The tasks after the changes of one transaction, with whether they are blocked. Call this before they are written;
-    they are locked. `deleted`: ids of tasks that it puts into the trash. Raises `Invalid`; locks nothing where no
-    relation is made."""
+async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
+    """Check the changes of one transaction, and bring up to date by what the tasks are blocked. Call this before they
+    are written; they are locked. `deleted`: ids of tasks that it puts into the trash. Raises `Invalid`; locks nothing
+    where no relation is made."""
     made = [each for each in changes if each.gets_parent or each.new_blockers]
     known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})
     faults = [fault for each in made if each.gets_parent for fault in _parent_faults(each, known)]
@@ -82,24 +54,13 @@ async def settle(tx: Transaction, changes: Sequence[RelationChange], deleted: Co
         faults = await _circle_faults(tx, changes)
     if faults:
         raise Invalid(faults=faults)
-    return [_with_open_blockers(each, known) if each.waits_anew else each.after for each in changes]
-
-
-async def write(tx: Transaction, changes: Sequence[tuple[Task | None, Task]]) -> None:
-    """Write what tasks wait for, each as it was and is, when the tasks themselves are written."""
-    gone, added = [], []
-    for before, after in changes:
-        had, wanted = {*(before.blocked_by if before else ())}, {*after.blocked_by}
-        gone += [{"task_id": after.id, "blocker_id": each} for each in sorted(had - wanted)]
-        added += [{"task_id": after.id, "blocker_id": each} for each in sorted(wanted - had)]
-    if gone:
-        await tx.execute_many(_delete_blocker, gone)
-    if added:
-        tx.defer(_insert_blocker, added)
+    for each in changes:
+        if each.waits_anew:
+            each.after = _with_open_blockers(each, known)
 
 
 async def _read(
-    tx: Transaction, made: Sequence[RelationChange], changes: Sequence[RelationChange], deleted: Collection[str]
+    tx: Transaction, made: Sequence[TaskChange], changes: Sequence[TaskChange], deleted: Collection[str]
 ) -> _Relations:
     """What there is when all who came before have ended."""
     for repository_id in sorted({each.access.repository.id for each in made}):
@@ -141,7 +102,7 @@ class _Relations(msgspec.Struct, frozen=True):
         return self.rows[task_id]["completed_at"] is None
 
 
-def _parent_faults(change: RelationChange, known: _Relations) -> list[Fault]:
+def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     task_id, parent_id, field = change.after.id, str(change.after.parent_id), change.named("parent_id")
     if not known.is_there(parent_id, change.access.repository.id):
         return [_not_there(field)]
@@ -158,7 +119,7 @@ def _parent_faults(change: RelationChange, known: _Relations) -> list[Fault]:
     return []
 
 
-def _blocker_faults(change: RelationChange, known: _Relations) -> list[Fault]:
+def _blocker_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     field, repository_id = change.named("blocked_by"), change.access.repository.id
     if change.after.id in change.new_blockers:
         return [Fault(field=field, message=say("{}: a task cannot wait for itself", field))]
@@ -171,7 +132,7 @@ def _not_there(field: str) -> Fault:
     return Fault(field=field, code="not_found", message=say("{}: there is no such task in the task's project", field))
 
 
-async def _circle_faults(tx: Transaction, changes: Sequence[RelationChange]) -> list[Fault]:
+async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list[Fault]:
     """What each of the tasks waits for in the end, and so on, must not lead back to it."""
     after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
     graph = await waiting.reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
@@ -189,7 +150,7 @@ async def _circle_faults(tx: Transaction, changes: Sequence[RelationChange]) -> 
     ]
 
 
-def _with_open_blockers(change: RelationChange, known: _Relations) -> Task:
+def _with_open_blockers(change: TaskChange, known: _Relations) -> Task:
     before = change.before.open_blockers if change.before else ()
     new = change.new_blockers
     found = tuple(each for each in change.after.blocked_by if (known.is_open(each) if each in new else each in before))

@@ -24,13 +24,11 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.sweeping import for_each_isolated
-from workhook.work.board.tasks import bulk_queries
-from workhook.work.board.tasks.actions import edit_event, touched
+from workhook.work.board.tasks import queries
 from workhook.work.board.tasks.assignees import on_team
-from workhook.work.board.tasks.bulk_queries import TaskChange
 from workhook.work.board.tasks.schemas import Task, tasks
+from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.kernel.people import person_shape
-from workhook.work.kernel.record_events import publish_events
 from workhook.work.kernel.tables import unmatched_assignees as unmatched
 from workhook.work.portability.imports.people import People, by_address, without_name
 from workhook.work.portability.imports.plan import Person
@@ -134,29 +132,25 @@ async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int,
     person = {"username": match.person.username, "full_name": match.person.full_name}
     params = {**person, "source": match.source, "account_id": account_id, "user_id": match.user.id}
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]
-    column_ids = await bulk_queries.columns_of(tx, task_ids)
-    seen = await bulk_queries.lock_columns(tx, Actor(match.user, 0, "import", frozenset()), column_ids)
-    there = await bulk_queries.lock_tasks(tx, task_ids, column_ids, seen)
+    column_ids = await queries.columns_of(tx, task_ids)
+    seen = await queries.lock_columns(tx, Actor(match.user, 0, "import", frozenset()), column_ids)
+    there = await queries.lock_tasks(tx, task_ids, column_ids, seen)
     if not there:
         return 0
     taken = [row["task_id"] for row in await tx.fetch_all(_take, {**person, "task_ids": sorted(there)})]
-    changes = []
+    writer = TaskWriter(Write(tx, None, base, moment=now), tells=False)
     for task_id in sorted(taken):
-        before = there[task_id].task
-        after = _assigned(before, match, now)
-        if after is not before:
-            changes.append(TaskChange(seen[before.column.id][0], before, after, there[task_id].rank))
-    await bulk_queries.write(tx, changes, [], {})
-    write = Write(tx, None, base, moment=now)
-    await publish_events(write, [edit_event(each.access, each.before or each.after, each.after) for each in changes])
+        change = writer.change(there[task_id])
+        change.after = _assigned(change.after, match)
+    await writer.write()
     return len(taken)
 
 
-def _assigned(task: Task, match: _Match, now: int) -> Task:
+def _assigned(task: Task, match: _Match) -> Task:
     """The task with the person; itself where somebody has taken the name out of its field, or it has no room."""
     fields = without_name(json.decode(task.fields), match.person, match.source)
     people = {each.id: each for each in task.assignees} | {match.user.id: person_shape(match.user)}
     if fields is None or len(people) > PEOPLE_MAX:
         return task
     assignees = tuple(people[user_id] for user_id in sorted(people))
-    return touched(msgspec.structs.replace(task, fields=json.encode_text(fields), assignees=assignees), now)
+    return msgspec.structs.replace(task, fields=json.encode_text(fields), assignees=assignees)

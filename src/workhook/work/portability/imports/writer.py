@@ -15,15 +15,13 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
 from workhook.work.board.columns import ColumnCreate, add_column
-from workhook.work.board.tasks import bulk_queries, relations
+from workhook.work.board.tasks import relations
 from workhook.work.board.tasks.actions import blank_task
 from workhook.work.board.tasks.assignees import find_people
-from workhook.work.board.tasks.bulk_queries import TaskChange
-from workhook.work.board.tasks.column_order import ColumnOrder, Rank, ranks_in
-from workhook.work.board.tasks.numbers import take_numbers
+from workhook.work.board.tasks.changes import TaskChange
 from workhook.work.board.tasks.queries import LockedColumn, lock_column
-from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.discussion import actions as comments
 from workhook.work.discussion.schemas import CommentedTask, TaskComment
 from workhook.work.kernel.access import Access
@@ -105,7 +103,6 @@ class BatchWriter:
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
-        await self._publish("task", [to_response(each) for each in made])
         return made
 
     async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, LockedColumn]:
@@ -130,58 +127,40 @@ class BatchWriter:
 
         Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by their keys.
         """
-        locked = {each.column.id: each for each in targets.values()}
-        ranks = await ranks_in(self._tx, [each.buckets[-1].id for each in locked.values()])
-        orders = {key: ColumnOrder(each.buckets, ranks[each.buckets[-1].id]) for key, each in locked.items()}
-        made = []
         task_ids = sorted(new_id("tsk") for _ in wanted)
         ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}
+        writer = TaskWriter(self._context, tells=False)
         for task_id, each in zip(task_ids, wanted, strict=True):
             target = targets[each.column_key]
-            orders[target.column.id].insert(task_id, None)
-            task = self._task(target, task_id, each, seeing)
+            change = writer.create(self.access, target, self._task(target, task_id, each, seeing), None)
             parent_id = ids.get(each.parent_key) if each.parent_key else None
-            made.append(msgspec.structs.replace(task, parent_id=parent_id))
-        made = await self._settled(made)
-        positions, new_ranks = dict[str, int](), dict[str, Rank]()
-        for order in orders.values():
-            positions |= order.positions(each.id for each in made)
-            new_ranks |= order.changed
-        first = await take_numbers(self._tx, self.access.repository.id, len(made)) if made else 0
-        made = [
-            msgspec.structs.replace(each, number=number, position=positions[each.id])
-            for number, each in enumerate(made, first)
-        ]
-        changes = [TaskChange(self.access, None, each, new_ranks[each.id]) for each in made]
-        await bulk_queries.write(self._tx, changes, [], orders)
+            change.after = msgspec.structs.replace(change.after, parent_id=parent_id)
+        await self._settle(list(writer.changes.values()))
+        await writer.write_settled()
         unmatched = [
             {"repository_id": self.access.repository.id, **row}
             for task_id, planned in zip(task_ids, wanted, strict=True)
             for row in late.rows_of(task_id, self._assigned(planned, seeing).strangers, self._this.plan.source)
         ]
         await self._tx.execute_many(late.insert_unmatched, unmatched)
-        return made
+        return [each.after for each in writer.changes.values()]
 
     def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> Assigned:
         return assigned(planned, self._this.people, seeing, self._this.plan.source)
 
-    async def _settled(self, made: list[Task]) -> list[Task]:
-        """The tasks, without those parents that may not have them. A parent of the same batch is nobody else's yet."""
-        new_ids = {each.id for each in made}
-        changes = [
-            RelationChange(self.access, None, task, partial("{}.{}".format, at))
-            for at, task in enumerate(made)
-            if task.parent_id and task.parent_id not in new_ids
-        ]
+    async def _settle(self, made: Sequence[TaskChange]) -> None:
+        """Take away those parents that may not have their tasks. A parent of the same batch is nobody else's yet."""
+        new_ids = {each.after.id for each in made}
+        parented = [each for each in made if each.after.parent_id and each.after.parent_id not in new_ids]
+        for at, each in enumerate(parented):
+            each.named = partial("{}.{}".format, at)
         try:
-            await relations.settle(self._tx, changes)
+            await relations.settle(self._tx, parented)
         except Invalid as problem:
-            alone = {int((fault.field or "").partition(".")[0]) for fault in problem.faults}
-            self.alone += [made[at].title for at in sorted(alone)]
-            return [
-                msgspec.structs.replace(task, parent_id=None) if at in alone else task for at, task in enumerate(made)
-            ]
-        return made
+            for at in sorted({int((fault.field or "").partition(".")[0]) for fault in problem.faults}):
+                alone = parented[at]
+                self.alone.append(alone.after.title)
+                alone.after = msgspec.structs.replace(alone.after, parent_id=None)
 
     def _task(self, target: LockedColumn, task_id: str, planned: PlannedTask, seeing: Collection[int]) -> Task:
         now = self._context.now
@@ -216,8 +195,5 @@ class BatchWriter:
             self._link("task_comment", planned.key, str(comment.id), fingerprint(planned))
             records.append(to_response(comment))
             self._progress("comments", number, len(wanted))
-        await self._publish("task_comment", records)
-
-    async def _publish(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
-        created = [RecordEvent(self.access.repository, noun, "created", each) for each in records]
+        created = [RecordEvent(self.access.repository, "task_comment", "created", each) for each in records]
         await publish_events(self._context, created)
