@@ -27,7 +27,7 @@ from workhook.identity.tokens import lookup
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
-from workhook.work.board.tasks import changes, column_tasks, numbers, queries
+from workhook.work.board.tasks import changes, column_tasks, queries
 from workhook.work.board.tasks.schemas import CONTENT
 from workhook.work.kernel import access
 from workhook.work.time.timesheets import queries as timesheets
@@ -85,7 +85,7 @@ HERE: tuple[Executable, ...] = (
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first.light, column_tasks._next.light, changes._edit, changes._move,
     outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_with_before,
-    delivery._due_dispatches, delivery._payloads, timesheets._running, numbers._take,
+    delivery._due_dispatches, delivery._payloads, timesheets._running, changes._take,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._sent, fan_out._sent_with_before)  # of the statement that inserts the events
 

@@ -25,7 +25,6 @@ LOOK_UP = "SELECT tokens.id AS token_id"
 MORE = {
     "GET /search": 3,  # the newest, then the index of words for kinds of which that was not enough, then the texts
     "PUT /organizations/{}/billing/logo": 5,  # the settings are locked; the new logo, and the one before
-    "POST /tasks/bulk": 5,  # columns, ranks, numbers, tasks, and what happened
     "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin
     "POST /projects/{}/restore": 6,  # a name that is free, in the account and for good
     "POST /projects/{}/clients": 6,  # an invitation

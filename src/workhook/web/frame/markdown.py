@@ -19,7 +19,7 @@ import nh3
 from workhook.core.kept import Kept
 from workhook.storage import Reader
 from workhook.web.frame.formats import linked
-from workhook.work.board.tasks.numbers import find_numbered
+from workhook.work.board.tasks.queries import find_numbered
 from workhook.work.discussion.markdown import Meter, TooCostly, markdown_parser, parse, steps_for
 from workhook.work.discussion.names import NAME, TASK_NUMBER, may_name, naming_pieces, naming_tokens
 from workhook.work.kernel.access import Access

@@ -25,10 +25,9 @@ from workhook.web.tasks.fields import digest, read_edit, says, typed_value, valu
 from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.imported_fields import own_fields
-from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
 from workhook.work.board.tasks.next_task import occurrence_after, zone_for
-from workhook.work.board.tasks.numbers import NUMBER_DIGITS, find_numbered
-from workhook.work.board.tasks.queries import AccessedTask
+from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_numbered
 from workhook.work.board.tasks.related import find_related
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.receiving import limit_of
@@ -38,7 +37,7 @@ from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
-FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id", "repeat", *TERMS)
+FIELDS = {"title", "column_id", *PLAIN_FIELDS, *TERMS} - {"parent_id"}
 TITLE_MAX = 255
 
 
@@ -198,24 +197,22 @@ async def duplicate_task(visit: Visit) -> Answer:
     )
     may_set = {"hourly_rate": access.repository.role == "admin"}
     terms = {name: getattr(found, stored) for name, stored in TERMS.items() if may_set.get(name, True)}
+    plain = {name: getattr(found, name) for name in PLAIN_FIELDS}
     parents = {found.parent_id} if found.parent_id else set[str]()
     related = await find_related(visit.database, access.repository.id, parents)
     zone = await zone_for(visit.database, access, found.repeat)
-    may_repeat = occurrence_after(found, now_ms(), zone) is not None
+    plain["parent_id"] = found.parent_id if found.parent_id in related else None
+    if occurrence_after(found, now_ms(), zone) is None:
+        plain["repeat"] = None
     create = TaskCreate(
         title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
-        description=found.description,
-        priority=found.priority,
-        deadline=found.deadline,
-        cover_url=found.cover_url,
         position=found.position + 1,
         fields=own_fields(json.decode(found.fields)),
         sections=json.decode(found.sections),
         assignees=[each.login for each in found.assignees],
         labels=json.decode(found.labels),
         **terms,
-        repeat=found.repeat if may_repeat else None,
-        parent_id=found.parent_id if found.parent_id in related else None,
+        **plain,
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
     location = f"/{access.repository.full_name}/tasks/{made.id}"

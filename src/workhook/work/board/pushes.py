@@ -24,7 +24,7 @@ from workhook.storage.dialects import upsert
 from workhook.work.board import columns
 from workhook.work.board.tasks import actions
 from workhook.work.board.tasks.inputs import TaskEdit
-from workhook.work.board.tasks.numbers import find_numbered
+from workhook.work.board.tasks.queries import find_numbered
 from workhook.work.board.tasks.schemas import CommitShape, closing_commits, completes
 
 MESSAGE_CHARS = 20_000

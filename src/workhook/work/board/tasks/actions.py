@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import tzinfo
 from decimal import Decimal
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -22,10 +24,10 @@ from workhook.work.board.tasks import assignees, queries
 from workhook.work.board.tasks.changes import TaskChange, change_orders, write_rows
 from workhook.work.board.tasks.column_order import Step
 from workhook.work.board.tasks.imported_fields import source_of
-from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
+from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskContent, TaskCreate, TaskEdit
 from workhook.work.board.tasks.next_task import require_next, zone_for
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.board.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
+from workhook.work.board.tasks.schemas import NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
 from workhook.work.board.tasks.writer import TaskWriter, completed_at, touched
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
@@ -146,39 +148,32 @@ def new_task(
     return task
 
 
+_NULLABLE = [name for name, kind in get_type_hints(Task).items() if NoneType in get_args(kind)]
+
+
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
     """A task of which nothing is known but its title; `number` 0: it has none yet."""
-    return Task(
-        id=task_id,
-        number=0,
-        title=title,
-        description=None,
-        cover_url=None,
-        priority=None,
-        deadline=None,
-        position=0,
-        fields="{}",
-        sections="{}",
-        project=queries.project_of(access),
-        column=target.column,
-        assignees=(),
-        labels="[]",
-        hourly_rate_minor=None,
-        billable=None,
-        estimate_ms=None,
-        parent_id=None,
-        subtasks=NO_SUBTASKS,
-        blocked_by=(),
-        blocked=False,
-        open_blockers=(),
-        repeat=None,
-        repeat_since=None,
-        next_id=None,
-        completed_at=completed_at(target, None, now),
-        created_at=now,
-        updated_at=now,
-        user_id=access.user.id,
-    )
+    known: dict[str, Any] = {
+        "id": task_id,
+        "number": 0,
+        "title": title,
+        "position": 0,
+        "fields": "{}",
+        "sections": "{}",
+        "project": queries.project_of(access),
+        "column": target.column,
+        "assignees": (),
+        "labels": "[]",
+        "subtasks": NO_SUBTASKS,
+        "blocked_by": (),
+        "blocked": False,
+        "open_blockers": (),
+        "completed_at": completed_at(target, None, now),
+        "created_at": now,
+        "updated_at": now,
+        "user_id": access.user.id,
+    }
+    return Task(**{**dict.fromkeys(_NULLABLE), **known})
 
 
 def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int, zone: tzinfo) -> Task:
@@ -193,16 +188,8 @@ def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | Uns
     return after
 
 
-_PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {
-    "fields",
-    "sections",
-    "labels",
-    *TERMS,
-}
-
-
 def _with_content(access: Access, task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
-    plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
+    plain = {name: value for name in PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
     plain |= _terms(access, task, content)
     blocked_by = content.blocked_by
     labels = content.labels

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import Transaction
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.storage.statements import Params, hot
@@ -26,6 +26,7 @@ from workhook.work.board.tasks.schemas import (
     task_assignees,
     task_blockers,
     task_buckets,
+    task_numbers,
     tasks,
 )
 from workhook.work.kernel.access import Access
@@ -89,6 +90,28 @@ async def change_orders(
         for step in made:
             order.apply(step)
     return orders
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+# Those of a project's tasks are dense, from 1, and never given twice. Whoever makes tasks holds the counter of the
+# project until the transaction ends. What is rolled back gives its numbers back, so that numbers have no gap; what is
+# deleted does not.
+
+_count = upsert(task_numbers).values(repository_id=big("repository_id"), last=big("step"))
+_count = _count.on_conflict_do_update(
+    index_elements=[task_numbers.c.repository_id], set_={"last": task_numbers.c.last + big("step")}
+)
+_take = hot(_count.returning(task_numbers.c.last))
+
+
+async def take_numbers(tx: Transaction, repository_id: int, count: int = 1) -> int:
+    """The first of so many numbers that follow each other.
+
+    Call it with the locks of columns and tasks in hand, and for several projects in the order of their ids.
+    """
+    row = await tx.fetch_one(_take, {"repository_id": repository_id, "step": count})
+    assert row is not None, "the statement inserts or updates"
+    return int(row["last"]) - count + 1
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

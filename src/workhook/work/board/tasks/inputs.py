@@ -26,6 +26,7 @@ from workhook.work.board.tasks.field_types import (
     Texts,
     Usernames,
 )
+from workhook.work.board.tasks.schemas import CONTENT, TERMS
 from workhook.work.kernel.day_bounds import Bound, TimeZone
 
 
@@ -48,6 +49,14 @@ class TaskContent(msgspec.Struct):
     blocked_by: Blockers | UnsetType | None = UNSET
     repeat: RepeatRule | UnsetType | None = UNSET
     project_id: OfProject | UnsetType = UNSET
+
+
+PLAIN_FIELDS = [
+    each
+    for each in TaskContent.__struct_fields__
+    if each in CONTENT and each not in {"fields", "sections", "labels", *TERMS}
+]
+"""Fields whose values are stored as a caller gives them."""
 
 
 class TaskCreate(TaskContent, kw_only=True):

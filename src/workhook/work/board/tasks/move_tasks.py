@@ -5,14 +5,13 @@ from __future__ import annotations
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
+from workhook.work.board.tasks.changes import TaskChange
 from workhook.work.board.tasks.column_order import STEP
 from workhook.work.board.tasks.queries import project_of
 from workhook.work.board.tasks.schemas import (
     Column,
-    Task,
     TaskColumnShape,
     columns,
     completes,
@@ -21,9 +20,10 @@ from workhook.work.board.tasks.schemas import (
     task_columns,
     tasks,
 )
+from workhook.work.board.tasks.writer import event_of
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.record_events import RecordEvent, differences, publish_events
+from workhook.work.kernel.record_events import publish_events
 
 _leaving = (
     sa.select(*task_columns)
@@ -86,7 +86,8 @@ async def move_tasks(write: Write, access: Access, column: Column, fallback: Col
             completed_at=(before.completed_at or write.now) if done else None,
             updated_at=max(write.now, before.updated_at + 1),
         )
-        events.append(_event(access, before, after))
+        # `moved` also where that completes the task: what was done is done to the column.
+        events.append(msgspec.structs.replace(event_of(TaskChange(access, before, after)), action="moved"))
     await publish_events(write, events)
     if done:
         await questions.tasks_completed(write, access, [each["task_id"] for each in rows])
@@ -94,11 +95,3 @@ async def move_tasks(write: Write, access: Access, column: Column, fallback: Col
 
 def _shape(column: Column) -> TaskColumnShape:
     return TaskColumnShape(column.id, column.title)
-
-
-def _event(access: Access, before: Task, after: Task) -> RecordEvent:
-    """The action is `moved` also where that completes the task: what was done is done to the column."""
-    old, new = to_response(before), to_response(after)
-    changes = differences(old, new, ignore=("updated_at", "column"))
-    changes["column_id"] = {"from": before.column.id, "to": after.column.id}
-    return RecordEvent(access.repository, "task", "moved", new, changes)

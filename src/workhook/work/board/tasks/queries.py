@@ -23,6 +23,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.metadata import big
 from workhook.storage.statements import hot
 from workhook.work.board.tasks import assignees
 from workhook.work.board.tasks.column_order import Bucket, TaskPlace
@@ -107,6 +108,26 @@ def _accessed(row: Row | None, actor: Actor) -> AccessedTask:
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     return AccessedTask(access, task_of(row, project_of(access)))
+
+
+NUMBER_DIGITS = 9
+"""No project has so many tasks that their numbers have more digits."""
+
+# As the index `uq_tasks_number` has it.
+_numbered = (
+    sa.select(tasks.c.number, tasks.c.id)
+    .where(tasks.c.repository_id == big("repository_id"), tasks.c.number > sa.literal_column("0"))
+    .where(any_of(tasks.c.number, "numbers"), tasks.c.deleted_at.is_(None))
+)
+
+
+async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[int]) -> Mapping[int, str]:
+    """The ids of those tasks of a project that are there and have one of the numbers, by their numbers."""
+    wanted = sorted(number for number in set(numbers) if 0 < number < 10**NUMBER_DIGITS)
+    if not wanted:
+        return {}
+    rows = await reader.fetch_all(_numbered, {"repository_id": repository_id, "numbers": wanted})
+    return {row["number"]: row["id"] for row in rows}
 
 
 # --- reading to write -------------------------------------------------------------------------------------------------

@@ -6,20 +6,19 @@ come at once the second sees what the first has made, and what each alone may do
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Fault, Invalid, say
+from workhook.core.errors import Fault, Invalid, say, shown
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.board.tasks import waiting
 from workhook.work.board.tasks.changes import TaskChange
-from workhook.work.board.tasks.schemas import Task, tasks
+from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
 
 SUBTASKS_MAX = 100
 """Of one task. Whoever reads a task counts them, so that they must not be many."""
@@ -135,15 +134,15 @@ def _not_there(field: str) -> Fault:
 async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list[Fault]:
     """What each of the tasks waits for in the end, and so on, must not lead back to it."""
     after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
-    graph = await waiting.reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
+    graph = await reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
     if graph is None:
-        too_many = f"more than {waiting.REACH_MAX} tasks would wait for one another; make fewer of them wait"
+        too_many = f"more than {REACH_MAX} tasks would wait for one another; make fewer of them wait"
         fields = [each.named("blocked_by") for each in changes if each.new_blockers]
         return [Fault(field=each, code="too_many", message=f"{each}: {too_many}") for each in fields]
-    circle = waiting.find_circle({**graph, **after}, after)
+    circle = find_circle({**graph, **after}, after)
     if not circle:
         return []
-    names = " → ".join(await waiting.names_of(tx, circle))
+    names = " → ".join(await names_of(tx, circle))
     field = next(each.named("blocked_by") for each in changes if each.after.id == circle[0])
     return [
         Fault(field=field, code="circle", message=say("{}: these tasks would wait for one another: {}", field, names))
@@ -155,3 +154,60 @@ def _with_open_blockers(change: TaskChange, known: _Relations) -> Task:
     new = change.new_blockers
     found = tuple(each for each in change.after.blocked_by if (known.is_open(each) if each in new else each in before))
     return msgspec.structs.replace(change.after, open_blockers=found, blocked=bool(found))
+
+
+# --- tasks that wait for one another: what can be reached from one, and whether that leads in a circle ----------------
+# Tasks in the trash are followed, too: they can come back, and must not close a circle then.
+
+REACH_MAX = 10_000
+"""Pairs of tasks that are looked at for one change: some ten milliseconds."""
+
+Graph = Mapping[str, Sequence[str]]
+"""What each task waits for."""
+
+_next = task_blockers.alias("following")
+_first = sa.select(task_blockers.c.task_id, task_blockers.c.blocker_id).where(any_of(task_blockers.c.task_id, "ids"))
+_reached = _first.cte("reached", recursive=True)
+_reached = _reached.union(
+    sa.select(_next.c.task_id, _next.c.blocker_id).join_from(_reached, _next, _next.c.task_id == _reached.c.blocker_id)
+)
+_reachable = sa.select(_reached.c.task_id, _reached.c.blocker_id).limit(big("limit"))
+_titles = sa.select(tasks.c.id, tasks.c.title).where(any_of(tasks.c.id, "ids"))
+
+
+async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str]] | None:
+    """What the tasks wait for, and those, and so on. None for more than `REACH_MAX`."""
+    rows = await tx.fetch_all(_reachable, {"ids": sorted(ids), "limit": REACH_MAX + 1})
+    if len(rows) > REACH_MAX:
+        return None
+    graph: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        graph[row["task_id"]].append(row["blocker_id"])
+    return graph
+
+
+def find_circle(graph: Graph, starts: Iterable[str]) -> list[str]:
+    """The tasks of a circle through one of `starts`, which comes first and last; empty if there is none."""
+    is_done: set[str] = set()  # nothing that leads on from these comes back to where a search began
+    for start in starts:
+        path, following = [start], [iter(graph.get(start, ()))]
+        seen = {start}
+        while path:
+            task_id = next(following[-1], None)
+            if task_id is None:
+                following.pop()
+                path.pop()
+            elif task_id == start:
+                return [*path, start]
+            elif task_id not in seen and task_id not in is_done:
+                seen.add(task_id)
+                path.append(task_id)
+                following.append(iter(graph.get(task_id, ())))
+        is_done.add(start)
+    return []
+
+
+async def names_of(tx: Transaction, ids: Sequence[str]) -> list[str]:
+    """How a message calls each of the tasks: by its title and its id."""
+    titles = {row["id"]: row["title"] for row in await tx.fetch_all(_titles, {"ids": sorted(set(ids))})}
+    return [f"{shown(titles[each])} ({each})" if each in titles else each for each in ids]

@@ -17,10 +17,9 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.work.board.tasks import relations
 from workhook.work.board.tasks.assignees import still_there, tell_assigned
-from workhook.work.board.tasks.changes import TaskChange, change_orders, write_rows
+from workhook.work.board.tasks.changes import TaskChange, change_orders, take_numbers, write_rows
 from workhook.work.board.tasks.column_order import ColumnOrder, Step
 from workhook.work.board.tasks.next_task import lock_first_open, next_of, with_next, zone_for
-from workhook.work.board.tasks.numbers import take_numbers
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, PlacedTask
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel import questions
