@@ -88,8 +88,9 @@ class TaskWriter:
     async def write(self) -> None:
         """Check what has to be checked of several tasks together; write and tell all of it. `changes` then have the
         tasks as they are. Raises `Conflict`, `Invalid`, `Busy`."""
-        await self._require_deletable()
-        gone = {task_id for task_id, each in self.changes.items() if each.deleted_as is not None}
+        gone = {task_id: each.deleted_as for task_id, each in self.changes.items() if each.deleted_as is not None}
+        if gone:
+            await self._require_deletable(gone)
         kept = [each for task_id, each in self.changes.items() if task_id not in gone]
         await relations.settle(self._write.tx, kept, gone)
         await self.write_settled()
@@ -102,28 +103,28 @@ class TaskWriter:
         for each in kept:
             each.after = with_next(each.before, each.after, now, self._zone(each.access))
         places = {task_id: each.place for task_id, each in self.changes.items() if each.place is not None}
-        orders = await change_orders(tx, self._steps, self._columns, places)
+        orders = await change_orders(tx, self._steps, self._columns, places) if self._steps else {}
         for each in kept:
             self._finish(each, orders.get(each.after.column.id))
         for each in gone:
             each.after = touched(each.before or each.after, now)
-        await self._number(kept)
+        if new := [each for each in kept if each.before is None]:
+            await self._number(new)
         written = [each for each in kept if each.after != each.before]
         await write_rows(tx, [*written, *gone], orders)
         await publish_events(self._write, [event_of(each) for each in written])
         for each in written:
-            await self._make_next(each)
+            if each.before is not None and each.before.next_id != each.after.next_id:
+                await self._make_next(each.access, each.after)
         if gone:
             await questions.tasks_deleted(self._write, [each.after.id for each in gone])
             await publish_events(self._write, [event_of(each) for each in gone])
-        await self._run_timers()
+        if self._entered:
+            await self._run_timers()
         if self._tells:
             await tell_assigned(self._write, [(each.access.repository, each.before, each.after) for each in written])
 
-    async def _require_deletable(self) -> None:
-        names = {task_id: each.deleted_as for task_id, each in self.changes.items() if each.deleted_as is not None}
-        if not names:
-            return
+    async def _require_deletable(self, names: Mapping[str, str]) -> None:
         await questions.require_tasks_unbilled(self._write.tx, names)
         by_project: dict[int, tuple[Access, dict[str, str]]] = {}
         for task_id, name in names.items():
@@ -149,23 +150,20 @@ class TaskWriter:
             after = after if after == before else touched(after, self._write.now)
         change.after = after
 
-    async def _number(self, changes: list[TaskChange]) -> None:
+    async def _number(self, new: list[TaskChange]) -> None:
         """New tasks get their numbers in the order of the changes, projects in the order of their ids."""
-        new: dict[int, list[TaskChange]] = defaultdict(list)
-        for each in changes:
-            if each.before is None:
-                new[each.access.repository.id].append(each)
-        for repository_id in sorted(new):
-            first = await take_numbers(self._write.tx, repository_id, len(new[repository_id]))
-            for number, each in enumerate(new[repository_id], first):
+        by_project: dict[int, list[TaskChange]] = defaultdict(list)
+        for each in new:
+            by_project[each.access.repository.id].append(each)
+        for repository_id, some in sorted(by_project.items()):
+            first = await take_numbers(self._write.tx, repository_id, len(some))
+            for number, each in enumerate(some, first):
                 each.after = msgspec.structs.replace(each.after, number=number)
 
-    async def _make_next(self, change: TaskChange) -> None:
+    async def _make_next(self, access: Access, task: Task) -> None:
         """Make the task that `with_next` has found to come next. It begins in the project's first column that
         completes nothing. Raises `Busy`."""
-        write, access, task = self._write, change.access, change.after
-        if task.next_id is None or (change.before is not None and change.before.next_id == task.next_id):
-            return
+        write = self._write
         column = await lock_first_open(write.tx, access)
         made = next_of(task, column, write.now, await zone_for(write.tx, access, task.repeat))
         made = msgspec.structs.replace(made, assignees=await still_there(write.tx, access, task.assignees))
