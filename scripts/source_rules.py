@@ -263,7 +263,7 @@ def print_violations(source: Source) -> Iterator[str]:
 
 
 def transaction_violations(source: Source) -> Iterator[str]:
-    """A write that a deadlock takes back begins again where it is made with `in_transaction` or `call.write`.
+    """A write that a deadlock takes back begins again where it is made with `in_transaction` or `idempotency.write`.
 
     Deliveries and commands see to that themselves: what was not recorded is due again, and a person asks again.
     """

@@ -6,7 +6,7 @@
         id: Annotated[str, resource_id("col")]
         title: str
         stage: Stage | None
-        created_at: Millis
+        created_at: Timestamp
         rank: Annotated[int, HIDDEN]
 
 A record holds what the program works with: times are integers, texts of JSON are texts. The annotations say what JSON

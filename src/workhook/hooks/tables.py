@@ -140,7 +140,7 @@ redeliveries = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("filters", sa.Text, nullable=False),  # JSON of `deliveries.Filters`
+    sa.Column("filters", sa.Text, nullable=False),  # JSON of `history.Filters`
     sa.Column("from_id", sa.BigInteger, nullable=False),  # where it began; deliveries are looked at by their ids
     sa.Column("after_id", sa.BigInteger, nullable=False),  # it has come to here
     sa.Column("upto_id", sa.BigInteger, nullable=False),  # the newest that there was when it was asked for

@@ -91,7 +91,7 @@ RULES = {
     "notifications.read": Rule("user", ("work:read",), kinds=_UNCONFINED),
     "notifications.write": Rule("user", ("work",), kinds=_UNCONFINED),
     # members, collaborators and invitations. Who reads or removes somebody else has to be an owner or admin; anybody
-    # can remove themselves (`work.invitations`).
+    # can remove themselves (`work.people.invitations`).
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
     "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_CLASSIC),
     "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_CLASSIC),  # or leave

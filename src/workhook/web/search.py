@@ -32,8 +32,8 @@ Part = tuple[str, bool]
 
 
 def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
-    """The text in pieces, all of it. `words` is what was searched for, as `match.words_of` made it. `inside`: words are
-    found inside of others, too."""
+    """The text in pieces, all of it. `words` is what was searched for, as `tasks.matching.words_of` made it. `inside`:
+    words are found inside of others, too."""
     wanted = sorted({folded(word.removeprefix(MARK)) for word in words.split()}, key=len, reverse=True)
     if not wanted or not text:
         return [(text, False)]

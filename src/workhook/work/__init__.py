@@ -1,1 +1,1 @@
-"""The work API: a folder a resource."""
+"""The work API: ten rooms in one order, from `kernel` to `administration`. Begin with docs/architecture.md."""

@@ -1,1 +1,1 @@
-"""The pages of a project's invoices."""
+"""The pages of money: invoices, services, subscriptions, credits, and the settings of billing."""

@@ -33,7 +33,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.signin.forgotten import is_offered
 from workhook.web.welcome.welcome import first_page
 
-# The same where the password is right and is not looked at: `throttle.Attempt.held`.
+# The same where the password is right and is not looked at: `throttle.CountedAttempt.held`.
 _WRONG = text(
     "The login or the password is not right. If you have typed your e-mail address, try your login. After many failed "
     "attempts none is taken for some minutes."

@@ -314,7 +314,7 @@ async def _spread(tx: Transaction, board: Board) -> None:
 
 
 def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
-    """Raises `Invalid` for a column that would finish the timers of a task and start one. ("States", Column)"""
+    """Raises `Invalid` for a column that would finish the timers of a task and start one."""
     if start_timer and completes(stage, finished):
         message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
         raise Invalid(faults=[Fault(field="start_timer", message=message)])

@@ -1,4 +1,4 @@
-"""Comments and replies, whom they mention, and the notifications that tell people of it.
+"""Comments on tasks and files, replies, and whom they mention.
 
-Begin with `comments/schemas`.
+Begin with `schemas`.
 """

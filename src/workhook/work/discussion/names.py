@@ -2,7 +2,7 @@
 these functions.
 
 Comments are Markdown: CommonMark with tables, struck out text and web addresses as links. Replies are HTML that
-`comments.markup` has cleaned. In either, code and links name nobody and nothing.
+`discussion.markup` has cleaned. In either, code and links name nobody and nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who takes part: members, clients, their invitations, organizations and their administration.
+"""Who takes part: members, clients and their invitations.
 
 Begin with `members`.
 """

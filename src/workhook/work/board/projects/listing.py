@@ -1,6 +1,6 @@
 """The projects that the caller sees, and those that the caller could restore: found from the caller's accounts.
 
-The projects of an account are stretches of an index (`work.pages`). Those to which the caller was added, as a
+The projects of an account are stretches of an index (`work.kernel.pages`). Those to which the caller was added, as a
 collaborator or a client, are a stretch of another. With a token that is confined to chosen repositories, these are
 looked at instead.
 """
@@ -166,9 +166,9 @@ NAMED_AMONG = 1000
 
 
 async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
-    """The projects whose titles have each of `words` (`match.words_of`), the last one as the beginning of a word, and
-    those of `PART_MIN` characters also inside of one: of the first thousand that the caller sees. Nobody sees so many
-    that an index would be worth it."""
+    """The projects whose titles have each of `words` (`tasks.matching.words_of`), the last one as the beginning of a
+    word, and those of `PART_MIN` characters also inside of one: of the first thousand that the caller sees. Nobody sees
+    so many that an index would be worth it."""
     *whole, beginning = folded(words).split() or [""]
     if not beginning:
         return []

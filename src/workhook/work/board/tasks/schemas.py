@@ -203,7 +203,7 @@ def completes(stage: str | None, finished: bool) -> bool:
 task_buckets = sa.Table(
     "task_buckets",
     metadata,
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `ordering.new_bucket_id`
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `column_order.new_bucket_id`
     sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="CASCADE"), nullable=False),
     sa.Column("rank", sa.BigInteger, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),

@@ -198,7 +198,7 @@ def touched(task: Task, now: int) -> Task:
 
 
 def completed_at(target: LockedColumn, before: int | None, now: int) -> int | None:
-    """When a task that enters the column is completed: the first time stays while it remains done. ("States")"""
+    """When a task that enters the column is completed: the first time stays while it remains done."""
     if not target.completes:
         return None
     return now if before is None else before

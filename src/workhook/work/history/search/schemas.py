@@ -96,7 +96,7 @@ class SearchAnswer(msgspec.Struct):
 
 
 def search_result(row: Row, words: str) -> SearchResult:
-    """Make a result from a row of `queries`. `words` is what was searched for, as `match.words_of` made it."""
+    """Make a result from a row of `queries`. `words` is what was searched for, as `tasks.matching.words_of` made it."""
     kind = KINDS[row["kind"]]
     invoice, title = None, row["title"] or DRAFT
     if row["invoice_id"] is not None:
@@ -121,7 +121,8 @@ def search_result(row: Row, words: str) -> SearchResult:
 def excerpt(text: str | None, words: str) -> str | None:
     """At most `EXCERPT_CHARS` in one line, with `…` where something is left out. None for no text.
 
-    It starts a little before the first of `words` (as `match.words_of` makes them) that is found, else with the text.
+    It starts a little before the first of `words` (as `tasks.matching.words_of` makes them) that is found, else with
+    the text.
     """
     line = _SPACES.sub(" ", text or "").strip()
     if not line:

@@ -28,7 +28,7 @@ VALUES_MAX = 1_000_000
 ENTRIES_MAX = 20_000
 """Entries of one list of it: a project of more tasks is not read at once."""
 
-_TOO_DEEP = "it is nested too deeply"  # `web.frame.import_sentences` translates it
+_TOO_DEEP = "it is nested too deeply"  # `web.frame.refusals` translates it
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

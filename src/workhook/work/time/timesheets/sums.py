@@ -212,13 +212,14 @@ _NOTHING: _Span = (0, 0)
 _ENDS = 2
 
 _now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
-# `rules.elapsed_ms` and `rules.amount_minor`; the hours are split off so that the product stays within 64 bits.
+# `rules.elapsed_ms` and `kernel.durations.amount_minor`; the hours are split off so that the product stays within 64
+# bits.
 _counted = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
 _elapsed = _counted // SECOND_MS * SECOND_MS
 
 
 def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """What so much of a timesheet costs, in minor units: `rules.amount_minor`."""
+    """What so much of a timesheet costs, in minor units: `kernel.durations.amount_minor`."""
     return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
 
 
