@@ -138,6 +138,11 @@ def minor_of(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_M
     return found
 
 
+def half_up(value: int, unit: int) -> int:
+    """Return how many units an amount of at least 0 is, rounded half up."""
+    return (2 * value + unit) // (2 * unit)
+
+
 def rescaled(minor: int, before: str, after: str) -> int | None:
     """Return the same number in minor units of another currency, or None if that has too few decimals for it or the
     amount would be too large."""

@@ -37,6 +37,7 @@ from workhook.storage import Transaction
 from workhook.storage.pages import Page
 
 B = TypeVar("B")
+R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
 
@@ -74,6 +75,13 @@ class Retry(NamedTuple):
 
     error: type[Exception]
     tries: int = 2
+
+    async def of(self, run: Callable[[], Awaitable[R]]) -> R:
+        """Raises what the last try raises."""
+        for _ in range(self.tries - 1):
+            with suppress(self.error):
+                return await run()
+        return await run()
 
 
 class Declaring:
@@ -280,11 +288,7 @@ def _handler_of(
 
         # Only the work API knows `Idempotency-Key`.
         run = partial(idempotency.write, call) if area is WORK_API else call.database.in_transaction
-        if retry is not None:
-            for _ in range(retry.tries - 1):
-                with suppress(retry.error):
-                    return await run(change)
-        return await run(change)
+        return await (run(change) if retry is None else retry.of(partial(run, change)))
 
     if context is Call:
         return function if not (parts or structs) and answer is Answer else read

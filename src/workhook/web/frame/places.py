@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -229,11 +228,7 @@ class Visit:
                 sent.is_taken = True
             return made
 
-        if retry is not None:
-            for _ in range(retry.tries - 1):
-                with suppress(retry.error):
-                    return await run()
-        return await run()
+        return await (run() if retry is None else retry.of(run))
 
     def page(
         self,

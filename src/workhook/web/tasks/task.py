@@ -11,6 +11,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound, say
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
+from workhook.http.parameters import TITLE_MAX_CHARS
 from workhook.identity.context import Write
 from workhook.web.files.view import icon_of
 from workhook.web.frame.flash import Undo
@@ -38,7 +39,6 @@ from workhook.work.time.timesheets.schemas import TimesheetCreate
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
 FIELDS = {"title", "column_id", *PLAIN_FIELDS, *TERMS} - {"parent_id"}
-TITLE_MAX = 255
 
 
 class Changed(Conflict):
@@ -205,7 +205,7 @@ async def duplicate_task(visit: Visit) -> Answer:
     if occurrence_after(found, now_ms(), zone) is None:
         plain["repeat"] = None
     create = TaskCreate(
-        title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
+        title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX_CHARS],
         position=found.position + 1,
         fields=own_fields(json.decode(found.fields)),
         sections=json.decode(found.sections),

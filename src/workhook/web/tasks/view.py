@@ -24,6 +24,7 @@ from workhook.work.board.tasks.imported_fields import Imported, imported_of, own
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.next_task import occurrence_after, zone_for
 from workhook.work.board.tasks.related import RelatedTask, find_related, urgency
+from workhook.work.board.tasks.relations import SUBTASKS_MAX
 from workhook.work.board.tasks.schemas import Column, Task, completes
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
@@ -39,7 +40,6 @@ from workhook.work.time.timesheets.schemas import Timesheet
 
 COMMENTS_MAX = 200
 FILES_MAX = 100
-SUBTASKS_MAX = 100
 TIMESHEETS_MAX = 200
 DONE, OPEN = "complete", "incomplete"
 """What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""

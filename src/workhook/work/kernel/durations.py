@@ -11,6 +11,7 @@ import re
 from fractions import Fraction
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS, SECOND_MS
+from workhook.core.money import half_up
 
 TEXT_MAX_CHARS = 40
 BARE_HOURS_MAX = 24
@@ -104,7 +105,7 @@ def display(duration_ms: int) -> str:
 
 def hour_hundredths(duration_ms: int) -> int:
     """`150`: hundredths of hours, rounded half up."""
-    return _half_up(duration_ms * 100, HOUR_MS)
+    return half_up(duration_ms * 100, HOUR_MS)
 
 
 def decimal_hours(duration_ms: int) -> float:
@@ -129,8 +130,4 @@ def hours_text(duration_ms: int) -> str:
 
 def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:
     """Hours times rate in minor units, rounded half up once."""
-    return _half_up(duration_ms * billable_rate_minor, HOUR_MS)
-
-
-def _half_up(value: int, unit: int) -> int:
-    return (2 * value + unit) // (2 * unit)
+    return half_up(duration_ms * billable_rate_minor, HOUR_MS)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Conflict, Fault, Invalid, say
-from workhook.core.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
+from workhook.core.money import TOTAL_MAX_MINOR, amount_of, half_up, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import Category, percent_to_response
@@ -58,7 +58,7 @@ class RateBooks(msgspec.Struct, frozen=True):
         so_far = self.base + base
         if not billed.base:
             return self._row(0, 0)
-        tax = (2 * billed.tax * so_far + billed.base) // (2 * billed.base) - self.tax
+        tax = half_up(billed.tax * so_far, billed.base) - self.tax
         return self._row(base, min(max(tax, 0), self.left.tax))
 
     def _row(self, base: int, tax: int) -> TaxRow:

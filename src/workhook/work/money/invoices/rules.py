@@ -20,7 +20,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Fault, Message, compose, part
-from workhook.core.money import read_decimal, rescaled
+from workhook.core.money import half_up, read_decimal, rescaled
 from workhook.work.kernel.durations import amount_minor as worth_of
 from workhook.work.kernel.settings import CATEGORIES, Category
 
@@ -73,12 +73,7 @@ class Discount(msgspec.Struct, frozen=True):
         """It may be more than the amount, if it is an amount itself."""
         if self.minor is not None:
             return self.minor
-        return half_up(amount * (self.millionths or 0))
-
-
-def half_up(millionths: int) -> int:
-    """Of an amount that is not negative."""
-    return (millionths + MILLION // 2) // MILLION
+        return half_up(amount * (self.millionths or 0), MILLION)
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -124,7 +119,7 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def _exact_minor(self) -> int:
-        return half_up(int(self.qty * MILLION) * self.unit_price_minor)
+        return half_up(int(self.qty * MILLION) * self.unit_price_minor, MILLION)
 
     @property
     def amount_minor(self) -> int:
@@ -205,7 +200,7 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
     groups = sorted(nets, key=_order)
     bases = [nets[group] - share for group, share in zip(groups, shared(off, [nets[g] for g in groups]), strict=True)]
     rows = (
-        TaxRow(millionths, category, base, half_up(base * millionths))
+        TaxRow(millionths, category, base, half_up(base * millionths, MILLION))
         for (millionths, category), base in zip(groups, bases, strict=True)
     )
     return Sums(tuple(rows), off)
@@ -214,7 +209,7 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
 def shared(amount: int, weights: Sequence[int]) -> list[int]:
     """Split an amount in proportion to the weights, by largest remainder; on a tie the first gets more.
 
-    Wherever money is split, this does it. If the weights are what is left and the amount is at most their sum, no
+    If the weights are what is left and the amount is at most their sum, no
     share is more than its weight.
     """
     whole = sum(weights)
