@@ -240,3 +240,11 @@ def test_appending_reads_nothing() -> None:
     assert part.positions(["new 0", "new 299"]) == {"new 0": 500, "new 299": 799}
     assert set(part.changed) == {f"new {number}" for number in range(300)}
     assert isinstance(part.changed["new 0"], Rank)
+
+
+def test_a_move_to_where_a_task_is_writes_nothing_beside_an_empty_bucket() -> None:
+    order = ColumnOrder([Bucket(1, 0, 0), Bucket(2, STEP, 2)], {"a": Rank(2, 0), "b": Rank(2, STEP)})
+    order.apply(Step("move", "a", 0))
+    assert (order.changed, order.dropped_buckets, order.new_buckets, order.moved_buckets) == ({}, [], [], [])
+    order.apply(Step("move", "b", 0))
+    assert rank_order(order) == ["b", "a"]

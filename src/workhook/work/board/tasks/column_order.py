@@ -96,14 +96,13 @@ def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
 
 
 class BucketSplit(msgspec.Struct, frozen=True):
-    """`new` came beside the bucket `full`, with the tasks behind its first `keeps`. `place` is where the task goes now.
-    `all_ranks`: every bucket of the column got another rank."""
+    """`new` came beside the bucket `full`, with the tasks behind its first `keeps`. `place` is where the task goes
+    now."""
 
     full: Bucket
     new: Bucket
     keeps: int
     place: BucketPlace
-    all_ranks: bool
 
 
 def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | None:
@@ -127,11 +126,10 @@ def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | No
     new = Bucket(new_bucket_id(), rank_between(before, after), full.size - keeps)
     full.size = keeps
     buckets.insert(at, new)
-    crowded = is_crowded(new.rank)
-    if crowded:
+    if is_crowded(new.rank):
         for each, rank in zip(buckets, spread(len(buckets)), strict=True):
             each.rank = rank
-    return BucketSplit(full, new, keeps, place, crowded)
+    return BucketSplit(full, new, keeps, place)
 
 
 class Step(NamedTuple):
@@ -173,6 +171,7 @@ class ColumnOrder:
     ) -> None:
         self.buckets = [Bucket(each.id, each.rank, each.size) for each in buckets]
         self._bucket_ranks_before = {each.id: each.rank for each in buckets}
+        self._always_empty = {each.id for each in buckets if not each.size}
         self._ranks_before = dict(ranks)
         self._last = Rank(buckets[-1].id, last_rank) if last_rank is not None else None
         self._bucket_of = {task_id: each.bucket_id for task_id, each in ranks.items()}
@@ -218,6 +217,7 @@ class ColumnOrder:
         rank = rank_between(before, ranked[index][0] if index < len(ranked) else None)
         ranked.insert(index, (rank, task_id))
         bucket.size += 1
+        self._always_empty.discard(bucket.id)
         self._bucket_of[task_id] = bucket.id
         if is_crowded(rank):
             assert not self._unread.get(bucket.id), "the tasks of this bucket are not known"
@@ -269,8 +269,9 @@ class ColumnOrder:
 
     @property
     def kept_buckets(self) -> list[Bucket]:
-        """A column keeps one bucket, also without tasks."""
-        return [each for each in self.buckets if each.size] or self.buckets[:1]
+        """A column keeps one bucket, also without tasks. What was empty before stays: its removal would change no task,
+        so whoever waits for the column would not know that the bucket is gone."""
+        return [each for each in self.buckets if each.size or each.id in self._always_empty] or self.buckets[:1]
 
     @property
     def new_buckets(self) -> list[Bucket]:

@@ -54,7 +54,7 @@ class LockedColumn(msgspec.Struct, frozen=True):
     start_timer: bool
     buckets: list[Bucket]
     last_rank: int | None
-    """Of the last task of the last bucket."""
+    """Of the last task of the last bucket; None where no task is appended."""
 
 
 class AccessedTask(msgspec.Struct, frozen=True):
@@ -75,11 +75,6 @@ class MovableTask(PlacedTask, frozen=True):
 
     source: LockedColumn
     target: LockedColumn
-
-    @property
-    def stays(self) -> bool:
-        """Whether it comes to the column that it is in."""
-        return self.source is self.target
 
 
 def project_of(access: Access) -> TaskProjectShape:
@@ -319,6 +314,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     source = target = locked_column(row, "first_" if is_first else "second_")
     if row["first_id"] != row["second_id"]:
         target = locked_column(row, "second_" if is_first else "first_", "other_buckets")
+        source = msgspec.structs.replace(source, last_rank=None)  # the row has that of the target
     found = _placed(row, access, source)
     return MovableTask(access, found.task, found.place, source, target)
 
