@@ -280,17 +280,24 @@ def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[A
     return judged
 
 
-def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str) -> sa.Select[Any]:
-    """`looked_at` for all rows that have the words that were searched for, by the index of words."""
+def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
+    """`looked_at` for the rows that have the words that were searched for, by the index of words. Of one project the
+    first of them are judged, if anything is left to judge. `narrower`: see `visible_projects`."""
     table = walk.table
     has = sa.select(table.c.repository_id, *walk.columns(table, dialect)).where(
         matching, *(each(table) for each in walk.narrow)
     )
     if scope.project is None:
-        place = visible_projects(scope).each
+        place = visible_projects(scope, *narrower).each
         has = has.add_columns(place.c.insider).join(place, place.c.repository_id == table.c.repository_id)
     else:
         has = has.add_columns(_insider(scope)).where(table.c.repository_id == big("repository_id"))
+        if walk.fits:
+            found = has.subquery("found_words")
+            order = walk.order.of(found, walk.order.key(table))
+            nth = sa.func.row_number().over(order_by=order).label("nth")
+            numbered = sa.select(found, nth).order_by(*order).limit(big("most")).cte("has_words")
+            return walk.judged(numbered, numbered.c.nth == big("most"), dialect)
     return walk.judged(has.cte("has_words"), sa.false(), dialect)
 
 
@@ -385,13 +392,13 @@ def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[A
         found = walk.rows_in(walk.table, big("repository_id"), dialect).limit(big("limit"))
         constants = (sa.true().label("fits"), sa.false().label("last"), listing.weight.label("weight"))
         return found.add_columns(walk.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
+    of = [listing.filters[name].project for name in sorted(chosen.names & listing.filters.keys())]
+    narrower = [projects.c.repository_id == each for each in of if each is not None]
     if matching is not None:
-        judged = found_by_words(walk, scope, matching, dialect)
+        judged = found_by_words(walk, scope, matching, dialect, *narrower)
     elif scope.project is not None:
         judged = _looked_at_in_project(walk, scope, dialect)
     else:
-        of = [listing.filters[name].project for name in sorted(chosen.names & listing.filters.keys())]
-        narrower = [projects.c.repository_id == each for each in of if each is not None]
         judged = looked_at(walk, visible_projects(scope, *narrower), dialect)
     return size_of(page_of(judged, walk.order, names), listing.table, listing.weight)
 
