@@ -229,6 +229,8 @@ insert_invoices = sql.rows(
         "items": sql.text("[]"),
         "recurring_items": sql.text("[]"),
         "taxes": sql.text("[]"),
+        "language": sql.text("en"),
+        "seller": sa.case((_issued, sql.text("{}")), else_=sa.null()),
         **_some_times,
     },
 )

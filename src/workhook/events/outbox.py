@@ -53,6 +53,9 @@ Watcher = Callable[[Transaction, Draft, int], None]
 """Called with each event at once, and with the size of its payload in bytes. It may add a step before the commit that
 raises, which rolls the transaction back."""
 
+AT_ONCE = 500
+"""Events that one statement inserts, so that a large change is no message that PostgreSQL refuses."""
+
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
     "listed", "published", "traceparent",
@@ -134,12 +137,13 @@ async def send(tx: Transaction) -> None:
     """Insert what was added, and fan it out, with the next statement of the transaction."""
     outbox = tx.local(Outbox)
     waiting, outbox.waiting, outbox.is_queued = outbox.waiting, [], False
-    if waiting:
+    for start in range(0, len(waiting), AT_ONCE):
+        some = waiting[start : start + AT_ONCE]
         if tx.deferred_read is not None:  # an earlier call's
             await tx.flush()
-        insert(tx, [row for _, row in waiting])
+        insert(tx, [row for _, row in some])
         for subscriber in _subscribers:
-            await subscriber(tx, [draft for draft, _ in waiting])
+            await subscriber(tx, [draft for draft, _ in some])
 
 
 def insert(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> None:

@@ -350,7 +350,8 @@ class Archive(AsyncIterator[bytes]):
                 async for piece in pieces:
                     yield piece
                 yield _padding(content.size)
-            made = _text_of(manifest_of(self._folder, self._account, self._base, self._written, missing))
+            facts = (self._folder, self._account, self._base, self._written, missing)
+            made = _text_of(await asyncio.to_thread(manifest_of, *facts))
             yield self._head(MANIFEST, len(made)) + made + _padding(len(made))
             yield b"\0" * (2 * _TAR_BLOCK)
         except Exception:

@@ -314,6 +314,8 @@ class _Checker:
 
     def _check_sums_of(self, kind: LineKind, line: Any, place: str) -> None:
         if kind.name == "invoices" and line.status != "draft":
+            if line.seller is None:
+                self._fault(f"{place}, seller: an invoice that was sent has one")
             faults = faults_of_invoice(line)
         elif kind.name == "credit_notes":
             faults = faults_of_credit_note(line)
