@@ -34,7 +34,7 @@ _TEXTS = """() => {
   const texts = found.filter(([element]) => !element.closest(left)).map(([, text]) => text);
   return [document.title.split(' · ')[0], ...texts].map(each => each.trim().replace(/\\s+/g, ' ')).filter(each => each);
 }"""
-_PLACEHOLDER = re.compile(r"%\(\w+\)[sd]")
+_PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\}")
 
 
 @cache
@@ -44,6 +44,7 @@ def english() -> tuple[frozenset[str], re.Pattern[str]]:
     texts = {
         each: german.pgettext(message.context, each) if message.context else german.gettext(each)
         for message in collected()
+        if message.context != "field"  # names of the API's fields, which no page shows
         for each in ([message.id] if isinstance(message.id, str) else message.id[:1])
         if each
     }

@@ -134,7 +134,7 @@ async def _files(settings: Settings) -> Check:
 
 
 async def _sealed(settings: Settings) -> bytes | None:
-    """See `schema.key_check`."""
+    """See `cli.common.key_check`."""
     try:
         return await key_check(settings)
     except Exception as error:
@@ -217,6 +217,7 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 async def _quotas(settings: Settings) -> Check:
     """Which organizations and people have used nearly all that they may have."""
+    bootstrap.import_tables()  # so that none is forgotten
     limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:
         for account in await queries.owning(services.database):

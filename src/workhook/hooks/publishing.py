@@ -82,16 +82,16 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
         faults.append(_fault("event", why_not(body["event"])))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
-        faults.append(_fault("id", f"id must have 1 to {KEY_MAX} characters"))
+        faults.append(_fault("id", say("id must have 1 to {} characters", KEY_MAX)))
     if key is not None and "\0" in key:
-        faults.append(_fault("id", "id must not contain NUL"))
+        faults.append(_fault("id", say("id must not contain NUL")))
     if faults:
         raise Invalid(faults=faults)
     action = body.get("action")
     if action is None and isinstance(body["payload"].get("action"), str):
         action = body["payload"]["action"]
     if action is not None and "\0" in action:
-        raise Invalid(faults=[_fault("action", "action must not contain NUL")])
+        raise Invalid(faults=[_fault("action", say("action must not contain NUL"))])
     return Publication(body["event"], body["payload"], action, key)
 
 

@@ -252,8 +252,7 @@ class Call(Secretive):
         return given
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
-        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`, and `UnsupportedMediaType` for
-        compressed ones.
+        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`.
 
         The authenticator ran before the body came. If that took long it runs again and raises what it raises, so a
         token that was revoked in the meantime finishes nothing that it had begun.
@@ -278,9 +277,6 @@ class Call(Secretive):
                 raise _too_large(limit)
             parts.append(part)
         self.read_body = b"".join(parts)
-        encoding = (self.header("content-encoding") or "identity").strip().lower()
-        if self.read_body and encoding != "identity":
-            raise UnsupportedMediaType(f"Send the body as it is, without Content-Encoding: {shown(encoding)}.")
         return self.read_body
 
     def encode(self, body: object) -> bytes:
@@ -296,7 +292,7 @@ class Call(Secretive):
         null: bool = False,
     ) -> dict[str, Any]:
         """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
-        `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON.
+        `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than plain JSON.
 
         Where no parameter is ignored, `Invalid` names what an object has twice; elsewhere the last one counts.
 
@@ -306,6 +302,9 @@ class Call(Secretive):
         data = await self.body(limit)
         if not data.strip():
             return {}
+        if (encoding := (self.header("content-encoding") or "identity").strip().lower()) != "identity":
+            remedy = f"Send the body as it is, without Content-Encoding: {shown(encoding)}."
+            raise UnsupportedMediaType(remedy) if strict_type else Malformed(f"Problems parsing JSON. {remedy}")
         media_type = (self.header("content-type") or "application/json").partition(";")[0].strip().lower()
         is_json = media_type == "application/json" or media_type.endswith("+json")
         if strict_type and not is_json and not (media_type == _FORM and data.lstrip().startswith(b"{")):

@@ -4,6 +4,8 @@ is that of the lines."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,4 +92,9 @@ def test_who_has_used_nearly_all_of_a_quota_is_named(cli: Cli) -> None:
     bad = found(cli)
     assert set(bad) == {"quotas"}
     assert bad["quotas"]["detail"].startswith("acme ")
+    # The other commands of these tests are forked from a process that knows every table.
+    command = [sys.executable, "-m", "workhook", "doctor", "--json"]
+    done = subprocess.run(command, env=cli.environment, capture_output=True, text=True)
+    told = {each["name"]: each["detail"] for each in json.loads(done.stdout)["checks"]}
+    assert told["quotas"] == bad["quotas"]["detail"], done.stderr
     assert "organization_max_rows" in bad["quotas"]["advice"]

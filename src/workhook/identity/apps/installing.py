@@ -224,10 +224,8 @@ async def _repository_faults(
         return [Fault(field="repositories", code="custom", message=message)]
     added = set(ids).difference(kept)
     strange = added - await queries.own_repository_ids(tx, account.id, sorted(added))
-    return [
-        Fault(field="repositories", code="invalid", message=f"{account.login} has no repository with the id {one}")
-        for one in sorted(strange)
-    ]
+    messages = [say("{} has no repository with the id {}", account.login, each) for each in sorted(strange)]
+    return [Fault(field="repositories", code="invalid", message=each) for each in messages]
 
 
 async def _choose(tx: Transaction, installation_id: int, ids: Collection[int] | None) -> None:

@@ -41,7 +41,7 @@ COUNTED_MS = DAY_MS  # a count starts anew so long after its first failure
 FREE_ASKED = 3  # links that somebody asks for by a name before the first pause
 
 _SIGN_IN, _LINKS = say("failed attempts to sign in"), say("links that are not good")
-_ASKED = "requests for a link"
+_ASKED = say("requests for a link")
 
 _failures = sign_in_failures.c
 _is_old = _failures.since <= big("old")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta, tzinfo
 
 from workhook.core.clock import now_ms, to_millis_text
-from workhook.core.errors import Conflict, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.zones import start_of
 from workhook.http import lists
 from workhook.http.calls import Answer
@@ -74,7 +74,10 @@ async def grant(visit: Visit) -> Answer:
     expires = {}
     if typed := visit.fields.get("expires_at"):
         access = await _access(visit)
-        expires["expires_at"] = _through(typed, await find_zone(visit.database, access.repository.id))
+        try:
+            expires["expires_at"] = _through(typed, await find_zone(visit.database, access.repository.id))
+        except Invalid as problem:
+            return await _page(visit, access, refused_form(visit.fields, problem, _FIELDS[GRANT], section=GRANT))
     return await _append(visit, GRANT, gettext("The credits were granted."), **expires)
 
 
@@ -85,10 +88,11 @@ async def spend(visit: Visit) -> Answer:
 
 
 def _through(typed: str, zone: tzinfo) -> str:
-    """The moment at which the typed day ends in the zone. Text that is not a day is left for the API to refuse."""
+    """The moment at which the typed day ends in the zone. Raises `Invalid` for text that is not a day."""
     day = read_day(typed)
     if day is None:
-        return typed
+        message = gettext("The last day must be a date, such as 2026-11-20")
+        raise Invalid(faults=[Fault(field="expires_at", message=message)])
     return to_millis_text(start_of(day + timedelta(days=1), zone))
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import structlog
 
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType, compose, part, say
+from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType, say
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
 from workhook.identity.mail import recipients
@@ -216,6 +216,10 @@ _MEDIA_TYPE = "application/x-www-form-urlencoded"
 _STALE = text(
     "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
 )
+_ELSEWHERE = say(
+    "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again. If "
+    "this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy."
+)
 
 
 class FormKey(NamedTuple):
@@ -294,8 +298,7 @@ def _check_site(call: Call) -> None:
     if site is not None and site not in ("same-origin", "none"):
         raise Forbidden(_STALE, code="cross_site")
     if site is None and sender not in (None, "null") and not cookies.is_own_origin(call, str(sender)):
-        right = "If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy."
-        raise Forbidden(compose("{} {}", part(_STALE), part(right)), code="cross_site")
+        raise Forbidden(_ELSEWHERE, code="cross_site")
 
 
 def _fields(body: bytes) -> dict[str, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from workhook.core.errors import Invalid, NotFound, shown
+from workhook.core.errors import Conflict, Invalid, NotFound, shown
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Account
 from workhook.web.frame.places import Places, Visit
@@ -95,7 +95,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
         if form.fields.get("step", [""])[-1] == "look":
             return ImportResult(preview=ImportPreview.of(would, plan, choices, members, form.name))
         return ImportResult(await import_plan(visit.database, this, lambda what, number, total: None))
-    except Invalid as problem:
+    except (Invalid, Conflict) as problem:
         return ImportResult(faults=problem.reasons)
 
 

@@ -100,6 +100,7 @@ NOT_COUNTED = {name: reason for names, reason in _REASONS.items() for name in na
 def counted() -> Mapping[str, Way]:
     """Each table that is counted by its rows: what belongs to a project (`metadata.in_project`) without being in
     `NOT_COUNTED`, and some of accounts. Events are counted too, by both ways, with their bytes."""
+    assert "tasks" in metadata.tables, "the modules of all tables have to be imported"
     others = {*NOT_COUNTED, *_OF_ACCOUNTS}
     of_projects = sorted(
         each.name for each in metadata.tables.values() if is_in_project(each) and each.name not in others
@@ -319,7 +320,10 @@ def _makes(operation: Operation, draft: Draft) -> bool:
         return True  # with a duration it never runs
     if not makes_records(action) or draft.action not in ACTIONS or CATALOG[draft.name].origin != "own":
         return False
-    return action != "task.bulk" or draft.name == "task"  # what is moved can start a timer
+    if action == "task.bulk":
+        return draft.name == "task"  # what is moved can start a timer
+    # What starting a subscription issues is none of its making, whoever starts it.
+    return action != "service_checkout.create" or draft.name == "service_checkout"
 
 
 def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int) -> _Growth:

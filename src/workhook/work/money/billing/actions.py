@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, compose, say
-from workhook.core.money import DEFAULT_CURRENCY, decimals, digits_of, minor_of, rescaled, to_amount
+from workhook.core.money import DEFAULT_CURRENCY, digits_of, minor_of, rescaled, to_amount
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
@@ -188,7 +188,9 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
     if digits_of(after) > digits_of(before):
         code, why = "invalid", say("a rate is at most {}", to_amount(RATE_MAX_MINOR, after))
     else:
-        code, why = "too_many_decimals", compose("an amount has {}", decimals(after))
+        digits = digits_of(after)
+        why = say("an amount has at most {} decimals", digits) if digits else say("an amount has no decimals")
+        code = "too_many_decimals"
     message = say("currency: {} does not fit {}, where {}; {}", words, after, why, remedy)
     return Invalid(faults=[Fault(field="currency", code=code, message=message)])
 

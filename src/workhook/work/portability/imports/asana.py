@@ -228,7 +228,7 @@ class _TaskMapper:
             title=title_of(task.name),
             description=described("name", task.name, task.notes, warn),
             deadline=deadline,
-            labels=first_of(labels, LABELS_MAX, "tags", warn),
+            labels=first_of(labels, LABELS_MAX, say("tags"), warn),
             fields=self._fields(task, fields, task.due if deadline is None else "", PropertyBudget(warn)),
             members=[person] if person.id or person.full_name else [],
             finished=finished,

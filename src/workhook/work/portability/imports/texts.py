@@ -102,7 +102,7 @@ def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | Non
     return kept if kept.strip() else None
 
 
-def first_of(things: list[T], most: int, what: str, warn: ThingWarnings) -> list[T]:
+def first_of(things: list[T], most: int, what: Message, warn: ThingWarnings) -> list[T]:
     if len(things) > most:
         warn(say("only {} of its {} are kept", most, what))
     return things[:most]
@@ -143,7 +143,7 @@ class PropertyBudget:
             self.warn(say("the field {} is cut", shown(name)))
         return kept
 
-    def take_key(self, taken: int, most: int, what: str) -> bool:
+    def take_key(self, taken: int, most: int, what: Message) -> bool:
         if taken < most:
             return True
         self.warn(say("only {} of its {} are kept", most, what))
@@ -155,6 +155,6 @@ class PropertyBudget:
         name_of = Distinct()
         for name, text in named:
             # One key stays free, for the people that nobody here is.
-            if text and self.take_key(len(found), KEYS_MAX - 1, "fields"):
+            if text and self.take_key(len(found), KEYS_MAX - 1, say("fields")):
                 found[name_of(name)] = self.take(text, name)
         return found

@@ -241,10 +241,10 @@ class CardMapper:
             description=described("name", card.name, card.description, warn),
             deadline=deadline,
             cover_url=_cover(card, warn),
-            labels=first_of(self._labels(card), LABELS_MAX, "labels", warn),
+            labels=first_of(self._labels(card), LABELS_MAX, say("labels"), warn),
             fields=fields,
             sections=self._sections(card, budget),
-            members=first_of(self._members(card), PEOPLE_MAX, "members", warn),
+            members=first_of(self._members(card), PEOPLE_MAX, say("members"), warn),
             finished=finished,
             finished_at=self._finished_at(card) if finished else None,
             created_at=moment_of_id(card.id),
@@ -359,7 +359,7 @@ class CardMapper:
         for checklist in self._checklists.get(card.id, ()) if card.id else ():
             items = list(self._items(card, checklist, budget))
             for start in range(0, max(len(items), 1), KEYS_MAX):
-                if budget.take_key(len(sections), KEYS_MAX, "checklists"):
+                if budget.take_key(len(sections), KEYS_MAX, say("checklists")):
                     sections[name_of(title_of(checklist.name, "Checklist"))] = dict(items[start : start + KEYS_MAX])
         return sections
 
