@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
@@ -103,6 +104,21 @@ async def test_a_priority_is_changed_in_its_row_and_back(visit: Visits, server: 
     await expect(page.get_by_text("“Logo” was changed.")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
     await expect(page.get_by_label("Priority of Logo")).to_have_value("")
+
+
+async def test_a_change_before_its_script_is_there_is_sent(visit: Visits, server: Server, team: Team) -> None:
+    fill(server, team)
+    page, came = await visit("/", team.member), asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await came.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"/cell\b[^/]*\.js"), wait)
+    await page.goto(f"/{team.world.full_name}/list", wait_until="domcontentloaded")
+    await page.get_by_label("Priority of Logo").select_option("high")
+    came.set()
+    await expect(page.get_by_text("“Logo” was changed.")).to_be_visible()
 
 
 async def test_people_are_chosen_in_a_menu(visit: Visits, server: Server, team: Team) -> None:

@@ -57,6 +57,7 @@ function remember(element, again) {
   if (early.has(name)) early.set(name, () => { if (element.isConnected) again(element) })
 }
 document.addEventListener("click", (event) => remember(event.target.closest?.("button[type=button][data-action]"), (button) => button.click()), true)
+document.addEventListener("change", (event) => remember(event.target.closest?.("[data-action*='change']"), () => event.target.dispatchEvent(new Event("change", { bubbles: true }))), true)
 document.addEventListener("toggle", (event) => remember(event.target.closest?.("details[data-action]"), (details) => details.dispatchEvent(new Event("toggle"))), true)
 
 // On a narrow screen the name of this place may be out of sight, in the path and among its neighbours.
