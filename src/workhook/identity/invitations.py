@@ -165,7 +165,11 @@ _by_digest = invitations.c.link_digest == sa.bindparam("link_digest", type_=sa.L
 _here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 _of_invitee = invitations.c.invitee == sa.bindparam("invitee", type_=sa.Text)
 _statements = {Account: to_organizations, Repository: to_repositories}
-_one_here = {kind: each.where(_here, sa.or_(_by_id, _of_invitee)) for kind, each in _statements.items()}
+_one_here = {
+    (kind, name): each.where(_here, condition)
+    for kind, each in _statements.items()
+    for name, condition in (("id", _by_id), ("invitee", _of_invitee))
+}
 _linked = [each.where(_by_digest) for each in _statements.values()]
 _all_here = {
     (kind, clients): listed(each.where(_here, is_client if clients else sa.not_(is_client)), invitations.c.id)
@@ -300,7 +304,7 @@ async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tup
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
     """The invitation to an organization or a repository with this id. Raises `NotFound`."""
-    found = await _find_here(reader, place, viewer, number=number)
+    found = await _find_here(reader, place, viewer, "id", number)
     if found is None:
         raise NotFound()
     return found
@@ -310,14 +314,13 @@ async def find_pending(
     reader: Reader, place: Account | Repository, invitee: Account, viewer: Account
 ) -> Invitation | None:
     """The invitation of a user to an organization or a repository."""
-    return await _find_here(reader, place, viewer, invitee=_key(invitee, None))
+    return await _find_here(reader, place, viewer, "invitee", _key(invitee, None))
 
 
 async def _find_here(
-    reader: Reader, place: Account | Repository, viewer: Account, *, number: int = 0, invitee: str = ""
+    reader: Reader, place: Account | Repository, viewer: Account, name: str, value: object
 ) -> Invitation | None:
-    params = {"place": place_key(place), "id": number, "invitee": invitee}
-    return await _find_one(reader, _one_here[type(place)], params, viewer)
+    return await _find_one(reader, _one_here[type(place), name], {"place": place_key(place), name: value}, viewer)
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
