@@ -1,4 +1,5 @@
-"""The writer of tasks: every change of them, from a form or an import as from a bulk request, is made here.
+"""The writer of tasks: creates, edits, moves, repeats and deletes them, for a form or an import as for a bulk request.
+Restoring a task (`actions`), and moving those of a column that is deleted (`move_tasks`), write rows of their own.
 
 What is changed is put together in memory first. Then it is checked, written in few statements, and told: an event for
 each task, the next of those that repeat, timers, notifications.
