@@ -1,7 +1,8 @@
 """Which worker runs what, and when: `pytest -n`.
 
 A unit is what one server serves: the tests of one file on one database. The units that take longest begin, or a worker
-would end alone with one of them. `make test ARGS=--record-seconds` writes down how long each took.
+would end alone with one of them. `TESTS=whole make test ARGS=--record-seconds` writes down how long each took, and each
+slow test of it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ SECONDS = Path(__file__).with_name("seconds.json")
 SHORT_S = 1.0  # units that take less are not written down
 USUAL_S = 0.1  # of a test in a unit that is not
 BROWSER_S = 3.0  # of one in a browser
+SLOW_S = 1.5  # the mean of a test's cases, without their set-up: the usual run leaves it out
 
 
 def unit(name: str) -> str:
@@ -103,6 +105,30 @@ def others_of_many(names: Sequence[str], depth: str = DEPTH) -> set[str]:
     }
 
 
+def slow_ones(names: Iterable[str], seconds: Mapping[str, float], depth: str = DEPTH) -> set[str]:
+    """Return the names that the usual run leaves out because they are slow. It keeps the quickest test of each file.
+
+    `seconds`: how long a case of a test takes, by the test's name without its case; tests that are not there are quick.
+    """
+    if depth != "usual":
+        return set()
+    files = defaultdict[str, dict[str, list[str]]](lambda: defaultdict(list))
+    for name in names:
+        files[name.partition("::")[0]][name.partition("[")[0]].append(name)
+    left_out = set[str]()
+    for tests in files.values():
+        quickest = min(tests, key=lambda test: seconds.get(test, 0.0))
+        slow = [test for test in tests if test != quickest and seconds.get(test, 0.0) >= SLOW_S]
+        left_out.update(name for test in slow for name in tests[test])
+    return left_out
+
+
+def known_seconds() -> dict[str, float]:
+    """Return how long units take ("tests/api/test_x.py sqlite") and slow tests do ("tests/api/test_x.py::test_y")."""
+    known: dict[str, float] = json.loads(SECONDS.read_text())
+    return known
+
+
 def _number(key: object) -> int:
     """The same in each process."""
     return zlib.crc32(repr(key).encode())
@@ -110,7 +136,7 @@ def _number(key: object) -> int:
 
 def arrange(items: list[pytest.Item]) -> None:
     """Units one after the other, those that take longest first."""
-    known: dict[str, float] = json.loads(SECONDS.read_text())
+    known = known_seconds()
     units = {item: unit(item.nodeid) for item in items}
     numbers = Counter(units.values())
 
@@ -140,22 +166,25 @@ def beginning_at(arguments: list[str], number: int, of: int) -> list[str]:
 
 
 class Recorder:
-    """Writes down at the end how long each unit took that was run."""
+    """Writes down at the end how long each unit took that was run, and each case of a slow test on average."""
 
     def __init__(self) -> None:
-        self._seconds = defaultdict[str, float](float)
+        self._units = defaultdict[str, float](float)
+        self._cases = defaultdict[str, list[float]](list)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[unit(report.nodeid)] += report.duration
+        self._units[unit(report.nodeid)] += report.duration
+        if report.when == "call":
+            self._cases[report.nodeid.partition("[")[0]].append(report.duration)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus != pytest.ExitCode.OK:
             return  # of what failed or was cut off the seconds say little
-        known = {**json.loads(SECONDS.read_text()), **self._seconds}
+        means = {name: sum(each) / len(each) for name, each in self._cases.items()}
         kept = {
             name: round(seconds, 1)
-            for name, seconds in sorted(known.items())
-            if seconds >= SHORT_S and (ROOT / name.split()[0]).is_file()
+            for name, seconds in sorted({**known_seconds(), **self._units, **means}.items())
+            if seconds >= SHORT_S and (ROOT / re.split(" |::", name)[0]).is_file()
         }
         SECONDS.write_text(json.dumps(kept, indent=0) + "\n")
 

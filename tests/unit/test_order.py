@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.harness.depth import DEPTHS, usual_database
-from tests.harness.order import MANY, TESTS, Variant, beginning_at, is_left_out, others_of_many, others_of_variants
+from tests.harness.order import (
+    MANY,
+    SLOW_S,
+    TESTS,
+    Variant,
+    beginning_at,
+    is_left_out,
+    others_of_many,
+    others_of_variants,
+    slow_ones,
+)
 
 ROOT = Path(__file__).parents[2]
 DATABASES = ("sqlite", "postgresql")
@@ -63,6 +73,20 @@ def test_the_usual_run_takes_one_variant_of_what_differs_little() -> None:
     widths = {each.indices["width"] for each in variants if each.name not in left_out}
     assert len(widths) > 1, "not the same one of every test"
     assert not others_of_variants(variants, "whole") | others_of_variants(variants, "deep")
+
+
+def test_the_usual_run_leaves_out_slow_tests_but_no_whole_file() -> None:
+    names = [f"tests/{file}.py::test_{test}[{case}]" for file in "ab" for test in "xyz" for case in range(2)]
+    seconds = {"tests/a.py::test_x": SLOW_S, "tests/a.py::test_y": SLOW_S / 2}
+    seconds |= {f"tests/b.py::test_{test}": SLOW_S + index for index, test in enumerate("zyx")}
+    slow = slow_ones(names, seconds, "usual")
+    assert {each.partition("[")[0] for each in slow} == {
+        "tests/a.py::test_x",
+        "tests/b.py::test_x",
+        "tests/b.py::test_y",
+    }
+    assert len(slow) == 6, "each with all its cases"
+    assert not slow_ones(names, seconds, "whole") | slow_ones(names, seconds, "deep")
 
 
 def test_the_usual_run_takes_a_third_of_many_cases() -> None:
