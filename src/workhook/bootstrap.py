@@ -29,7 +29,7 @@ from workhook.storage.blobs import FOLDER, Blobs, FolderBlobs
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import key_check
 from workhook.storage.migrate import migrate
-from workhook.work import answers
+from workhook.work.kernel import questions
 
 _key_check = sa.select(key_check.c.sealed)
 _set_key_check = upsert(key_check).values(id=sa.literal(1, sa.Integer), sealed=sa.bindparam("sealed"))
@@ -42,7 +42,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
 
     Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer.
     """
-    answers.register()
+    questions.answer_with(_register_answers)
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
     unwatch = _watch_quotas(settings)
@@ -138,6 +138,12 @@ def import_tables() -> None:
     from workhook import asgi
 
     _ = asgi.operations  # a module that was imported lazily is loaded by an access
+
+
+def _register_answers() -> None:
+    from workhook.work import answers
+
+    answers.register()
 
 
 async def _end_work(tx: Transaction, loss: Loss) -> None:

@@ -93,7 +93,8 @@ def test_the_document_states_the_order_that_is_enforced() -> None:
     assert source_rules.parse_order(text, "kernel") == WORK_ORDER
 
 
-def test_every_question_of_a_room_has_an_answer() -> None:
+def test_every_question_of_a_room_has_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "_registering", [])
     asked = [each for each in vars(questions).values() if isinstance(each, questions.Question)]
     for each in asked:
         each._answer = None

@@ -28,7 +28,7 @@ from workhook.identity.policy import access_of
 from workhook.identity.tokens.personal import REPOSITORIES_MAX as TOKEN_REPOSITORIES_MAX
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX
-from workhook.work.board.tasks.field_types import BLOCKERS_MAX, KEYS_MAX
+from workhook.work.board.tasks.inputs import BLOCKERS_MAX, KEYS_MAX
 from workhook.work.discussion.actions import REPLIES_MAX
 from workhook.work.history.time_reports import ROWS_MAX
 from workhook.work.money.invoices.schemas import ITEMS_MAX, TIMESHEETS_MAX

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workhook.core.text import one_line
 from workhook.work.board.tasks.export import CELLS, cells_of
-from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
+from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.csv_tables import rows
 from workhook.work.portability.imports.csv_tasks import read_rows

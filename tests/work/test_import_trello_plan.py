@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.formats import hue
-from workhook.work.board.tasks.field_types import KEYS_MAX
+from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.portability.imports.json_file import NotUsable
 from workhook.work.portability.imports.plan import ImportPlan, PlannedTask, fingerprint
 from workhook.work.portability.imports.texts import PROPERTIES_MAX_BYTES, Distinct, within

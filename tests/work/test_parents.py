@@ -19,7 +19,7 @@ from tests.work.rights_kit import disable, enable, remove_member
 from tests.work.scene import Scene
 from tests.work.shop import MONTHLY, Shop
 from tests.work.studio import Caller, JsonObject, Studio
-from workhook.work.board.tasks.field_types import BLOCKERS_MAX
+from workhook.work.board.tasks.inputs import BLOCKERS_MAX
 from workhook.work.board.tasks.relations import SUBTASKS_MAX, find_circle
 
 FAR = "2041-01-01T00:00"

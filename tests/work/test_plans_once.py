@@ -27,7 +27,7 @@ from workhook.identity.tokens import lookup
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
-from workhook.work.board.tasks import changes, column_tasks, queries
+from workhook.work.board.tasks import column_tasks, queries, writer
 from workhook.work.board.tasks.schemas import CONTENT
 from workhook.work.kernel import access
 from workhook.work.time.timesheets import queries as timesheets
@@ -83,9 +83,9 @@ def _params(world: World) -> dict[str, Any]:
 HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
-    column_tasks._first.light, column_tasks._next.light, changes._edit, changes._move,
+    column_tasks._first.light, column_tasks._next.light, writer._edit, writer._move,
     outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_with_before,
-    delivery._due_dispatches, delivery._payloads, timesheets._running, changes._take,
+    delivery._due_dispatches, delivery._payloads, timesheets._running, writer._take,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._sent, fan_out._sent_with_before)  # of the statement that inserts the events
 

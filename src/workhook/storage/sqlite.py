@@ -184,6 +184,8 @@ class SqliteTransaction(Transaction):
         return await self._run(lambda connection: _changed(connection, known.sql, arguments))
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
+        if not rows:
+            return
         if self.deferred_read is not None:
             await self.flush()
         calls = list(_calls(self._compile(statement), rows))
@@ -192,8 +194,7 @@ class SqliteTransaction(Transaction):
             for sql, arguments in calls:
                 connection.execute(sql, arguments).fetchall()
 
-        if calls:
-            await self._run(run)
+        await self._run(run)
 
 
 class _SqliteSnapshot(Reader):

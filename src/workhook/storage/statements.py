@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -23,15 +23,14 @@ class PerDialect(Executable):
     """A statement that is written separately for each database."""
 
     def __init__(self, *, sqlite: Executable, postgresql: Executable) -> None:
-        self._written = {"sqlite": sqlite, "postgresql": postgresql}
+        self.of: Callable[[str], Executable] = {"sqlite": sqlite, "postgresql": postgresql}.__getitem__
 
     @classmethod
     def made_by(cls, write: Callable[[str], Executable]) -> Self:
-        """`write` gets the name of the database."""
-        return cls(sqlite=write("sqlite"), postgresql=write("postgresql"))
-
-    def of(self, dialect: str) -> Executable:
-        return self._written[dialect]
+        """`write` gets the name of the database when the statement is first needed: a process uses one database."""
+        made = cls.__new__(cls)
+        made.of = cache(write)
+        return made
 
 
 E = TypeVar("E", bound=Executable)

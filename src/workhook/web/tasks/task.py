@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC
 
 from msgspec import UNSET
 
@@ -27,11 +28,12 @@ from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.imported_fields import own_fields
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
-from workhook.work.board.tasks.next_task import occurrence_after, zone_for
 from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_numbered
 from workhook.work.board.tasks.related import find_related
+from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.receiving import limit_of
+from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries as timer_queries
 from workhook.work.time.timesheets.schemas import TimesheetCreate
@@ -200,7 +202,7 @@ async def duplicate_task(visit: Visit) -> Answer:
     plain = {name: getattr(found, name) for name in PLAIN_FIELDS}
     parents = {found.parent_id} if found.parent_id else set[str]()
     related = await find_related(visit.database, access.repository.id, parents)
-    zone = await zone_for(visit.database, access, found.repeat)
+    zone = await find_zone(visit.database, access.repository.id) if found.repeat else UTC
     plain["parent_id"] = found.parent_id if found.parent_id in related else None
     if occurrence_after(found, now_ms(), zone) is None:
         plain["repeat"] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
 import msgspec
 
@@ -22,9 +22,9 @@ from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, choices
 from workhook.work.board.tasks.imported_fields import Imported, imported_of, own_fields
 from workhook.work.board.tasks.listing import list_tasks
-from workhook.work.board.tasks.next_task import occurrence_after, zone_for
 from workhook.work.board.tasks.related import RelatedTask, find_related, urgency
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
+from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import Column, Task, completes
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
@@ -32,6 +32,7 @@ from workhook.work.files.actions import list_files
 from workhook.work.files.schemas import File
 from workhook.work.history.activity.editors import LastEdit, find_last_edits
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.scopes import in_project
 from workhook.work.time.timesheets.listing import list_timesheets
@@ -182,7 +183,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         may_write=access.may_write,
         may_edit=access.may_change(task.user_id),
         may_set_rate=access.may_write and access.repository.role == "admin",
-        zone=await zone_for(reader, access, task.repeat),
+        zone=await find_zone(reader, access.repository.id) if task.repeat else UTC,
         edits=await _read_edits(reader, access, comments),
         imported=await find_imported(reader, access, shown_comments),
     )

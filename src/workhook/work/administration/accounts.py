@@ -137,7 +137,7 @@ _become_former = (
 
 
 async def require_administrator(reader: Reader, actor: Actor) -> None:
-    """Raises `NotFound`."""
+    """Raise `NotFound`."""
     if not await administrators.is_administrator(reader, actor.user.id):
         raise NotFound()
 
@@ -153,7 +153,7 @@ def _user_of(row: Row) -> UserOfServer:
 
 
 async def lock_user(tx: Transaction, login: str) -> UserOfServer:
-    """Nobody else changes the account until the transaction ends. Raises `NotFound`."""
+    """Nobody else changes the account until the transaction ends. Raise `NotFound`."""
     row = await tx.fetch_one(_locked, {"login_key": key_of(login)})
     if row is None:
         raise NotFound()
@@ -161,14 +161,14 @@ async def lock_user(tx: Transaction, login: str) -> UserOfServer:
 
 
 async def add_user(write: Write, login: str, email: str, name: str | None) -> UserOfServer:
-    """Raises `Invalid`."""
+    """Raise `Invalid`."""
     user = await actions.create_account(write.tx, "user", login, name=name, email=email)
     await audit.record(write.tx, write.actor, "user.create", user.login, account_id=user.id)
     return UserOfServer(user)
 
 
 async def add_organization(write: Write, login: str, owner: str, name: str | None) -> Account:
-    """Raises `Invalid`."""
+    """Raise `Invalid`."""
     faults = await actions.faults_of_login(write.tx, login)
     who = await find_account(write.tx, owner)
     if who is None or who.kind != "user":
@@ -184,7 +184,7 @@ async def add_organization(write: Write, login: str, owner: str, name: str | Non
 
 
 async def disable(write: Write, login: str) -> UserOfServer:
-    """Raises `NotFound`, `Invalid` for the last owner of an organization, and for the last administrator."""
+    """Raise `NotFound`, `Invalid` for the last owner of an organization, and for the last administrator."""
     user = await lock_user(write.tx, login)
     if user.disabled_at is not None:
         return user
@@ -195,7 +195,7 @@ async def disable(write: Write, login: str) -> UserOfServer:
 
 
 async def enable(write: Write, login: str) -> UserOfServer:
-    """Raises `NotFound`."""
+    """Raise `NotFound`."""
     user = await lock_user(write.tx, login)
     await actions.enable(write.tx, user.account, actor=write.actor)
     return UserOfServer(user.account, user.is_administrator)
@@ -204,7 +204,7 @@ async def enable(write: Write, login: str) -> UserOfServer:
 async def remove_user(write: Write, login: str) -> None:
     """The account is nobody's any more: it keeps what was made with it, under another name.
 
-    Raises `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for a user with
+    Raise `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for a user with
     projects of their own.
     """
     user = await lock_user(write.tx, login)

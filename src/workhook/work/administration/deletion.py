@@ -77,7 +77,7 @@ async def delete_organization(write: Write, organization: Account) -> None:
     """Delete an organization with everything in it.
 
     Its webhooks get the event `organization` `deleted`. People keep their accounts and their places elsewhere. The
-    login is free at once. Raises `NotFound` if it was deleted meanwhile.
+    login is free at once. Raise `NotFound` if it was deleted meanwhile.
     """
     tx, params = write.tx, {"account_id": organization.id, "now": write.now}
     if await tx.fetch_one(_lock, {"account_id": organization.id}) is None:

@@ -145,7 +145,7 @@ def tables_of_projects() -> tuple[sa.Table, ...]:
 
 
 async def purge(services: Services, now: int) -> int:
-    """A chore: empty the organizations that were deleted. Return how many are gone. Raises `Unavailable`."""
+    """A chore: empty the organizations that were deleted. Return how many are gone. Raise `Unavailable`."""
     found = [row["id"] for row in await services.database.fetch_all(_deleting, {})]
     return await for_each_isolated("deleted_organizations", found, lambda each: purge_one(services, each, now))
 

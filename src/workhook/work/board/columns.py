@@ -1,4 +1,4 @@
-"""`/projects/{id}/columns` and `/columns`. Whoever can write to a project changes its board; a client does not.
+"""`/projects/{id}/columns` and `/columns`. Everyone with write access to a project except clients changes its board.
 
 A column is written under the lock of its own row, and moved under the locks of all rows of the board, taken by id.
 """
@@ -30,11 +30,25 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.board.tasks.column_order import is_crowded, rank_between, spread
-from workhook.work.board.tasks.move_tasks import move_tasks
-from workhook.work.board.tasks.schemas import COLUMNS_MAX, Column, CursorInteger, Stage, columns, completes, tasks
+from workhook.work.board.tasks.column_order import STEP, is_crowded, rank_between, spread
+from workhook.work.board.tasks.queries import TaskChange, project_of
+from workhook.work.board.tasks.schemas import (
+    COLUMNS_MAX,
+    Column,
+    CursorInteger,
+    Stage,
+    TaskColumnShape,
+    columns,
+    completes,
+    task_at,
+    task_buckets,
+    task_columns,
+    tasks,
+)
+from workhook.work.board.tasks.writer import event_of
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
-from workhook.work.kernel.record_events import differences, publish_event
+from workhook.work.kernel.record_events import differences, publish_event, publish_events
 from workhook.work.kernel.schemas import Done, if_set
 
 routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
@@ -80,7 +94,7 @@ _former = columns.alias("former")
 _order = sa.tuple_(columns.c.position, columns.c.id)
 _position = sa.select(sa.func.count()).where(
     _former.c.repository_id == columns.c.repository_id,
-    _former.c.id != columns.c.id,  # whoever waited for the lock sees its own row as it was before, too
+    _former.c.id != columns.c.id,  # after a wait for the lock, the row is also seen as it was before
     sa.tuple_(_former.c.position, _former.c.id) < _order,
 )
 _one = with_access(
@@ -140,13 +154,13 @@ Board = Sequence[ColumnRank | Column]
 async def _find_column(
     reader: Reader, statement: sa.Select[Any], actor: Actor, column_id: str
 ) -> tuple[Access, Column]:
-    """With a lock, the column is as it is now; its position may be a moment old. Raises `NotFound`."""
+    """Find a column. With a lock, it is current except for its position. Raise `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, column_id=column_id)
     return access, _read(row, position=row["position"])
 
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
-    """The column among the rows of `_whole_board`. Raises `NotFound`, also where it was deleted during the wait."""
+    """Find the column among the rows of `_whole_board`. Raise `NotFound`, also if it was deleted during the wait."""
     access = access_of(rows[0] if rows else None, actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
@@ -157,7 +171,7 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
 
 
 async def list_all(reader: Reader, repository_id: int) -> list[Column]:
-    """All columns of the project in their order."""
+    """List all columns of the project in their order."""
     rows = await reader.fetch_all(_all, {"repository_id": repository_id})
     return [_read(row, position=position) for position, row in enumerate(rows)]
 
@@ -181,7 +195,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 
 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
-    """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
@@ -239,8 +253,7 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
 
 
 async def _edit(write: Write, access: Access, before: Column, board: Sequence[Column], edit: ColumnEdit) -> Column:
-    """The column after the change, which is written unless it changes nothing. `board` is there for a move. Raises
-    `Invalid`."""
+    """Write the change, if it changes anything, and return the column. `board`: for a move. Raise `Invalid`."""
     given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
     after = msgspec.structs.replace(before, **{name: value for name, value in given.items() if value is not UNSET})
     position = min(edit.position, len(board) - 1) if isinstance(edit.position, int) else before.position
@@ -263,7 +276,7 @@ async def delete_column(write: Write, column_id: str) -> Done:
 
     Its tasks move to the end of the project's first other column. The last column cannot be deleted.
     """
-    for _ in range(2):  # once the locks are had, nothing can be out of date
+    for _ in range(2):  # once the locks are held, nothing can be out of date
         rows = await write.tx.fetch_all(_board_to_delete, {"column_id": column_id, "user_id": write.actor.user.id})
         if all(row["fresh"] for row in rows):
             break
@@ -292,8 +305,8 @@ def _rank_at(others: Board, position: int) -> int:
 
 
 async def _without_ties(tx: Transaction, board: Board) -> Board:
-    """The board with new ranks if two columns have the same: nothing fits between these. They were made at the same
-    moment, which is rare."""
+    """Return the board, with new ranks if two columns have the same one: nothing fits between them. This happens if
+    they were created at the same moment."""
     if len({each.rank for each in board}) == len(board):
         return board
     await _spread(tx, board)
@@ -301,20 +314,92 @@ async def _without_ties(tx: Transaction, board: Board) -> Board:
 
 
 async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) -> None:
-    """Give all columns new ranks when no rank is left beside this one. That is rare: after dozens of moves to one
-    place."""
+    """Give all columns new ranks if no rank is left beside this one, as after dozens of moves to one place."""
     if is_crowded(column.rank):
         await _spread(tx, await list_all(tx, access.repository.id))
 
 
 async def _spread(tx: Transaction, board: Board) -> None:
-    """Store even ranks, in the order of ids: that of every lock on several columns."""
+    """Store even ranks, in the order of ids, in which columns are locked."""
     ranked = {each.id: rank for each, rank in zip(board, spread(len(board)), strict=True) if each.rank != rank}
     await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
 
 
 def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
-    """Raises `Invalid` for a column that would finish the timers of a task and start one."""
+    """Raise `Invalid` for a column that would finish the timers of a task and start one."""
     if start_timer and completes(stage, finished):
         message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
         raise Invalid(faults=[Fault(field="start_timer", message=message)])
+
+
+# --- the tasks of a deleted column: their buckets move unchanged -----------------------------------------------------
+
+_leaving = (
+    sa.select(*task_columns)
+    .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
+    .where(task_buckets.c.column_id == sa.bindparam("column_id"))
+    .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
+    .with_for_update(of=tasks, key_share=True)
+)
+_there = task_buckets.alias("there")
+_of_fallback = _there.c.column_id == sa.bindparam("fallback_id")
+_fallback_size = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(_there.c.size), 0), sa.BigInteger).label("size")).where(
+    _of_fallback
+)
+_last_rank = sa.select(sa.func.coalesce(sa.func.max(_there.c.rank), 0)).where(_of_fallback).scalar_subquery()
+_first_rank = (
+    sa.select(sa.func.min(_there.c.rank)).where(_there.c.column_id == sa.bindparam("column_id")).scalar_subquery()
+)
+_move_buckets = (
+    sa.update(task_buckets)
+    .where(task_buckets.c.column_id == sa.bindparam("column_id"), task_buckets.c.size > 0)
+    .values(column_id=sa.bindparam("fallback_id"), rank=task_buckets.c.rank - _first_rank + _last_rank + STEP)
+)
+_move_tasks = (
+    sa.update(tasks)
+    .where(tasks.c.column_id == sa.bindparam("column_id_from"), tasks.c.deleted_at.is_(None))
+    .values(
+        column_id=sa.bindparam("fallback_id"),
+        completed_at=sa.case(
+            (sa.bindparam("completes", type_=sa.Boolean()), sa.func.coalesce(tasks.c.completed_at, big("now"))),
+            else_=sa.null(),
+        ),
+        updated_at=sa.case((tasks.c.updated_at < big("now"), big("now")), else_=tasks.c.updated_at + 1),
+    )
+)
+# The triggers count changes of a task's place in its bucket, and there are none.
+_count_revision = (
+    sa.update(columns).where(columns.c.id == sa.bindparam("fallback_id")).values(revision=columns.c.revision + 1)
+)
+
+
+async def move_tasks(write: Write, access: Access, column: Column, fallback: Column) -> None:
+    """Move the tasks of `column` to the end of `fallback`, in their order, with an event `moved` for each.
+
+    The caller holds the locks of both columns.
+    """
+    params = {"column_id": column.id, "column_id_from": column.id, "fallback_id": fallback.id, "now": write.now}
+    row = await write.tx.fetch_one(_fallback_size, params)
+    first = row["size"] if row else 0
+    rows = await write.tx.fetch_all(_leaving, params)
+    done = completes(fallback.stage, fallback.finished)
+    await write.tx.execute(_move_buckets, params)
+    await write.tx.execute(_move_tasks, {**params, "completes": done})
+    await write.tx.execute(_count_revision, params)
+    project = project_of(access)
+    left, entered = TaskColumnShape(column.id, column.title), TaskColumnShape(fallback.id, fallback.title)
+    events = []
+    for number, each in enumerate(rows):
+        before = task_at(each, project, left, number)
+        after = msgspec.structs.replace(
+            before,
+            column=entered,
+            position=first + number,
+            completed_at=(before.completed_at or write.now) if done else None,
+            updated_at=max(write.now, before.updated_at + 1),
+        )
+        # `moved` even if that completes the task: the user acted on the column.
+        events.append(msgspec.structs.replace(event_of(TaskChange(access, before, after)), action="moved"))
+    await publish_events(write, events)
+    if done:
+        await questions.tasks_completed(write, access, [each["task_id"] for each in rows])

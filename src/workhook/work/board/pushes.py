@@ -1,7 +1,7 @@
 """Completes the tasks that a push closes, in the transaction of its event.
 
-A task is completed by a commit once: which commits have closed a task is kept as long as the task. So the same push
-sent again changes nothing, and a task that is opened again is not completed by an old commit.
+A commit completes a task once: the commits that have closed a task are stored as long as the task. So sending a push
+again changes nothing, and a reopened task is not completed by an old commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workhook.http.calls import RequestRecord
 from workhook.identity.context import Write
 from workhook.identity.policy import RULES, admit
 from workhook.identity.schemas import Actor, Repository
-from workhook.storage import Reader, Transaction
+from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.work.board import columns
 from workhook.work.board.tasks import actions
@@ -31,7 +31,7 @@ MESSAGE_CHARS = 20_000
 COMMITS_MAX = 2_000
 ID_CHARS = 64
 CLOSED_MAX = 100
-"""A push closes so many tasks at most, the first."""
+"""The most tasks that a push closes; others are left out."""
 
 _NUMBER = r"(?:(?P<{0}>[\w.-]{{1,100}}/[\w.-]{{1,100}}))?#(?P<{1}>[1-9]\d{{0,8}})(?![\w-])"
 _FIRST = re.compile(
@@ -54,8 +54,8 @@ class PushedCommit(msgspec.Struct, frozen=True):
 
 
 def closed_in(message: str, full_name: str) -> list[int]:
-    """The numbers of tasks that the message closes, each once, in their order. `full_name`: of the project; what is
-    said of others is left out."""
+    """Return the numbers of the tasks that the message closes, each once, in their order. `full_name`: of the project;
+    tasks of other projects are left out."""
     found: dict[int, None] = {}
     text = message[:MESSAGE_CHARS]
     for first in _FIRST.finditer(text):
@@ -68,14 +68,15 @@ def closed_in(message: str, full_name: str) -> list[int]:
 
 
 def is_of_default_branch(payload: Mapping[str, Any]) -> bool:
-    """Where the payload does not name the default branch, it is `main`, as in Workhook's own records."""
+    """Tell whether the push is to the default branch: `main`, as in Workhook's own records, unless the payload names
+    another."""
     repository = payload.get("repository")
     branch = repository.get("default_branch") if isinstance(repository, dict) else None
     return payload.get("ref") == f"refs/heads/{branch if isinstance(branch, str) and branch else 'main'}"
 
 
 def commits_of(payload: Mapping[str, Any]) -> Iterator[PushedCommit]:
-    """Those that were pushed, each once; the head, too, where it is not among them."""
+    """Iterate over the pushed commits, each once, and over the head if it is not among them."""
     commits = payload.get("commits")
     listed = commits[:COMMITS_MAX] if isinstance(commits, list) else []
     seen = set()
@@ -96,7 +97,7 @@ def _commit(raw: object) -> PushedCommit | None:
 
 
 def closed_by_push(payload: Mapping[str, Any], full_name: str) -> list[tuple[int, PushedCommit]]:
-    """The numbers of tasks that a push closes, each with the first of its commits that does so."""
+    """Return the numbers of the tasks that a push closes, each with a commit that does so."""
     if not is_of_default_branch(payload):
         return []
     found: dict[tuple[int, str], tuple[int, PushedCommit]] = {}
@@ -111,7 +112,7 @@ _add = _insert.on_conflict_do_nothing().returning(closing_commits.c.task_id)
 
 
 def closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
-    """Whether the messages of the push name tasks to close."""
+    """Tell whether the messages of the push name tasks to close."""
     return bool(closed_by_push(payload, repository.full_name))
 
 
@@ -123,24 +124,29 @@ async def close_tasks(
     Call it before the push's event is appended: appending is the last lock of a transaction. Nothing is completed if
     the pusher's token lacks the right to change tasks, or if a command publishes (`pusher` None): a committer's address
     is text that anyone can write. A task that is missing, already completed, or that the pusher may not complete stays
-    as it is. `base`: the start of links in events. Raises `tasks.queries.Busy`.
+    as it is. `base`: the start of links in events. Raise `tasks.queries.Busy`.
     """
     actor = _as_author_of_changes(pusher)
     if actor is None:
         return
     closed = closed_by_push(payload, repository.full_name)
     ids = await find_numbered(tx, repository.id, [number for number, _ in closed])
-    target = await _first_done(tx, repository.id) if ids else None
+    listed = await columns.list_all(tx, repository.id) if ids else []
+    target = next((each.id for each in listed if completes(each.stage, each.finished)), None)
     if target is None:
         return
-    pairs = sorted(((ids[number], commit) for number, commit in closed if number in ids), key=_key)
+    pairs = [(ids[number], commit) for number, commit in closed if number in ids]
     new: dict[str, PushedCommit] = {}
-    for task_id, commit in pairs:
+    for task_id, commit in sorted(pairs, key=lambda pair: (pair[0], pair[1].id)):
         if await tx.fetch_one(_add, {"task_id": task_id, "commit_id": commit.id}) is not None:
             new.setdefault(task_id, commit)
     for task_id, commit in new.items():
-        with suppress(NotFound, Forbidden, Conflict):
-            await _complete(Write(tx, actor, base.removesuffix("/api/v3")), task_id, target, commit)
+        with suppress(NotFound, Forbidden, Conflict):  # raised before anything is written
+            edit = TaskEdit(column_id=target)
+            found = await actions.lock_task(tx, actor, task_id, edit)
+            if found.task.completed_at is None:
+                write = Write(tx, actor, base.removesuffix("/api/v3"))
+                await actions.edit_task(write, found, edit, commit=CommitShape(commit.id, commit.title))
 
 
 def _as_author_of_changes(pusher: Actor | None) -> Actor | None:
@@ -152,21 +158,3 @@ def _as_author_of_changes(pusher: Actor | None) -> Actor | None:
     except Forbidden:
         return None
     return msgspec.structs.replace(actor, request=RequestRecord())  # the push is audited, whatever becomes of tasks
-
-
-def _key(pair: tuple[str, PushedCommit]) -> tuple[str, str]:
-    return pair[0], pair[1].id
-
-
-async def _first_done(reader: Reader, repository_id: int) -> str | None:
-    """The first column of the board whose tasks are completed."""
-    listed = await columns.list_all(reader, repository_id)
-    return next((each.id for each in listed if completes(each.stage, each.finished)), None)
-
-
-async def _complete(write: Write, task_id: str, column_id: str, commit: PushedCommit) -> None:
-    """Raises `NotFound`, `Forbidden`, `Conflict`, before anything is written; `tasks.queries.Busy`."""
-    edit = TaskEdit(column_id=column_id)
-    found = await actions.lock_task(write.tx, write.actor, task_id, edit)
-    if found.task.completed_at is None:
-        await actions.edit_task(write, found, edit, commit=CommitShape(commit.id, commit.title))

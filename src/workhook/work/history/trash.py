@@ -38,7 +38,7 @@ from workhook.work.board.projects.listing import CALLER, CHOSEN, FLAGS, WHOLE, e
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import find_access, role_in
-from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect
+from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.issued import has_any, has_issued
 from workhook.work.time.timesheets.schemas import timesheets
@@ -236,7 +236,7 @@ def _trash(confined: bool, continues: bool) -> PerDialect:
         ]
         return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
 
-    return per_dialect(make)
+    return PerDialect.made_by(make)
 
 
 _deleted_projects = {flags: _trash(*flags) for flags in FLAGS}

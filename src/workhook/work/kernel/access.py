@@ -77,47 +77,47 @@ class Access(msgspec.Struct, frozen=True):
         return self.may_write and (not self.is_client or user_id == self.user.id)
 
     def require_writable(self) -> None:
-        """Call this before a change in the project. Raises `Forbidden` and, if it is archived, `Conflict`."""
+        """Call this before a change in the project. Raise `Forbidden` and, if it is archived, `Conflict`."""
         if self.reads_only:
             message = say("You need the role {} in the project {}.", "write", self.repository.full_name)
             raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 
     def hide_from_clients(self) -> None:
-        """Call this for what a client never sees, such as timesheets and rates. Raises `NotFound`."""
+        """Call this for what a client never sees, such as timesheets and rates. Raise `NotFound`."""
         if self.is_client:
             repository = self.repository
             self.actor.request.touches(repository.owner.id, repository.id, hidden=True, names=repository.names)
             raise NotFound()
 
     def require_member(self, doing: str) -> None:
-        """Raises `Forbidden` for a client; `doing` ends the sentence "Clients cannot …"."""
+        """Raise `Forbidden` for a client; `doing` ends the sentence "Clients cannot …"."""
         if self.is_client:
             raise Forbidden(say("Clients cannot {}.", doing), code="missing_role")
 
     def require_owner(self, doing: str) -> None:
-        """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner can …"."""
+        """Raise `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner can …"."""
         if self.role != "owner":
             raise Forbidden(say("Only an owner of {} can {}.", self.repository.owner.login, doing), code="missing_role")
 
     def require_same(self, other: Access) -> None:
-        """For a path that names a project and something in it. Raises `NotFound` unless both are of one project."""
+        """For a path that names a project and something in it. Raise `NotFound` unless both are of one project."""
         if other.repository.id != self.repository.id:
             raise NotFound()
 
     def require_sight(self, private: bool) -> None:
-        """Raises `NotFound` for a client where the thing is private."""
+        """Raise `NotFound` for a client where the thing is private."""
         if private:
             self.hide_from_clients()
 
     def require_own(self, user_id: int, doing: str) -> None:
-        """A client edits and deletes only what it made itself. Raises `Forbidden`."""
+        """A client edits and deletes only what it made itself. Raise `Forbidden`."""
         if self.is_client and user_id != self.user.id:
             raise Forbidden(say("Clients can {} only what they made themselves.", doing), code="missing_role")
 
 
 def require_not_archived(repository: Repository) -> None:
-    """Raises `Conflict`."""
+    """Raise `Conflict`."""
     if repository.archive:
         raise Conflict("The project is archived; unarchive it (archive: false) to change it.", code="archived")
 
@@ -176,7 +176,7 @@ _project = hot(
 def access_of(row: Row | None, actor: Actor) -> Access:
     """Make the caller's access from a row of a `with_access` statement.
 
-    Raises `NotFound` for no row, for a caller without a role there and outside the reach of the caller's token;
+    Raise `NotFound` for no row, for a caller without a role there and outside the reach of the caller's token;
     `Forbidden` where the token's permissions are not enough.
     """
     if row is None:
@@ -213,7 +213,7 @@ async def find_with_access(reader: Reader, statement: Executable, actor: Actor, 
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
-    """The caller's access to the project of a path such as `/projects/{id}/columns`. Raises `NotFound`."""
+    """The caller's access to the project of a path such as `/projects/{id}/columns`. Raise `NotFound`."""
     return access_of(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
 
 
@@ -234,14 +234,14 @@ class Owner(msgspec.Struct, frozen=True):
     role: str
 
     def require_owner(self, doing: str) -> None:
-        """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner of … can …"."""
+        """Raise `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner of … can …"."""
         if self.role != "owner":
             raise Forbidden(say("Only an owner of {} can {}.", self.account.login, doing), code="missing_role")
 
 
 async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
     """The organization with this login, or the caller's own account. `doing` ends the sentence "Only an owner of … can
-    …". Raises `NotFound` for others, `Forbidden` for a member who is no owner."""
+    …". Raise `NotFound` for others, `Forbidden` for a member who is no owner."""
     if key_of(login) == key_of(actor.user.login):
         check_reach(actor, actor.user.id)
         actor.request.rests_on(actor.user.id, None, RANKS["owner"])
@@ -262,7 +262,7 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
     """The account that something new belongs to: the named organization, or the only one that the caller is in, or the
     caller.
 
-    Accounts outside the token's reach are left out. Raises `Invalid`, and `Forbidden` where none is left.
+    Accounts outside the token's reach are left out. Raise `Invalid`, and `Forbidden` where none is left.
     """
     rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
     organizations = [Owner(account_of(row), row["role"]) for row in rows if covers(actor, row["id"])]

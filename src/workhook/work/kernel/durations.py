@@ -53,7 +53,7 @@ def duration_ms(text: str) -> int | None:
 
 def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
     """The same of a text that a person typed: a whole number is of hours. `unit_ms`: a number without a unit is of
-    that. Raises `AmbiguousNumber` where it is too large to be meant as hours for certain."""
+    that. Raise `AmbiguousNumber` where it is too large to be meant as hours for certain."""
     typed = _plain(text)
     if unit_ms is not None and re.fullmatch(_NUMBER, typed, re.ASCII):
         return None if _PERHAPS_THOUSANDS.fullmatch(typed) else whole_seconds(int(_fraction(typed) * unit_ms))

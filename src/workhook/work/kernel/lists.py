@@ -25,7 +25,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.kernel.pages import PAGE_CHARS, per_dialect
+from workhook.work.kernel.pages import PAGE_CHARS
 from workhook.work.kernel.scopes import (
     Place,
     Scope,
@@ -413,7 +413,7 @@ def _statement(listing: Listing[Any], chosen: Chosen) -> PerDialect:
             whole = whole.add_columns(*place_columns)
         return whole.add_columns(*page_columns(page, names)).order_by(*chosen.order.of(page, names))
 
-    return per_dialect(make)
+    return PerDialect.made_by(make)
 
 
 async def read(
@@ -460,7 +460,7 @@ def after_params(names: Sequence[str], after: Key | None) -> dict[str, object]:
 
 
 def cursor_of(query: ListQuery, order: Order = BY_ID) -> Key | None:
-    """The key behind which the page starts. Raises `Invalid`."""
+    """The key behind which the page starts. Raise `Invalid`."""
     after: Key | None = lists.after(query, order.cursor)
     return after
 

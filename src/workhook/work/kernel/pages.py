@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from functools import reduce
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -23,7 +23,6 @@ from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.storage.statements import PerDialect
 
 T = TypeVar("T")
 Columns = Sequence[sa.ColumnElement[Any]]
@@ -140,16 +139,3 @@ def first_of(
     page = sa.select(*(found.c[name] for name in answered)).order_by(*order(found)).limit(big("limit")).subquery("page")
     # In a plan for all values a limit that is not known counts as a tenth of the rows; no page has so many.
     return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(_MOST)
-
-
-class _LazyStatement(PerDialect):
-    def __init__(self, make: Callable[[str], sa.Select[Any]]) -> None:
-        self._make = cache(make)
-
-    def of(self, dialect: str) -> sa.Select[Any]:
-        return self._make(dialect)
-
-
-def per_dialect(make: Callable[[str], sa.Select[Any]]) -> PerDialect:
-    """A statement that `make` makes for a dialect, by its name, when it is first asked for: a process uses one."""
-    return _LazyStatement(make)

@@ -159,7 +159,7 @@ def _statement() -> sa.Select[Any]:
 
 
 async def count(reader: Reader, account_id: int) -> StoredUsage:
-    """Looks at every row. Raises `storage.slow.QueryTooSlow`."""
+    """Looks at every row. Raise `storage.slow.QueryTooSlow`."""
     [row] = await reader.fetch_slow(_statement(), {"account_id": account_id})
     return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])
 

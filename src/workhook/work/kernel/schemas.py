@@ -78,7 +78,7 @@ def read_rate(raw: object) -> Decimal:
 
 
 def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
-    """Minor units of the currency. Raises `Invalid`."""
+    """Minor units of the currency. Raise `Invalid`."""
     return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
 
 

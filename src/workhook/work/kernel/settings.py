@@ -48,7 +48,7 @@ TAX_DECIMALS = 4
 
 
 def read_percent(raw: object) -> int:
-    """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
+    """Millionths of a parameter. Raise `ValueError` that says what it has to be."""
     wanted = "a number from 0 to 100 with at most four decimals"
     percent = read_decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):

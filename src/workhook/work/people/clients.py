@@ -19,10 +19,10 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.http.wire_types import Time
-from workhook.identity import invitations, removal
+from workhook.identity import removal
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.invitations import BY_EMAIL, CLIENT
+from workhook.identity.invitations import CLIENT
 from workhook.identity.queries import find_account, find_repository_by_id
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -32,10 +32,10 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
 from workhook.work.kernel.people import Email
-from workhook.work.kernel.record_events import publish_audited, record_audit
+from workhook.work.kernel.record_events import publish_audited
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.tables import Client, clients, without_address
-from workhook.work.people.membership import send_link
+from workhook.work.people.membership import invite, send_link
 
 _own = sa.select(clients.c.id).where(
     clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")
@@ -48,7 +48,7 @@ _insert = (
 
 
 async def put_in(write: Write, repository: Repository, account: Account, email: str) -> Client | None:
-    """Make a user a client, and tell of it. None: the user is one already. The caller has decided."""
+    """Make a user a client, and publish the event. None: the user is a client already. The caller checks the rights."""
     client = Client(new_id("cli"), account.login, email, write.now, write.now, account.id)
     if not await write.tx.execute(_insert, {"repository_id": repository.id, **values_of(client)}):
         return None
@@ -57,20 +57,17 @@ async def put_in(write: Write, repository: Repository, account: Account, email: 
 
 
 async def is_client(reader: Reader, repository: Repository, user: Account) -> bool:
-    """Whether the user is a client of the project."""
+    """Tell whether the user is a client of the project."""
     return await reader.fetch_one(_own, {"repository_id": repository.id, "user_id": user.id}) is not None
 
 
 _read = row_reader(Client)
 _person = accounts.alias("person")
+_each = sa.select(*selected(Client, clients, "client_"), _person.c.login.label("client_username")).select_from(
+    clients.join(_person, _person.c.id == clients.c.user_id)
+)
 _of_account = (
-    sa.select(
-        *selected(Client, clients, "client_"),
-        _person.c.login.label("client_username"),
-        clients.c.repository_id,
-        projects.c.account_id,
-    )
-    .join_from(clients, _person, _person.c.id == clients.c.user_id)
+    _each.add_columns(clients.c.repository_id, projects.c.account_id)
     .join(projects, projects.c.repository_id == clients.c.repository_id)
     .where(clients.c.user_id == big("user_id"))
     .order_by(clients.c.id)
@@ -80,12 +77,12 @@ _delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
 
 
 async def end_clients_of(write: Write, user: Account) -> None:
-    """Take every project away from them in which they are a client."""
+    """Remove a user from all projects of which they are a client."""
     for row in await write.tx.fetch_all(_of_account, {"user_id": user.id}):
         client, here = _read(row, row["client_username"]), await find_repository_by_id(write.tx, row["repository_id"])
         await write.tx.execute(_delete, {"id": client.id})
         await removal.rights_lost(write.tx, row["account_id"], row["repository_id"], user_id=user.id, base=write.base)
-        if here is not None:  # None: the project is in the trash, where nobody is told of anything
+        if here is not None:  # None: the project is in the trash, where nothing is published
             await publish_audited(write, here, "client", "removed", to_response(without_address(client)), client.id)
 
 
@@ -125,11 +122,6 @@ class ClientsAnswer(msgspec.Struct):
     success: bool = True
 
 
-_person = accounts.alias("person")
-_each = sa.select(*selected(Client, clients, "client_"), _person.c.login.label("client_username")).select_from(
-    clients.join(_person, _person.c.id == clients.c.user_id)
-)
-_read = row_reader(Client)
 _one = with_access(_each.where(clients.c.id == sa.bindparam("id")), clients.c.repository_id)
 _locked = _one.with_for_update(of=clients)
 _own_locked = with_access(
@@ -144,10 +136,9 @@ _page = (
 
 _with_address = _each.where(
     clients.c.repository_id == big("repository_id"),
-    # The address that the team wrote, and not the account's: the answer tells nothing of accounts.
+    # The address that the team wrote, not the account's: the answer reveals nothing about accounts.
     sa.func.lower(clients.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
 ).limit(sa.literal(1, sa.BigInteger))
-_delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
 
 
 @routes.get("/projects/{id}/clients")
@@ -166,7 +157,7 @@ async def list_clients(call: Call, project_id: str, query: lists.ListQuery) -> L
 
 
 def _as_seen(access: Access, client: Client) -> Client:
-    """With the address for who may write in the project, and for the client."""
+    """Return the client with its address for the client and for people who may write in the project."""
     is_seen = client.user_id == access.user.id or not (access.is_client or access.reads_only)
     return client if is_seen else without_address(client)
 
@@ -181,7 +172,7 @@ _names = (
 
 
 async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
-    """What the first clients of a project are called, by the ids of the clients. Raises `Forbidden` for a client."""
+    """Return the names of the project's first clients, by client id. Raise `Forbidden` for a client."""
     access.require_member("see who else is a client")
     rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
     return {row["id"]: row["name"] for row in rows}
@@ -194,7 +185,7 @@ def _client_of(row: Row) -> Client:
 async def _find_client(
     reader: Reader, statement: sa.Select[Any], actor: Actor, client_id: str
 ) -> tuple[Access, Client]:
-    """A client finds itself only. Raises `NotFound`."""
+    """Find a client. A client finds only itself. Raise `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, id=client_id)
     client = _client_of(row)
     if access.is_client and client.user_id != access.user.id:
@@ -219,11 +210,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
     row = await write.tx.fetch_one(_with_address, {"repository_id": here.id, "email": create.email})
     if row is not None:
         return InvitedAnswer(to_response(_client_of(row)), None)
-    made = await invitations.invite(
-        write.tx, here, write.actor.user, CLIENT, email=create.email, field="email",
-        strangers=write.may_invite_strangers,
-    )  # fmt: skip
-    await record_audit(write, here, "invitation.create", BY_EMAIL, detail={"role": CLIENT})
+    made = await invite(write, here, CLIENT, email=create.email, field="email")
     await send_link(write, made)
     return InvitedAnswer(
         None, ClientInvitation(made.id, create.email, to_millis_text(made.created_at), to_millis_text(made.expires_at))
@@ -231,7 +218,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
 
 
 async def put_back(write: Write, project_id: str, login: str, email: str) -> Client:
-    """Make somebody a client again whom the caller has just removed. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    """Undo the removal of a client by the caller. Raise `NotFound`, `Forbidden`, `Conflict`."""
     access = await find_access(write.tx, write.actor, project_id)
     _require_person(write.actor, access, "invite clients")
     account = await find_account(write.tx, login)
@@ -265,19 +252,18 @@ async def remove_client(write: Write, client_id: str) -> Done:
 
 
 async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
-    """The client, whom nobody else removes until the transaction ends, and the caller's access to the project. Raises
-    `NotFound`."""
+    """Lock a client, and find the caller's access to the project. Raise `NotFound`."""
     return await _find_client(write.tx, _locked, write.actor, client_id)
 
 
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:
-    """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
+    """Lock the caller as a client; None if the caller is not a client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
     return (access_of(row, actor), _client_of(row)) if row else None
 
 
 async def end_client(write: Write, access: Access, client: Client) -> None:
-    """Take the project away from the client, who is locked. The account stays. Raises `Forbidden`, `Conflict`."""
+    """Remove a locked client from the project. The account stays. Raise `Forbidden`, `Conflict`."""
     if client.user_id != write.actor.user.id:  # anybody can leave
         _require_person(write.actor, access, "remove clients")
     await write.tx.execute(_delete, {"id": client.id})
@@ -289,7 +275,7 @@ async def end_client(write: Write, access: Access, client: Client) -> None:
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:
-    """An app by itself does not decide who is in a project: it adds no members, either (`people.members`)."""
+    """Raise `Forbidden` for an app by itself, which does not decide who is in a project (as in `people.members`)."""
     access.require_member(doing)
     if actor.installation_id is not None:
         message = f"An app by itself does not {doing}: somebody who is in {access.repository.full_name} has to."

@@ -20,7 +20,6 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
-from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.invitations import shares_organization
@@ -34,11 +33,10 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access, find_access, find_with_access, role_in, with_access
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row, person_shape
-from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.tables import clients
 from workhook.work.people.clients import end_client, lock_own
-from workhook.work.people.membership import invite_collaborator, note_added, remove_collaborator
+from workhook.work.people.membership import invite, note_added, remove_collaborator, withdraw_invitation
 
 routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 
@@ -92,7 +90,7 @@ _added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id 
 
 
 def _first_of(statement: sa.Select[Any], user_id: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """No more than a page of them can be on it: each part is read by its own index, in order."""
+    """Select a page of each part by its own index, in order."""
     some = statement.where(user_id > big("after")).order_by(user_id).limit(big("limit")).subquery()
     return sa.select(some.c[0].label("user_id"))
 
@@ -132,13 +130,13 @@ _add = (
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Somebody in relation to a project."""
+    """A user in relation to a project."""
 
     access: Access
-    account: Account | None  # None: nobody has the name
+    account: Account | None  # None: no user has the name
     role: str | None  # as a collaborator
     organization_role: str | None  # in the organization that owns the project
-    is_client: bool  # somebody who only looks into it
+    is_client: bool
     shares_organization: bool  # with the caller
 
     @property
@@ -148,7 +146,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def is_in_by_organization(self) -> bool:
-        """Whether the organization gives access to the project, or the project is their own."""
+        """Tell whether the organization gives access to the project, or the project is the user's own."""
         return self.owns or (self.organization_role is not None and not self.access.repository.private)
 
     @property
@@ -157,7 +155,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 async def _find_candidate(write: Write, project_id: str, username: str) -> Candidate:
-    """Raises `NotFound` for the project."""
+    """Find a user, and the caller's access. Raise `NotFound` for the project."""
     row, access = await find_with_access(
         write.tx, _candidate, write.actor, project_id=project_id, login_key=key_of(username)
     )
@@ -204,8 +202,8 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
         raise _invalid(say("username {} is a client of the project; remove the client first", username), "is_client")
     if candidate.role is None and candidate.needs_invitation:
         try:
-            await invite_collaborator(write, repository, account, "write")
-        except NotFound:  # a stranger whom the caller may not invite: as if the login did not exist
+            await invite(write, repository, "write", invitee=account)
+        except NotFound:  # the caller may not invite this stranger: answer as if the login did not exist
             raise _invalid(say("username {}: there is no such user", username)) from None
         return MemberAnswer(MemberShape(account.login, account.login, stand_in_address(account.login)), pending=True)
     if not candidate.owns:
@@ -232,9 +230,9 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
     elif candidate.is_client:
         own = await lock_own(write.tx, write.actor, access.repository.id)
     removed = account is not None and await remove_collaborator(write, access.repository, account)
-    if account is not None and not removed and await invitations.withdraw(write.tx, access.repository, account):
-        await record_audit(write, access.repository, "invitation.delete", account.login)
-    elif not removed and own is None:
+    if account is not None and not removed and await withdraw_invitation(write, access.repository, account):
+        removed = True
+    if not removed and own is None:
         if account is None or not candidate.is_in_by_organization:
             raise NotFound()
         owner = access.repository.owner.login
@@ -262,7 +260,7 @@ def _invalid(message: str, code: str = "invalid") -> Invalid:
 
 _organization = accounts.alias("organization")
 _caller_in = memberships.alias("caller_in")
-# The organization first, if the caller is in it: then its members come by their index, in order.
+# The organization is found first, if the caller is in it, so that its members are read by their index, in order.
 _organization_id = (
     sa.select(_organization.c.id)
     .join_from(_organization, _caller_in, _caller_in.c.organization_id == _organization.c.id)
@@ -321,7 +319,7 @@ async def list_organization_members(call: Call, login: str, query: lists.ListQue
 
 
 def _after(query: lists.ListQuery) -> int:
-    """The id behind which the page starts."""
+    """Return the id after which the page starts."""
     key = lists.after(query, tuple[int])
     return max(0, min(key[0], 2**63 - 1)) if key else 0
 
@@ -354,6 +352,6 @@ _belonging = sa.select(*account_columns()).where(
 
 
 async def belonging_to(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
-    """Those of these accounts that belong to the account, by their ids. Strangers are none of them."""
+    """Find the accounts among `ids` that belong to the account, by their ids."""
     rows = await reader.fetch_all(_belonging, {"account_id": account_id, "ids": sorted(ids)}) if ids else []
     return {row["id"]: account_of(row) for row in rows}

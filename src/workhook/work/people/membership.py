@@ -1,11 +1,13 @@
-"""Add, change and remove members and collaborators: the write, its event and its entry in the audit log. Links to
-invitations are made, and sent to the address that is invited where there is a mail server.
+"""Add, change, invite and remove members and collaborators: the write, its event and its entry in the audit log.
+Invitation links are created, and sent to the invited address if there is a mail server.
 
-These functions check no role: the caller has decided. `write.caller` is the sender of the event; on the command line it
-is None, since those who run Workhook add people directly. A changed role has no event.
+These functions check no role: the caller has decided. `write.caller` is the sender of the event. It is None on the
+command line, which adds people directly. A changed role and an invitation have no event.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 
@@ -33,7 +35,7 @@ async def is_collaborator(reader: Reader, repository: Repository, user: Account)
 
 
 async def set_member(write: Write, organization: Account, user: Account, role: str) -> None:
-    """Add to an organization, or change the role. Raises `Invalid` where the last owner would lose the role."""
+    """Add a member, or change the role. Raise `Invalid` if the last owner would lose the role."""
     was = await find_member_role(write.tx, organization.id, user.id)
     await actions.set_member(write.tx, organization, user, role, actor=write.caller, base=write.base)
     if was is None:
@@ -44,7 +46,7 @@ async def set_member(write: Write, organization: Account, user: Account, role: s
 
 
 async def remove_member(write: Write, organization: Account, user: Account) -> bool:
-    """Answers whether the user was a member. Raises `Invalid` for the last owner."""
+    """Return False if the user was not a member. Raise `Invalid` for the last owner."""
     removed = await actions.remove_member(write.tx, organization, user, actor=write.caller, base=write.base)
     if removed:
         await publish_audited(write, organization, "member", "removed", person_shape(user), user.login)
@@ -52,7 +54,7 @@ async def remove_member(write: Write, organization: Account, user: Account) -> b
 
 
 async def set_collaborator(write: Write, repository: Repository, user: Account, role: str) -> None:
-    """Add to a project, or change the role."""
+    """Add a collaborator, or change the role."""
     was = await is_collaborator(write.tx, repository, user)
     await actions.set_collaborator(write.tx, repository, user, role, actor=write.caller, base=write.base)
     if not was:
@@ -60,39 +62,62 @@ async def set_collaborator(write: Write, repository: Repository, user: Account, 
 
 
 async def note_added(write: Write, repository: Repository, user: Account) -> None:
-    """What follows when a user was added to a project."""
+    """Withdraw the invitations of a new collaborator, and publish the event."""
     invitations.withdraw_later(write.tx, repository, user)
     await publish_audited(write, repository, "member", "added", person_shape(user), user.login)
 
 
 async def remove_collaborator(write: Write, repository: Repository, user: Account) -> bool:
-    """Answers whether the user was a collaborator."""
+    """Return False if the user was not a collaborator."""
     removed = await actions.remove_collaborator(write.tx, repository, user, actor=write.caller, base=write.base)
     if removed:
         await publish_audited(write, repository, "member", "removed", person_shape(user), user.login)
     return removed
 
 
-async def invite_collaborator(write: Write, repository: Repository, invitee: Account, role: str) -> Invitation:
-    """Invite a user who shares no organization with the project: they are in it only after accepting. There is no
-    event, since nothing has happened yet."""
+async def invite(
+    write: Write,
+    place: Account | Repository,
+    role: str,
+    *,
+    invitee: Account | None = None,
+    email: str | None = None,
+    is_known: bool = False,
+    field: str = "username",
+) -> Invitation:
+    """Invite a user, or the owner of an address; see `identity.invitations.invite`."""
     made = await invitations.invite(
-        write.tx, repository, write.actor.user, role, invitee=invitee, strangers=write.may_invite_strangers
-    )
-    await record_audit(write, repository, "invitation.create", invitee.login, detail={"role": role})
+        write.tx, place, write.actor.user, role, invitee=invitee, email=email, is_known=is_known, field=field,
+        strangers=write.may_invite_strangers,
+    )  # fmt: skip
+    await record_invitation(write, made, "create", detail={"role": role})
     return made
 
 
+async def record_invitation(
+    write: Write, invitation: Invitation, verb: str, *, detail: Mapping[str, object] | None = None
+) -> None:
+    """Add an entry to the audit log about an invitation."""
+    invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
+    await record_audit(write, invitation.repository or invitation.account, f"invitation.{verb}", invitee, detail=detail)
+
+
+async def withdraw_invitation(write: Write, place: Account | Repository, user: Account) -> bool:
+    """Withdraw the invitation of a user. Return False if there is none."""
+    if not await invitations.withdraw(write.tx, place, user):
+        return False
+    await record_audit(write, place, "invitation.delete", user.login)
+    return True
+
+
 def is_mailed(invitation: Invitation) -> bool:
-    """Whether a link to it is sent: to an address. Who is invited by login has an account that is told of it."""
+    """Tell whether a link is sent to the address. Users who are invited by login are notified in their account."""
     return recipients.sends_mail() and invitation.email is not None
 
 
 async def add_link(write: Write, invitation: Invitation, language: str | None = None) -> InvitationLink:
-    """A link to an invitation that was made in this transaction. `language`: of the message, if one is sent."""
-    invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
-    place = invitation.repository or invitation.account
-    await record_audit(write, place, "invitation.link", invitee, detail={"role": invitation.role})
+    """Create a link to an invitation of this transaction, and send it if possible. `language`: of the message."""
+    await record_invitation(write, invitation, "link", detail={"role": invitation.role})
     link = await make_link(write.tx, invitation)
     if recipients.sends_mail() and invitation.email is not None:
         about = {
@@ -109,7 +134,7 @@ async def add_link(write: Write, invitation: Invitation, language: str | None = 
 
 
 async def send_link(write: Write, invitation: Invitation, language: str | None = None) -> bool:
-    """Send one, if there is a mail server and the invitation is to an address. Answers whether it is sent."""
+    """Send a link, and return True, if there is a mail server and the invitation is to an address."""
     if not is_mailed(invitation):
         return False
     await add_link(write, invitation, language)

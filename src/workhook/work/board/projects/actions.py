@@ -94,7 +94,7 @@ _delete = (
 
 
 async def find_project(reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _one) -> Project:
-    """Raises `NotFound`, also outside the token's reach, and `Forbidden` where its permissions are not enough."""
+    """Raise `NotFound`, also outside the token's reach, and `Forbidden` where its permissions are not enough."""
     row = await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id})
     if row is None:
         raise NotFound()
@@ -114,7 +114,7 @@ async def lock_project(write: Write, project_id: str) -> Project:
 
 
 async def add_project(write: Write, create: ProjectCreate) -> Project:
-    """The project as its creator sees it. Raises `Invalid`, and `Forbidden` for a token of chosen repositories."""
+    """The project as its creator sees it. Raise `Invalid`, and `Forbidden` for a token of chosen repositories."""
     tx, actor = write.tx, write.actor
     owner = (await choose_owner(tx, actor, create.organization)).account
     check_whole_account(actor, owner.id)
@@ -211,14 +211,14 @@ async def delete_project(write: Write, project_id: str) -> Done:
 
 
 def require_role(project: Project, role: str) -> None:
-    """Raises `Forbidden` for a caller with less than this role."""
+    """Raise `Forbidden` for a caller with less than this role."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
         raise Forbidden(say("You need the role {} in the project {}.", role, project.full_name), code="missing_role")
 
 
 def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
-    """Raises `Forbidden` that names the fields."""
+    """Raise `Forbidden` that names the fields."""
     if fields and project.repository.role != "admin":
         faults = [Fault(field=each, code="missing_role", message=_needed(project, f"`{each}`")) for each in fields]
         named = " and ".join(f"`{each}`" for each in fields)
@@ -249,7 +249,7 @@ async def free_name(tx: Transaction, account_id: int, name: str) -> str:
 
 
 async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
-    """`repository_id` is the one that may have the name: its own, in another case. Raises `Invalid`."""
+    """`repository_id` is the one that may have the name: its own, in another case. Raise `Invalid`."""
     if reserved_because := reserved.project_fault(name):
         raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})

@@ -23,7 +23,7 @@ from workhook.storage.statements import PerDialect
 from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
 from workhook.work.board.tasks.matching import PART_MIN, folded, words_of
 from workhook.work.kernel.access import role_in
-from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
+from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, with_flag
 from workhook.work.kernel.tables import clients
 
 CALLER = big("user_id")
@@ -122,7 +122,7 @@ def _visible(confined: bool, continues: bool) -> PerDialect:
         first = first_of(ways, ["repository_id"], _oldest_first)
         return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id)
 
-    return per_dialect(make)
+    return PerDialect.made_by(make)
 
 
 def _newest(confined: bool) -> PerDialect:
@@ -137,7 +137,7 @@ def _newest(confined: bool) -> PerDialect:
         first = first_of(ways, ["repository_id"], _newest_first)
         return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id.desc())
 
-    return per_dialect(make)
+    return PerDialect.made_by(make)
 
 
 _listed = {flags: _visible(*flags) for flags in FLAGS}

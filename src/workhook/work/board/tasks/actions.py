@@ -1,11 +1,11 @@
-"""What can be done with tasks: authorise, decide, write, append the event.
+"""Create, edit, move, delete and restore tasks.
 
-Whoever can write to a project changes its tasks; a client creates some, and changes and deletes those.
+Everyone with write access to a project changes its tasks; a client creates tasks, and changes and deletes those.
 """
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from decimal import Decimal
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -21,29 +21,29 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.board.tasks import assignees, queries
-from workhook.work.board.tasks.changes import TaskChange, change_orders, write_rows
 from workhook.work.board.tasks.column_order import Step
 from workhook.work.board.tasks.imported_fields import source_of
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskContent, TaskCreate, TaskEdit
-from workhook.work.board.tasks.next_task import require_next, zone_for
-from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask
+from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask, TaskChange
+from workhook.work.board.tasks.repeating import require_next
 from workhook.work.board.tasks.schemas import NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
-from workhook.work.board.tasks.writer import TaskWriter, completed_at, touched
+from workhook.work.board.tasks.writer import TaskWriter, change_orders, completed_at, touched, write_rows
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set, rate_minor_of
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
-    """The task as the caller sees it. Raises `NotFound`, also if `project_id` is that of another project."""
+    """Get a task as the caller sees it. Raise `NotFound`, also if `project_id` is that of another project."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
     return await assignees.one_as_seen(reader, found.access, found.task)
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> AccessedTask:
-    """The task, locked for this edit; with its columns if it may move. Raises `NotFound`, `Invalid`."""
+    """Lock a task for this edit, with its columns if it may move. Raise `NotFound`, `Invalid`."""
     column_id = if_set(edit.column_id)
     if column_id is None and isinstance(edit.position, UnsetType):
         found = await queries.lock_task(tx, actor, task_id)
@@ -54,33 +54,33 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit)
 
 
 async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
-    """The task as the caller sees it. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    """Create a task, and return it as the caller sees it. Raise `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     access, target = await queries.lock_column(write.tx, write.actor, column_id)
     require_project(access, create.project_id)
     access.require_writable()
-    zone = await zone_for(write.tx, access, create.repeat)
+    zone = await find_zone(write.tx, access.repository.id) if create.repeat else UTC
     writer = TaskWriter(write)
-    task = new_task(access, target, create, await _people(write.tx, access, create), write.now, zone)
+    people = await _people(write.tx, access, create)
+    task = new_task(access, target, create, people, write.now, zone)
     change = writer.create(access, target, task, if_set(create.position))
     await writer.write()
     return await assignees.one_as_seen(write.tx, access, change.after)
 
 
 async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
-    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. `commit`: whose message asked
-    for the change; its event names it. Raises `Forbidden`, `Conflict`, `Invalid`.
+    """Change a task, and return it as the caller sees it. An edit that changes nothing writes nothing and has no event.
 
-    An edit that changes nothing writes nothing and has no event.
+    `found`: from `lock_task`. `commit`: the commit whose message closes the task, for the event. Raise `Forbidden`,
+    `Conflict`, `Invalid`.
     """
     access, before = found.access, found.task
     require_changeable(access, before)
-    zone = await zone_for(write.tx, access, before.repeat, edit.repeat)
+    zone = await find_zone(write.tx, access.repository.id) if before.repeat or edit.repeat else UTC
+    people = UNSET if edit.assignees is UNSET else await _people(write.tx, access, edit, before.assignees)
     writer = TaskWriter(write, {access.repository.id: zone})
     change = writer.change(found)
     change.commit = commit
-    change.after = edited(
-        access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now, zone
-    )
+    change.after = edited(access, before, edit, people, write.now, zone)
     if isinstance(found, MovableTask):
         writer.move(change, found.source, found.target, if_set(edit.position))
     await writer.write()
@@ -88,8 +88,8 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
 
 
 async def delete_task(write: Write, found: MovableTask) -> None:
-    """Delete the task, which can be restored for a while, and finish its timers. `found` is what `queries.lock_to_move`
-    gave. Raises `Forbidden`, `Conflict`."""
+    """Delete a task, which can be restored for a while, and finish its timers. `found`: from `queries.lock_to_move`.
+    Raise `Forbidden`, `Conflict`."""
     require_changeable(found.access, found.task)
     writer = TaskWriter(write)
     writer.delete(writer.change(found), found.source, "The task")
@@ -97,14 +97,14 @@ async def delete_task(write: Write, found: MovableTask) -> None:
 
 
 async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
-    """Back to the end of its column, or of the project's first if that is gone; for receivers it is created again.
+    """Restore a task at the end of its column, or of the project's first if that is gone. Its event is `created`.
 
-    A task that was not deleted stays as it is. Raises `NotFound`, `Forbidden`, `Conflict`.
+    A task that was not deleted stays as it is. Raise `NotFound`, `Forbidden`, `Conflict`.
     """
     found = await queries.lock_to_restore(write.tx, write.actor, task_id)
     if found is None:
         return await get_task(write.tx, write.actor, task_id, project_id=project_id)
-    (access, before), target = (found[0].access, found[0].task), found[1]
+    access, before, target = found
     require_project(access, project_id)
     require_changeable(access, before)
     done = completed_at(target, before.completed_at, write.now)
@@ -123,13 +123,13 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
 
 
 def require_project(access: Access, project_id: str | UnsetType) -> None:
-    """A caller may say which project it means. Raises `NotFound` if it is another."""
+    """Raise `NotFound` if the caller names another project than that of the task."""
     if project_id not in (UNSET, access.repository.project_id):
         raise NotFound()
 
 
 def require_changeable(access: Access, task: Task) -> None:
-    """Raises `Forbidden`, `Conflict`."""
+    """Raise `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(task.user_id, "change or delete")
 
@@ -142,7 +142,7 @@ def new_task(
     now: int,
     zone: tzinfo,
 ) -> Task:
-    """`zone`: of `zone_for`. Raises `Forbidden`, `Invalid`."""
+    """Make a new task. `zone`: of its recurrence rule. Raise `Forbidden`, `Invalid`."""
     task = _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
     require_next(task, now, zone)
     return task
@@ -152,7 +152,7 @@ _NULLABLE = [name for name, kind in get_type_hints(Task).items() if NoneType in 
 
 
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
-    """A task of which nothing is known but its title; `number` 0: it has none yet."""
+    """Make a task that has only a title. Its number is 0 until it is written."""
     known: dict[str, Any] = {
         "id": task_id,
         "number": 0,
@@ -177,7 +177,7 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
 
 
 def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int, zone: tzinfo) -> Task:
-    """What the task says after the edit. Its place is not looked at. `zone`: of `zone_for`. Raises `Forbidden`,
+    """Return the task with its new content, in its old place. `zone`: of its recurrence rule. Raise `Forbidden`,
     `Invalid`."""
     after = _with_content(access, before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
@@ -190,15 +190,18 @@ def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | Uns
 
 def _with_content(access: Access, task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
     plain = {name: value for name in PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
-    plain |= _terms(access, task, content)
-    blocked_by = content.blocked_by
-    labels = content.labels
+    if terms := {TERMS[name]: value for name in TERMS if (value := getattr(content, name)) is not UNSET}:
+        plain |= _allowed_terms(access, task, content.hourly_rate, terms)
+    fields, labels, blocked_by = content.fields, content.labels, content.blocked_by
+    if access.is_client and fields is not UNSET:  # an edit by a client keeps those that are hidden from it
+        hidden = {name: value for name, value in json.decode(task.fields).items() if source_of(name)}
+        fields = {**hidden, **(fields or {})}
     if isinstance(labels, list):
         labels = list(dict.fromkeys(labels))
     return msgspec.structs.replace(
         task,
         **plain,
-        fields=_json_text(_fields(access, task, content), task.fields, {}),
+        fields=_json_text(fields, task.fields, {}),
         sections=_json_text(content.sections, task.sections, {}),
         labels=_json_text(labels, task.labels, []),
         assignees=if_set(people, task.assignees),
@@ -206,23 +209,16 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
     )
 
 
-def _fields(access: Access, task: Task, content: TaskContent) -> dict[str, str] | UnsetType | None:
-    """Return the new fields of the task. An edit by a client keeps those that are hidden from it."""
-    if not access.is_client or content.fields is UNSET:
-        return content.fields
-    stored: dict[str, str] = json.decode(task.fields)
-    return {**{name: value for name, value in stored.items() if source_of(name)}, **(content.fields or {})}
-
-
-def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object]:
-    """What the caller says of the task's time. Raises `Forbidden`, `Invalid`."""
-    given = {TERMS[name]: value for name in TERMS if (value := getattr(content, name)) is not UNSET}
-    if access.is_client:  # who sees null everywhere may send it back: that clears nothing
+def _allowed_terms(
+    access: Access, task: Task, hourly_rate: Decimal | UnsetType | None, given: dict[str, object]
+) -> dict[str, object]:
+    """Return what the caller may change of the terms that are `given`. Raise `Forbidden`, `Invalid`."""
+    if access.is_client:  # clients see null everywhere; sending it back clears nothing
         if any(value is not None for value in given.values()):
             access.require_member("set hourly_rate, billable or estimate of a task")
         return {}
-    if isinstance(wanted := content.hourly_rate, Decimal):
-        given["hourly_rate_minor"] = rate_minor_of(wanted, access.repository.currency, "hourly_rate")
+    if isinstance(hourly_rate, Decimal):
+        given["hourly_rate_minor"] = rate_minor_of(hourly_rate, access.repository.currency, "hourly_rate")
     rate = given.get("hourly_rate_minor", task.hourly_rate_minor)
     if rate != task.hourly_rate_minor and access.repository.role != "admin":
         name = access.repository.full_name
@@ -232,7 +228,7 @@ def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object
 
 
 def _json_text(value: object, stored: str, empty: object) -> str:
-    """The value as JSON; null clears. The order of the keys of an object is no difference."""
+    """Return the value as JSON; null clears. An object with its keys in another order is the same."""
     if value is UNSET:
         return stored
     wanted = empty if value is None else value
@@ -242,7 +238,7 @@ def _json_text(value: object, stored: str, empty: object) -> str:
 async def _people(
     tx: Transaction, access: Access, content: TaskContent, before: Assignees = ()
 ) -> Assignees | UnsetType:
-    """`before` are the people who have the task. Raises `Invalid` that names who does not see the project."""
+    """Return the new assignees. `before`: the present ones. Raise `Invalid` naming those who do not see the project."""
     if isinstance(content.assignees, UnsetType):
         return UNSET
     usernames = content.assignees or []

@@ -20,17 +20,13 @@ from workhook.work.board.tasks.inputs import (
     TaskFilters,
     TasksQuery,
 )
-from workhook.work.board.tasks.schemas import CursorInteger, Task, TaskAnswer, TasksAnswer
+from workhook.work.board.tasks.schemas import CursorInteger, TaskAnswer, TasksAnswer
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.scopes import Source, in_project
 
 routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
-
-
-def _answer(task: Task) -> TaskAnswer:
-    return TaskAnswer(to_response(task))
 
 
 @routes.get("/columns/{id}/tasks")
@@ -40,7 +36,10 @@ async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery)
     With filters a page may be short, or empty, and not be the last: `Link` leads on.
     """
     if listing.is_filtered(query):
-        return await _list_filtered(call, column_id, query)
+        place = cursor_of(query, listing.ORDERS[listing.BY_PLACE])
+        access = await column_tasks.find_column_access(call.database, actor_of(call), column_id)
+        actions.require_project(access, query.project_id)
+        return await list_page(call, in_project(access), query, listing.BY_PLACE, place, column_id=column_id)
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
     read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
@@ -48,17 +47,9 @@ async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery)
     return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
 
 
-async def _list_filtered(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
-    after = cursor_of(query, listing.ORDERS[listing.BY_PLACE])
-    access = await column_tasks.find_column_access(call.database, actor_of(call), column_id)
-    actions.require_project(access, query.project_id)
-    return await list_page(call, in_project(access), query, listing.BY_PLACE, after, column_id=column_id)
-
-
 async def list_page(
     call: Call, source: Source, query: TaskFilters, sort: str, after: Key | None, **more: object
 ) -> Listed[TasksAnswer]:
-    """A page of the tasks that a source has."""
     filters = {**listing.filters_of(query, source), **more}
     found = await listing.list_tasks(call.database, source, filters, sort=sort, after=after, limit=query.limit + 1)
     page, headers = lists.page(call, found, query)
@@ -71,7 +62,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskA
 
     In a column whose stage completes tasks, the task is completed at once.
     """
-    return _answer(await actions.create_task(write, column_id, create))
+    return TaskAnswer(to_response(await actions.create_task(write, column_id, create)))
 
 
 @routes.get("/projects/{id}/tasks")
@@ -96,7 +87,9 @@ async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
 @routes.get("/tasks/{id}")
 async def get_task(call: Call, task_id: str, query: OfProjectQuery) -> TaskAnswer:
     """Get a task."""
-    return _answer(await actions.get_task(call.database, actor_of(call), task_id, project_id=query.project_id))
+    return TaskAnswer(
+        to_response(await actions.get_task(call.database, actor_of(call), task_id, project_id=query.project_id))
+    )
 
 
 @routes.patch("/tasks/{id}")
@@ -104,8 +97,8 @@ async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
     """Change a task, or move it within its column or to another one."""
     found = await actions.lock_task(write.tx, write.actor, task_id, edit)
     if write.is_conditional:
-        write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
-    return _answer(await actions.edit_task(write, found, edit))
+        write.require_match(TaskAnswer(to_response(await assignees.one_as_seen(write.tx, found.access, found.task))))
+    return TaskAnswer(to_response(await actions.edit_task(write, found, edit)))
 
 
 @routes.delete("/tasks/{id}")
@@ -117,7 +110,7 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
     found = await queries.lock_to_move(write.tx, write.actor, task_id, None)
     actions.require_project(found.access, query.project_id)
     if write.is_conditional:
-        write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
+        write.require_match(TaskAnswer(to_response(await assignees.one_as_seen(write.tx, found.access, found.task))))
     await actions.delete_task(write, found)
     return Done()
 
@@ -128,4 +121,4 @@ async def restore_task(write: Write, task_id: str, query: OfProjectQuery) -> Tas
 
     It goes to the end of its column, or of the project's first column if its own is gone.
     """
-    return _answer(await actions.restore_task(write, task_id, project_id=query.project_id))
+    return TaskAnswer(to_response(await actions.restore_task(write, task_id, project_id=query.project_id)))

@@ -1,11 +1,13 @@
-"""The tasks that are assigned to somebody, in whatever project: what is due first comes first.
+"""The tasks that are assigned to a person, in all projects.
 
-Who has lost their place in a project may still be on its tasks. So each task is asked for together with its project, as
-the person may see it now. Of everything that was ever assigned to the person only the newest are looked at, so that a
-page costs the same for somebody who has finished tens of thousands.
+People who have left a project may still be assigned to its tasks. So each task is read together with its project, if
+the person still sees it. Only the newest assignments of the person are read, so that a page costs the same for people
+who have finished tens of thousands of tasks.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -13,14 +15,13 @@ import sqlalchemy as sa
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.work.board.tasks.field_types import Level
-from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, task_assignees, tasks
+from workhook.work.board.tasks.schemas import LATER_THAN_ALL, Level, columns, task_assignees, tasks
 from workhook.work.kernel.access import is_client, is_insider, with_access
 
 LOOKS_AT_MOST = 4_000
-"""Of the newest that were assigned to the person, finished or not."""
+"""The most assignments of a person that are read, the newest first, finished or not."""
 
 
 class AssignedTask(msgspec.Struct, frozen=True):
@@ -64,30 +65,33 @@ _open_due = _open.where(tasks.c.deadline >= big("due_since"))
 
 
 async def list_assigned(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
-    """Open tasks of projects that the user sees and that are not archived. Those without a deadline come last."""
-    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
-    return [_assigned_of(row, user) for row in await reader.fetch_all(_open, params)]
+    """List open tasks of projects that the user sees and that are not archived. Those without a deadline come last."""
+    return await _list(reader, _open, user, limit)
 
 
 async def list_assigned_finished(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
-    """As `list_assigned`, but finished ones, the last that was finished first."""
-    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
-    return [_assigned_of(row, user) for row in await reader.fetch_all(_finished, params)]
+    """List finished tasks like `list_assigned`, the most recently finished first."""
+    return await _list(reader, _finished, user, limit)
 
 
 async def list_assigned_due(reader: Reader, user: Account, since: int, limit: int) -> list[AssignedTask]:
-    """`list_assigned`, but only those whose deadline is at `since` or later."""
-    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST, "due_since": since}
-    return [_assigned_of(row, user) for row in await reader.fetch_all(_open_due, params)]
+    """List tasks like `list_assigned`, but only those with a deadline at `since` or later."""
+    return await _list(reader, _open_due, user, limit, due_since=since)
 
 
-def _assigned_of(row: Row, user: Account) -> AssignedTask:
-    return AssignedTask(
-        id=row["task_id"],
-        title=row["task_title"],
-        priority=row["task_priority"],
-        deadline=row["task_deadline"],
-        updated_at=row["task_updated_at"],
-        column=row["column_title"],
-        repository=repository_of(row, user.id, "project_"),
-    )
+async def _list(
+    reader: Reader, statement: sa.Select[Any], user: Account, limit: int, **more: int
+) -> list[AssignedTask]:
+    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST, **more}
+    return [
+        AssignedTask(
+            id=row["task_id"],
+            title=row["task_title"],
+            priority=row["task_priority"],
+            deadline=row["task_deadline"],
+            updated_at=row["task_updated_at"],
+            column=row["column_title"],
+            repository=repository_of(row, user.id, "project_"),
+        )
+        for row in await reader.fetch_all(statement, params)
+    ]

@@ -1,7 +1,7 @@
-"""Who can be assigned to a task, and which assignees a caller sees.
+"""The people who can be assigned to a task, and the assignees that a caller sees.
 
-Members assign everybody who sees the project. A client sees and assigns the team (members who may see the project) and
-itself. Other clients, and those who left the team, stay on a task without being shown to it.
+Members assign everyone who sees the project. A client sees and assigns the team (members who may see the project) and
+itself. Other clients, and people who left the team, stay on a task without being shown to the client.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workhook.work.kernel.tables import clients
 
 
 def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether a person is of the team of the project: of a statement that selects accounts and projects."""
+    """The condition that a person is in the project's team, for a statement that selects accounts and projects."""
     return sa.or_(
         person.c.id == projects.c.account_id,
         sa.exists()
@@ -66,11 +66,11 @@ _ids_of_team = (
     sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
 )
 _ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == big("repository_id"))
-# Their ids first: to ask each account of the server whether it is one of them would take as long as there are accounts.
+# Their ids come first: checking each account of the server would take too long.
 team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
 team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(big("caller_id")))))
 people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
-"""Who sees the project of the parameter `repository_id`."""
+"""The people who see the project of the parameter `repository_id`."""
 _named = any_of(accounts.c.login_key, "keys")
 _assignable = _people.where(_named, sa.or_(on_team, is_client_there))
 _seen_by_client = _people.where(
@@ -82,13 +82,13 @@ class Assignable(msgspec.Struct, frozen=True):
     """The people that a caller can assign."""
 
     by_name: dict[str, PersonShape]  # by `key_of` of their name
-    seen: frozenset[int] | None = None  # ids of the people that the caller sees; None: everybody
+    seen: frozenset[int] | None = None  # ids of the people that the caller sees; None: everyone
 
 
 async def find_people(
     reader: Reader, access: Access, usernames: Collection[str], assigned: Collection[PersonShape] = ()
 ) -> Assignable:
-    """Those of the names that the caller can assign. `assigned` are the people who have the tasks already."""
+    """Find the people of these names whom the caller can assign. `assigned`: the present assignees."""
     keys = sorted({key_of(name) for name in usernames})
     if access.is_client:
         people = await _find_seen(reader, access, keys, assigned)
@@ -101,11 +101,12 @@ async def find_people(
 def chosen(
     people: Assignable, usernames: Sequence[str], before: Collection[PersonShape] = (), field: str = "assignees"
 ) -> Assignees:
-    """Each of them once, the oldest account first, and with them those of `before` whom the caller does not see.
+    """Return these people, the oldest account first, and those of `before` whom the caller does not see.
 
-    Somebody who has the task already can keep it, also without seeing the project any longer. Raises `Invalid` that
-    names who else does not see it."""
-    by_name = {**_shown_before(people, before), **people.by_name}
+    Present assignees can stay, even if they no longer see the project. Raise `Invalid` naming others who do not see it.
+    """
+    shown_before = {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}
+    by_name = {**shown_before, **people.by_name}
     unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in by_name)
     if unknown:
         message = say("{}: nobody of this name sees the project: {}", field, ", ".join(unknown))
@@ -113,11 +114,6 @@ def chosen(
     found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
     found |= {person.id: person for person in (by_name[key_of(name)] for name in usernames)}
     return tuple(found[user_id] for user_id in sorted(found))
-
-
-def _shown_before(people: Assignable, before: Collection[PersonShape]) -> dict[str, PersonShape]:
-    """Return the assignees that the caller sees, by `key_of` of their name."""
-    return {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}
 
 
 async def still_there(reader: Reader, access: Access, people: Assignees) -> Assignees:
@@ -132,18 +128,17 @@ async def still_there(reader: Reader, access: Access, people: Assignees) -> Assi
 
 
 async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
-    """The tasks of one project as the caller may see them: a client sees the team and itself on them, and no rates."""
+    """Return tasks of one project as the caller may see them: a client sees the team and itself on them, and no
+    rates."""
+    if not access.is_client:
+        return [*tasks]
     people = await seen_people(reader, access, [task.assignees for task in tasks])
-    if access.is_client:
-        tasks = [without_terms(task) for task in tasks]
-    return [
-        task if task.assignees is each else msgspec.structs.replace(task, assignees=each)
-        for task, each in zip(tasks, people, strict=True)
-    ]
+    pairs = zip(tasks, people, strict=True)
+    return [msgspec.structs.replace(without_terms(task), assignees=each) for task, each in pairs]
 
 
 async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assignees]) -> Sequence[Assignees]:
-    """Of the people of each task those whom the caller sees."""
+    """Return the assignees of each task whom the caller sees."""
     if not access.is_client or not any(assigned):
         return assigned
     people = await _find_seen(reader, access, [], [person for each in assigned for person in each])
@@ -152,13 +147,13 @@ async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assigne
 
 
 def without_terms(task: Task) -> Task:
-    """As a client sees it: nothing of rates, of the team's time, and of where the task was imported from."""
+    """Return a task as clients see it: without rates, the team's time, and what an import has kept."""
     fields = own_fields_text(task.fields)
     return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None, fields=fields)
 
 
 async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:
-    return (await as_seen(reader, access, [task]))[0]
+    return (await as_seen(reader, access, [task]))[0] if access.is_client else task
 
 
 async def _find_seen(
@@ -200,23 +195,20 @@ _assigned_in_bulk = telling(
 
 
 async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task | None, Task]]) -> None:
-    """Notify people who were put on tasks by somebody else. The tasks, also of several projects, are written with their
-    people, or that is deferred."""
-    new = [
-        (repository, after.id, ids)
-        for repository, before, after in changes
-        if (ids := _newly_assigned(write, before, after))
-    ]
+    """Notify people to whom somebody else has assigned tasks.
+
+    The tasks, which may be of several projects, are written with their people, or their writes are queued.
+    """
+    new = []
+    for repository, before, after in changes:
+        had = {person.id for person in before.assignees} if before else set()
+        if ids := sorted({person.id for person in after.assignees} - had - {write.actor.user.id}):
+            new.append((repository, after.id, ids))
     if len(new) == 1:
         [(repository, task_id, user_ids)] = new
         _assigned.defer(write.tx, {**told_in(write, repository), "user_ids": user_ids, "task_id": task_id})
     elif new:
-        await write.tx.flush()  # what is told is read from the rows
+        await write.tx.flush()  # the notifications are made from the rows
         pairs = sorted(f"{task_id}:{each}" for _, task_id, user_ids in new for each in user_ids)
         params = {"task_ids": sorted(task_id for _, task_id, _ in new), "pairs": pairs}
         _assigned_in_bulk.defer(write.tx, {"actor_id": write.actor.user.id, "detail": None, "now": write.now, **params})
-
-
-def _newly_assigned(write: Write, before: Task | None, after: Task) -> list[int]:
-    had = {person.id for person in before.assignees} if before else set()
-    return sorted({person.id for person in after.assignees} - had - {write.actor.user.id})

@@ -1,4 +1,4 @@
-"""Many changes of tasks in one transaction, which are read at once and written at once."""
+"""Many changes of tasks in one transaction, read together and written together."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from workhook.http.parameters import Title
 from workhook.identity.context import Write
 from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.assignees import Assignable
-from workhook.work.board.tasks.changes import TaskChange
-from workhook.work.board.tasks.field_types import ColumnId
-from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
-from workhook.work.board.tasks.queries import LockedColumn, PlacedTask
+from workhook.work.board.tasks.inputs import ColumnId, TaskContent, TaskCreate, TaskEdit
+from workhook.work.board.tasks.queries import LockedColumn, PlacedTask, TaskChange
 from workhook.work.board.tasks.schemas import Assignees, Task
 from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.kernel.access import Access
@@ -42,7 +40,7 @@ class TaskOperation(TaskContent, kw_only=True):
 
     @property
     def moves(self) -> bool:
-        """Whether it names a column or a position."""
+        """Tell whether it names a column or a position."""
         return self.column_id is not UNSET or self.position is not UNSET
 
 
@@ -75,7 +73,7 @@ def _field(number: int, name: str) -> str:
 
 
 def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
-    """What an operation of its kind lacks or does not take."""
+    """Yield a fault for each parameter that an operation of its kind lacks or does not take."""
     given = {name for name in _EVERYTHING if getattr(operation, name) is not UNSET}
     for name in _REQUIRED[operation.action]:
         if name not in given:
@@ -95,10 +93,10 @@ def _not_found(number: int, name: str, message: str) -> Invalid:
 
 
 async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
-    """The tasks as they are after all of it, in the order of the operations; None for what was deleted.
+    """Return the tasks after all operations, in the order of the operations; None for deleted ones.
 
-    Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` where the tasks that
-    are changed hold more text than one answer may (`pages.PAGE_CHARS`).
+    Raise `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` if the tasks have
+    more text than an answer may (`pages.PAGE_CHARS`).
     """
     if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
         raise Invalid(faults=faults)
@@ -116,7 +114,7 @@ class _Run:
         self.columns: dict[str, tuple[Access, LockedColumn]] = {}
         self.found: dict[str, PlacedTask] = {}
         self.people: dict[int, Assignable] = {}  # by the id of their repository
-        self.zones: Mapping[int, tzinfo] = {}  # by the id of their repository, where a task repeats
+        self.zones: Mapping[int, tzinfo] = {}  # by the id of their repository, if a task repeats
         self.answered: list[TaskChange] = []  # of each operation
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -132,7 +130,9 @@ class _Run:
             raise TooLarge("The tasks have too much text to be changed in one request; change fewer at once.")
         self.found = await queries.lock_tasks(tx, task_ids, column_ids, self.columns)
         await self._read_people(operations)
-        await self._read_zones(operations)
+        if any(each.repeat for each in operations) or any(each.task.repeat for each in self.found.values()):
+            projects = (access.repository.id for access, _ in self.columns.values())
+            self.zones = await find_zones(tx, projects)
         self.writer = TaskWriter(self.change, self.zones)
 
     async def _read_people(self, operations: Sequence[TaskOperation]) -> None:
@@ -149,12 +149,6 @@ class _Run:
         for repository_id, access in accesses.items():
             people = await assignees.find_people(self.change.tx, access, names[repository_id], assigned)
             self.people[repository_id] = people
-
-    async def _read_zones(self, operations: Sequence[TaskOperation]) -> None:
-        """The zones in which rules are counted, where a task has one."""
-        if any(each.repeat for each in operations) or any(each.task.repeat for each in self.found.values()):
-            projects = (access.repository.id for access, _ in self.columns.values())
-            self.zones = await find_zones(self.change.tx, projects)
 
     # --- doing --------------------------------------------------------------------------------------------------------
 
@@ -178,7 +172,7 @@ class _Run:
         access.require_writable()
         content = {name: getattr(operation, name) for name in _CONTENT}
         create = TaskCreate(title=str(operation.title), **content)
-        people, zone = self._people(access, operation, ()), self._zone(access)
+        people, zone = self._people(access, operation, ()), self.zones.get(access.repository.id, UTC)
         task = actions.new_task(access, target, create, people, self.change.now, zone)
         self._answer(number, self.writer.create(access, target, task, if_set(operation.position)))
 
@@ -197,7 +191,8 @@ class _Run:
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, change.after.assignees)
-        change.after = actions.edited(access, change.after, edit, people, self.change.now, self._zone(access))
+        zone = self.zones.get(access.repository.id, UTC)
+        change.after = actions.edited(access, change.after, edit, people, self.change.now, zone)
         if operation.moves:
             self.writer.move(change, source, self._target(number, operation, change), if_set(operation.position))
 
@@ -206,7 +201,7 @@ class _Run:
         change.named = partial(_field, number)
 
     def _target(self, number: int, operation: TaskOperation, change: TaskChange) -> LockedColumn:
-        """The column that the task comes to, of its project."""
+        """Return the column of its project that the task moves to."""
         column_id = change.after.column.id
         if if_set(operation.column_id, column_id) == column_id:
             return self.columns[column_id][1]
@@ -222,9 +217,6 @@ class _Run:
         self._require_project(number, found[0], operation)
         return found
 
-    def _zone(self, access: Access) -> tzinfo:
-        return self.zones.get(access.repository.id, UTC)
-
     def _require_project(self, number: int, access: Access, operation: TaskOperation) -> None:
         try:
             actions.require_project(access, operation.project_id)
@@ -237,7 +229,7 @@ class _Run:
         return assignees.chosen(self.people[access.repository.id], operation.assignees or [], before)
 
     async def answers(self) -> list[Task | None]:
-        """The tasks in the order of the operations, as the caller sees them; None for what was deleted."""
+        """Return the tasks in the order of the operations, as the caller sees them; None for deleted ones."""
         by_project: dict[int, tuple[Access, list[Task]]] = {}
         for each in self.writer.changes.values():
             if each.deleted_as is None:

@@ -1,4 +1,4 @@
-"""What somebody can choose from for a task: people who see the project, and labels that its tasks have."""
+"""The choices for a task: people who see the project, and labels of its tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workhook.work.kernel.people import PersonShape, person_of_row
 
 PEOPLE_MAX = 500
 LABELS_MAX = 200
-LOOKS_AT = 2000  # tasks, the last that were changed
+LOOKS_AT = 2000  # the most recently changed tasks
 
 _people = assignees.people_of_project.limit(PEOPLE_MAX)
 _team_and_caller = assignees.team_and_caller.limit(PEOPLE_MAX)
@@ -45,14 +45,14 @@ async def list_people(reader: Reader, access: Access) -> list[PersonShape]:
 
 
 async def list_team(reader: Reader, access: Access) -> list[PersonShape]:
-    """The people of the project without its clients, the oldest accounts first; at most `PEOPLE_MAX`. Not for
+    """List the project's people without its clients, the oldest accounts first; at most `PEOPLE_MAX`. Not for
     clients."""
     rows = await reader.fetch_all(_team, {"repository_id": access.repository.id})
     return [person_of_row(row) for row in rows]
 
 
 class Labels(list[str]):
-    """Labels in the order of the alphabet. `are_all`: the tasks have no others."""
+    """Labels in alphabetical order. `are_all`: the tasks have no others."""
 
     are_all = True
 

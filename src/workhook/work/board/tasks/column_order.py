@@ -1,11 +1,10 @@
-"""An order in which moving one thing writes few rows, however many there are: its rules, and a column in memory.
+"""An order in which moving one item writes few rows, however many there are: its rules, and a column in memory.
 
-Things have ranks: integers with gaps, and a thing that is put between two others gets the rank in the middle. The tasks
-of a column are in buckets besides, so that a position is counted without looking at every task
-(`work/board/tasks/schemas.py`).
+Ranks are integers with gaps, and an item between two others gets the rank in the middle. The tasks of a column are also
+in buckets, so that positions are counted without reading every task (`work/board/tasks/schemas.py`).
 
-All ranks are even. The middle between two of them is then a new one, and is odd when there is no room left beside it:
-whoever gets an odd rank spreads the ranks anew before anybody else can.
+Stored ranks are even, so the middle between two of them is new. An odd one means that there is no room left beside it;
+the transaction that gets one spreads the ranks again.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 STEP = 1 << 32
-"""The gap between neighbours at first: the middle can be taken 31 times at the same place."""
+"""The initial gap between neighbours: 31 items fit in succession at the same place."""
 
 BUCKET_FILL = 96
-"""Tasks of a bucket at either end of a column before the next one is begun: with room for others to come between."""
+"""Tasks of a bucket at either end of a column before the next one begins, with room for tasks in between."""
 
 BUCKET_MAX = 160
-"""Tasks in a bucket. Moving a card then costs the same in a column of 10 and of 10,000: larger buckets make counting
-in them slower, smaller ones counting them."""
+"""The most tasks in a bucket. Moving a card costs the same in columns of 10 and of 10,000 tasks: larger buckets take
+longer to count in, more buckets longer to count."""
 
 
 class Bucket(msgspec.Struct):
@@ -38,52 +37,52 @@ class Bucket(msgspec.Struct):
 
 
 class BucketPlace(msgspec.Struct, frozen=True):
-    """The place behind the first `offset` tasks of the bucket that is `bucket`th in its column."""
+    """The place after the first `offset` tasks of the bucket with the index `bucket` in its column."""
 
     bucket: int
     offset: int
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """Where a task stands: its bucket, and its rank there."""
+    """A task's bucket, and its rank there."""
 
     bucket_id: int
     rank: int
 
 
 class TaskPlace(NamedTuple):
-    """Where a task stands: its bucket, and the number of tasks before it there."""
+    """A task's bucket, and the number of tasks before it there."""
 
     bucket_id: int
     offset: int
 
 
 def new_bucket_id() -> int:
-    """62 random bits: known before the row is written, so that no statement has to answer it."""
+    """Return 62 random bits, which are known before the row is written."""
     return int.from_bytes(os.urandom(8)) >> 2
 
 
 def rank_between(before: int | None, after: int | None) -> int:
-    """The rank of what is put between two neighbours; None where there is none."""
+    """Return the rank between two neighbours; None for a missing neighbour."""
     if before is None:
         return 0 if after is None else after - STEP
     return before + STEP if after is None else (before + after) // 2
 
 
 def is_crowded(rank: int) -> bool:
-    """Whether there is no room beside what just got this rank."""
+    """Tell whether there is no room beside this new rank."""
     return rank % 2 == 1
 
 
 def spread(count: int) -> list[int]:
-    """Ranks for so many things in order."""
+    """Return ranks for `count` items in order."""
     return [number * STEP for number in range(count)]
 
 
 def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
-    """Where the task goes that is to have this position (None, or past the end: the last one).
+    """Return the place for a position (None, or past the end: the last one).
 
-    Between two buckets it joins the first of them, unless only the other has room.
+    Between two buckets it is in the first of them, unless only the other has room.
     """
     ends = list(accumulate(sizes))
     if position is None or position >= ends[-1]:
@@ -96,8 +95,7 @@ def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
 
 
 class BucketSplit(msgspec.Struct, frozen=True):
-    """`new` came beside the bucket `full`, with the tasks behind its first `keeps`. `place` is where the task goes
-    now."""
+    """`new` was added beside the bucket `full`, with the tasks after its first `keeps`. `place`: of the task now."""
 
     full: Bucket
     new: Bucket
@@ -108,8 +106,8 @@ class BucketSplit(msgspec.Struct, frozen=True):
 def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | None:
     """Add a bucket to the column if the one at the place has no room for a task.
 
-    At either end of the bucket the new one is empty, so that appending leaves filled buckets behind and moves none of
-    their tasks; elsewhere the bucket is halved.
+    At either end of the bucket the new one is empty, so that appending leaves full buckets and moves no tasks.
+    Elsewhere the bucket is halved.
     """
     number, offset, full = place.bucket, place.offset, buckets[place.bucket]
     at_an_end = (number == len(buckets) - 1 and offset == full.size) or (number == 0 and offset == 0)
@@ -133,7 +131,7 @@ def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | No
 
 
 class Step(NamedTuple):
-    """One change of the order of a column. `move`: within it. `position` None: the end."""
+    """A change of the order of a column. `move`: within it. `position` None: the end."""
 
     kind: Literal["insert", "move", "remove"]
     task_id: str
@@ -141,8 +139,8 @@ class Step(NamedTuple):
 
 
 def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int]:
-    """Return the ids of the buckets whose tasks have to be known for the steps: those in which a task is put between
-    others. Each step shifts the positions of the next ones by one at most."""
+    """Return the ids of the buckets whose tasks the steps need: those in which a task is put between others. Each step
+    shifts the positions of the next ones by at most one."""
     sizes = [each.size for each in buckets]
     ends = list(accumulate(sizes))
     starts = [end - size for end, size in zip(ends, sizes, strict=True)]
@@ -156,10 +154,10 @@ def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int
 
 
 class ColumnOrder:
-    """The order of one column in memory: what has to be written in the end is what differs.
+    """The order of one column in memory, which finally tells what differs and has to be written.
 
     `ranks`: the tasks of the buckets that were read. `places`: tasks of other buckets, which may be moved or removed.
-    `last_rank`: that of the last task of the last bucket, so that tasks are appended to it without reading it.
+    `last_rank`: that of the last task of the last bucket, so that tasks are appended without reading it.
     """
 
     def __init__(
@@ -182,7 +180,7 @@ class ColumnOrder:
         }
         read = set(self._bucket_of.values())
         self._unread = {each.id: 0 if each.id in read else each.size for each in buckets}
-        """How many tasks of each bucket are before those that `_ranked` has."""
+        """The number of tasks of each bucket before those of `_ranked`."""
         self._ranked: dict[int, list[tuple[int, str]]] = {}
         for task_id, each in ranks.items():
             self._ranked.setdefault(each.bucket_id, []).append((each.rank, task_id))
@@ -200,7 +198,7 @@ class ColumnOrder:
             self.insert(step.task_id, step.position)
 
     def insert(self, task_id: str, position: int | None) -> None:
-        """Put a task at a position (None: at the end)."""
+        """Insert a task at a position (None: at the end)."""
         place = place_at([each.size for each in self.buckets], position)
         if (split := split_if_full(self.buckets, place)) is not None:
             place = split.place
@@ -224,7 +222,7 @@ class ColumnOrder:
             ranked[:] = zip(spread(len(ranked)), (each for _, each in ranked), strict=True)
 
     def remove(self, task_id: str) -> None:
-        """Take a task out. A bucket that becomes empty can be filled again: it is dropped in the end."""
+        """Remove a task. Empty buckets can be filled again, and are dropped in the end."""
         place = self._place_of(task_id)
         bucket, offset = self.buckets[place.bucket], place.offset
         bucket.size -= 1
@@ -239,7 +237,7 @@ class ColumnOrder:
                 self._places[other] = TaskPlace(bucket.id, each.offset - 1)
 
     def positions(self, task_ids: Iterable[str]) -> dict[str, int]:
-        """The positions of those of the tasks that are known here."""
+        """Return the positions of the tasks that are known here."""
         known = (each for each in task_ids if each in self._bucket_of or each in self._places)
         return {task_id: self._position_of(task_id) for task_id in known}
 
@@ -257,7 +255,7 @@ class ColumnOrder:
         return BucketPlace(number, self._unread.get(bucket_id, 0) + index)
 
     def _rank_before(self, bucket_id: int, offset: int) -> int | None:
-        """The rank of the last task that was not read; None if there is no task before `offset`."""
+        """Return the rank of the last task that was not read; None if there is no task before `offset`."""
         if offset == 0:
             return None
         assert self._last is not None, "the tasks of this bucket are not known"
@@ -269,8 +267,8 @@ class ColumnOrder:
 
     @property
     def kept_buckets(self) -> list[Bucket]:
-        """A column keeps one bucket, also without tasks. What was empty before stays: its removal would change no task,
-        so whoever waits for the column would not know that the bucket is gone."""
+        """The remaining buckets. A column always keeps one. Buckets that were empty before also stay: removing one
+        changes no task, so transactions that wait for the column would not notice."""
         return [each for each in self.buckets if each.size or each.id in self._always_empty] or self.buckets[:1]
 
     @property
@@ -288,7 +286,7 @@ class ColumnOrder:
 
     @property
     def ranks(self) -> dict[str, Rank]:
-        """The rank of every task that was read or put here."""
+        """The rank of every task that was read or inserted."""
         return {
             task_id: Rank(bucket.id, rank)
             for bucket in self.buckets
@@ -297,5 +295,5 @@ class ColumnOrder:
 
     @property
     def changed(self) -> dict[str, Rank]:
-        """The ranks of the tasks that stand elsewhere than at first, or were not here."""
+        """The ranks of tasks that have moved or are new."""
         return {task_id: each for task_id, each in self.ranks.items() if self._ranks_before.get(task_id) != each}

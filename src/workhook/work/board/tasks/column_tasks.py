@@ -1,11 +1,11 @@
-"""A column with its tasks, in one statement: the tasks come as one JSON text.
+"""A column with its tasks, read by one statement: the tasks are one JSON text.
 
-That is half of what rows of their own cost: on SQLite every row that is stepped through gives the interpreter away and
-has to win it back, and every value of a row is looked up by its name.
+That costs half as much as rows: on SQLite each row releases and acquires the interpreter's lock, and each value of a
+row is looked up by its name.
 
-An answer has at most `pages.PAGE_CHARS`. For the database to add up the texts of a page is up to 40 % of what it takes
-to read it, and hardly any page comes near. So a page is read without that, and of tasks whose texts are large only how
-large they are. Where the page has room for these, they are read by their ids; else it is read again, with the sum.
+An answer has at most `pages.PAGE_CHARS`. Adding up the texts takes the database up to 40 % of the time to read a page,
+and hardly any page comes near the limit. So a page is first read without the sum, and large tasks only with their size.
+If the page has room for these, they are read by their ids; otherwise the page is read again, with the sum.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from workhook.work.board.tasks.schemas import (
 from workhook.work.kernel.access import Access, access_of, find_with_access, with_access
 from workhook.work.kernel.pages import PAGE_CHARS
 
-# More than anybody can ask for. PostgreSQL's plan for all values would take a limit that it does not know for a tenth
-# of the rows. SQLite would fetch as many.
+# More than a page has. PostgreSQL's plan for all values would estimate an unknown limit as a tenth of the rows. SQLite
+# would fetch as many.
 _MOST: sa.ColumnElement[int] = sa.literal_column("1024")
 _page = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
@@ -62,7 +62,7 @@ _next_page = _page.where(
     task_buckets.c.rank >= big("bucket_rank"),
     sa.or_(task_buckets.c.rank > big("bucket_rank"), tasks.c.rank > big("rank")),
 )
-# How many tasks are before a page.
+# The number of tasks before a page.
 _buckets_passed = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(task_buckets.c.size), 0), sa.BigInteger)).where(
     task_buckets.c.column_id == sa.bindparam("column_id"), task_buckets.c.rank < big("bucket_rank")
 )
@@ -84,17 +84,6 @@ _waits = (sa.case((_has_blockers, blockers), else_=sa.literal_column("'[]'")) + 
 _people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
 
 
-def _no_more_than_a_page(some: sa.Subquery, *order: sa.ColumnElement[Any]) -> sa.Subquery:
-    """The tasks that `some` selects by `id` with their `weight`, in this order: `weight_before` is that of all those
-    before it, `found` how many there are."""
-    before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
-    return sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
-
-
-def _on_page(sized: sa.Subquery) -> sa.ColumnElement[bool]:
-    return sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
-
-
 def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
     if dialect == "sqlite":
         return page.limit(big("limit")).subquery("some")
@@ -103,19 +92,22 @@ def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """With the weight of each. Heavy tasks have their key, their id and nulls."""
+    """Select the tasks with the weight of each. Heavy tasks have their key, their id and nulls."""
     some = _some(page, dialect)
     light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
     return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true())
 
 
 def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """With how many tasks there are, those that are cut among them."""
+    """Select the tasks that fit into an answer, with the number of all tasks on the page."""
     some = _some(page, dialect)
-    sized = _no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
-    # SQLite goes through an outer join from left to right, and else through all tasks that there are.
+    order = (some.c.bucket_rank, some.c.rank, some.c.id)
+    before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
+    sized = sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
+    fits = sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+    # SQLite runs an outer join from left to right; otherwise it would scan all tasks.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
-    return _as_json(sized, sized.c.found, whole, _on_page(sized))
+    return _as_json(sized, sized.c.found, whole, fits)
 
 
 def _as_json(
@@ -128,24 +120,18 @@ def _as_json(
     return sa.select(json_rows(*listed.c)).scalar_subquery()
 
 
-def _heavy_tasks() -> sa.Select[Any]:
-    kept = (
-        sa.select(
-            tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight")
-        )
-        .join_from(tasks, task_buckets, task_buckets.c.id == tasks.c.bucket_id)
-        .where(any_of(tasks.c.id, "heavy"), task_buckets.c.column_id == sa.bindparam("column_id"))
-        .subquery("kept")
-    )
-    whole = kept.join(tasks, tasks.c.id == kept.c.id)
-    return sa.select(_as_json(kept, kept.c.weight, whole, sa.true()).label("tasks"))
-
-
-_heavy = _heavy_tasks()
+_kept = (
+    sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
+    .join_from(tasks, task_buckets, task_buckets.c.id == tasks.c.bucket_id)
+    .where(any_of(tasks.c.id, "heavy"), task_buckets.c.column_id == sa.bindparam("column_id"))
+    .subquery("kept")
+)
+_heavy_json = _as_json(_kept, _kept.c.weight, _kept.join(tasks, tasks.c.id == _kept.c.id), sa.true())
+_heavy = sa.select(_heavy_json.label("tasks"))
 
 
 class _Page(NamedTuple):
-    """The statements that read a page: the light tasks alone, and as much of it as an answer may have."""
+    """The statements that read a page: with the light tasks, and with the tasks that fit into an answer."""
 
     light: PerDialect
     any: PerDialect
@@ -183,7 +169,7 @@ _UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocke
 
 
 class ColumnTasks(msgspec.Struct, frozen=True):
-    """`first`: the position of the first task. `rows`: one for each task, with its sort key and the people. `cut`: the
+    """`first`: the position of the first task. `rows`: one for each task, with its sort key and assignees. `cut`: the
     page ended early (`pages.PAGE_CHARS`)."""
 
     access: Access
@@ -197,19 +183,19 @@ _column = with_access(sa.select(columns.c.id).where(columns.c.id == sa.bindparam
 
 
 async def find_column_access(reader: Reader, actor: Actor, column_id: str) -> Access:
-    """The caller's access to the project of a column. Raises `NotFound`."""
+    """Find the caller's access to the project of a column. Raise `NotFound`."""
     return (await find_with_access(reader, _column, actor, column_id=column_id))[1]
 
 
 async def read_column(
     reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
 ) -> ColumnTasks:
-    """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
+    """Read the tasks of a column in their order, after the sort key `after`. Raise `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
         params["bucket_rank"], params["rank"] = after
     statements = _first if after is None else _next
-    light = PAGE_CHARS // limit  # so many of these are no more than a page
+    light = PAGE_CHARS // limit  # a page of such tasks fits into an answer
     row = await reader.fetch_one(statements.light, {**params, "light": light})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -225,9 +211,11 @@ async def read_column(
     return ColumnTasks(access, column, row["passed"], found, cut=cut)
 
 
-# Without a check of its own: the caller's access was read with the page a moment ago.
 async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
-    """The page with its heavy tasks; None if it has no room for them, or if one of them was moved meanwhile."""
+    """Return the page with its heavy tasks; None if it has no room for them, or if one of them was moved meanwhile.
+
+    The caller's access was read with the page a moment ago.
+    """
     places = {task[_KEY]: task[:_KEY] for task in found if task[-1] > light}
     if not places:
         return found
@@ -246,12 +234,12 @@ def sort_key(row: Any) -> tuple[int, int]:
 
 
 async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -> list[Wire[Task]]:
-    """The first of the tasks, as the caller may see them."""
+    """Make the JSON forms of `rows`, the first of the tasks that were read, as the caller may see them."""
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
     forms = []
     for position, row, each in zip(count(read.first), rows, people, strict=False):
-        if row[-4] == 0 and row[-3] == "[]":  # as for most tasks
+        if row[-4] == 0 and row[-3] == "[]":  # most tasks
             related = _UNRELATED
         else:
             blocked_by, open_blockers = blockers_of(row[-3])

@@ -1,4 +1,4 @@
-"""Tasks as a table: all that fits the filters."""
+"""Tasks as a CSV table."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ from workhook.work.kernel.lists import whole_list
 from workhook.work.kernel.scopes import Source
 
 
-def _moment(at_ms: int | None) -> str | None:
-    return None if at_ms is None else to_millis_text(at_ms)
-
-
 def _deadline(at_ms: int | None) -> str | None:
-    """A bare day without a time, which an import reads as the same day."""
-    text = _moment(at_ms)
-    return text[:10] if at_ms is not None and text and is_day(at_ms) else text
+    """Format a deadline. A bare day has no time, so that an import reads it as the same day."""
+    if at_ms is None:
+        return None
+    text = to_millis_text(at_ms)
+    return text[:10] if is_day(at_ms) else text
 
 
 def _duration(milliseconds: int) -> str:
-    """`1:30:00`: all of it, where hours have two decimals."""
+    """Return `1:30:00`, which is exact; `hours_text` has two decimals."""
     minutes, seconds = divmod(milliseconds // SECOND_MS, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 def _list_cell(texts: Sequence[str]) -> str:
-    """One a line. JSON where one of them has a line break itself, or would look like JSON."""
+    """Return the texts, one a line, or as JSON if one has a line break itself or they would look like JSON."""
     cell = "\n".join(texts)
     return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
 
@@ -54,7 +52,7 @@ CELLS: Mapping[str, Callable[[Task], Cell]] = {
         None if task.hourly_rate_minor is None else amount_text(task.hourly_rate_minor, task.project.currency)
     ),
     "billable": lambda task: task.billable,
-    "completed_at": lambda task: _moment(task.completed_at),
+    "completed_at": lambda task: None if task.completed_at is None else to_millis_text(task.completed_at),
     "created_at": lambda task: to_millis_text(task.created_at),
     "updated_at": lambda task: to_millis_text(task.updated_at),
     "description": lambda task: task.description,
@@ -66,8 +64,8 @@ CELLS: Mapping[str, Callable[[Task], Cell]] = {
     "fields": lambda task: "" if task.fields == "{}" else task.fields,
     "sections": lambda task: "" if task.sections == "{}" else task.sections,
 }
-"""The columns of the table, and the cell of each. Names of people and labels stand in one cell, one a line. An import
-reads all of them (`imports.own_table`), but for what it counts or computes anew."""
+"""The columns of the table, and the cell of each. Usernames and labels share one cell, one a line. An import reads all
+columns (`imports.own_table`), except those that it computes."""
 
 
 def cells_of(task: Task) -> list[Cell]:
@@ -77,7 +75,7 @@ def cells_of(task: Task) -> list[Cell]:
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str
 ) -> AsyncIterator[bytes]:
-    """A table of all tasks that fit `filters` (`listing.filters_of`), in parts of a page each."""
+    """Iterate over the table of all tasks that match `filters` (`listing.filters_of`), a page at a time."""
 
     async def ask(after: Key | None) -> Found[Task]:
         return await listing.list_tasks(reader, source, filters, sort=sort, after=after, limit=WHOLE_LIST_MAX)

@@ -1,6 +1,6 @@
-"""Fields in which an import keeps what a task had elsewhere, such as `trello_url`.
+"""Fields in which an import keeps facts from another service, such as `trello_url`.
 
-They are for the team: clients see none of them, and pages show them apart from the fields that people have made.
+Clients do not see them, and pages show them apart from the fields that people have added.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEPT: Mapping[str, frozenset[str]] = {
     "github": frozenset({"author", "members", "milestone", "number", "reason", "type", "url"}),
     "csv": frozenset({"members"}),
 }
-"""The fields of each import. Others, such as `github_repo`, are fields that people have made."""
+"""The fields of each import. Others, such as `github_repo`, are fields that people have added."""
 
 
 def source_of(name: str) -> str | None:
@@ -27,19 +27,19 @@ def source_of(name: str) -> str | None:
 
 
 def own_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that people have made."""
+    """Return the fields that people have added."""
     return {name: value for name, value in fields.items() if source_of(name) is None}
 
 
 def own_fields_text(fields: str) -> str:
-    """`own_fields` of stored JSON, which stays as it is where all of them are."""
+    """Return `own_fields` of stored JSON, which stays as it is if that is all of them."""
     if not any(f'"{source}_' in fields for source in SOURCES):
         return fields
     return json.encode_text(own_fields(json.decode(fields)))
 
 
 class Imported(NamedTuple):
-    """Facts of a task that an import kept. `url`: its page there, or None if unknown."""
+    """Facts of a task that an import has kept. `url`: its page there, or None if unknown."""
 
     source: str
     url: str | None
@@ -47,15 +47,11 @@ class Imported(NamedTuple):
 
 
 def imported_of(fields: Mapping[str, str]) -> Imported | None:
-    """Return the facts that an import kept among the fields, by their names without that of the service."""
+    """Return the facts that an import has kept in the fields, by their names without that of the service."""
     found = {name: source for name in fields if (source := source_of(name)) is not None}
     if not found:
         return None
     source = next(iter(found.values()))
-    kept = {_label(name): fields[name] for name in found}
+    kept = {name.partition("_")[2].replace("_", " "): fields[name] for name in found}
     url = kept.pop("url", "")
     return Imported(source, url if url.startswith(("https://", "http://")) else None, kept)
-
-
-def _label(name: str) -> str:
-    return name.partition("_")[2].replace("_", " ")

@@ -16,19 +16,20 @@ from workhook.storage.dialects import json_has
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.assignees import is_on_team, without_terms
 from workhook.work.board.tasks.inputs import TaskFilters, TasksQuery
-from workhook.work.board.tasks.matching import FOUND_NUMBER, are_found, matches, number_of, task_matches, words_of
+from workhook.work.board.tasks.matching import FOUND_NUMBER, are_found, matches, number_of, words_of
 from workhook.work.board.tasks.schemas import (
     EARLIER_THAN_ALL,
     LATER_THAN_ALL,
     CursorInteger,
     Task,
+    TaskColumnShape,
     TaskProjectShape,
     every_column,
     people,
     people_assigned,
     task_assignees,
+    task_at,
     task_buckets,
-    task_of,
     tasks,
     waits_for_open,
     weight,
@@ -45,13 +46,13 @@ from workhook.work.kernel.scopes import CALLER, Place, Scope, Source
 
 
 def _is_day(row: sa.FromClause) -> Condition:
-    """Null of a task without a deadline, which so fits no bound."""
+    """Return null for a task without a deadline, so it fits no bound."""
     return row.c.deadline % sa.literal_column(str(DAY_MS), sa.BigInteger) == sa.literal_column("0")
 
 
 def _is_assigned(row: sa.FromClause) -> Condition:
-    """Asked of each that is looked at, by its key: EXISTS may become a join with all that the person has. A client
-    finds nothing by the name of a person whom it does not see."""
+    """Look up each candidate by its key: EXISTS may become a join with all tasks of the person. A client finds nothing
+    by the name of a person whom it does not see."""
     named = accounts.c.login_key == sa.bindparam("assignee")
     person = sa.select(accounts.c.id).where(named).scalar_subquery()
     assigned = sa.select(task_assignees.c.user_id).where(
@@ -64,11 +65,6 @@ def _is_assigned(row: sa.FromClause) -> Condition:
     )
     is_seen = sa.case((row.c.insider == 1, sa.true()), else_=seen.correlate(row).scalar_subquery().is_not(None))
     return sa.and_(assigned.scalar_subquery().is_not(None), is_seen)
-
-
-def _is_in_column(row: sa.FromClause) -> Condition:
-    """A task has its place in a column by its bucket (`schemas.task_buckets`); one in the trash has none."""
-    return sa.and_(row.c.bucket_id == task_buckets.c.id, task_buckets.c.column_id == sa.bindparam("column_id"))
 
 
 _parent = tasks.alias("parent")
@@ -94,7 +90,13 @@ FILTERS: Mapping[str, Filter] = {
     "finished": Filter(
         lambda row: row.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()), ["completed_at"]
     ),
-    "column_id": Filter(_is_in_column, alone=True),
+    # The bucket has the column (`schemas.task_buckets`); tasks in the trash have no bucket.
+    "column_id": Filter(
+        lambda row: sa.and_(
+            row.c.bucket_id == task_buckets.c.id, task_buckets.c.column_id == sa.bindparam("column_id")
+        ),
+        alone=True,
+    ),
     "parent_id": Filter(lambda row: row.c.parent_id == sa.bindparam("parent_id"), few=True, project=_of_parent),
     "blocked": Filter(
         lambda row: waits_for_open(row).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
@@ -110,7 +112,7 @@ def is_filtered(query: TaskFilters) -> bool:
 
 
 def filters_of(query: TaskFilters, source: Source) -> dict[str, object]:
-    """The filters that are given, as the statements take them."""
+    """Return the filters of the query as parameters of the statements."""
     found = TASKS.given(query, source)
     found |= deadline_params(before=query.deadline_before, after=query.deadline_after, zone=zone_named(query.timezone))
     if not isinstance(query.q, UnsetType):
@@ -120,25 +122,21 @@ def filters_of(query: TaskFilters, source: Source) -> dict[str, object]:
 
 # --- words ------------------------------------------------------------------------------------------------------------
 
-# Looked through on PostgreSQL; SQLite's index knows by the id. The number of a task is one of them.
-_SEARCHED = SEARCHED[tasks.name]
-
-
 FIRSTS = First(sqlite_rows=1_000, postgresql_rows=200, characters=30_000)
 
 
 def _word_columns(row: sa.FromClause, dialect: str) -> list[sa.ColumnElement[Any]]:
     if dialect == "sqlite":
         return [number_of(row.c.id).label(FOUND_NUMBER)]
-    return [row.c[name] for name in _SEARCHED.columns]
+    return [row.c[name] for name in SEARCHED["tasks"].columns]
 
 
-def _size(row: sa.FromClause) -> sa.ColumnElement[int]:
-    return length(*(row.c[name] for name in _SEARCHED.words))
-
-
-def _has_words(rows: sa.CTE, dialect: str) -> Condition:
-    return are_found(rows, tasks) if dialect == "sqlite" else matches(tasks, rows)
+WORDS = Words(
+    matches(tasks),
+    _word_columns,
+    lambda rows, dialect: are_found(rows, tasks) if dialect == "sqlite" else matches(tasks, rows),
+    lambda row: length(*(row.c[name] for name in SEARCHED["tasks"].words)),
+)
 
 
 # --- orders -----------------------------------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ def _has_words(rows: sa.CTE, dialect: str) -> Condition:
 def _order(name: str, *, falling: bool) -> Order:
     def key(row: sa.FromClause) -> Mapping[str, sa.ColumnElement[Any]]:
         column: sa.ColumnElement[Any] = row.c[name]
-        if name == "deadline":  # tasks without one come last, whichever way it goes
+        if name == "deadline":  # tasks without one come last in either direction
             last = EARLIER_THAN_ALL if falling else LATER_THAN_ALL
             column = sa.func.coalesce(column, sa.literal_column(str(last), sa.BigInteger))
         return {"sort_key": column, "id": row.c.id}
@@ -156,7 +154,7 @@ def _order(name: str, *, falling: bool) -> Order:
 
 
 BY_PLACE = "place"
-"""The order of one column, whose id is a filter."""
+"""The order within a column, whose id is a filter."""
 
 ORDERS: Mapping[str, Order] = {
     "id": lists.BY_ID,
@@ -191,7 +189,8 @@ def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
 
 
 def _make(row: Row, place: Place, source: Source) -> Task:
-    task = task_of(row, TaskProjectShape.of(place.id, place.title, place.currency))
+    project = TaskProjectShape.of(place.id, place.title, place.currency)
+    task = task_at(row, project, TaskColumnShape(row["column_id"], row["column_title"]), row["task_position"])
     return task if row["page_insider"] else without_terms(task)
 
 
@@ -201,7 +200,7 @@ TASKS = Listing(
     _make,
     weight,
     FILTERS,
-    Words(task_matches(), _word_columns, _has_words, _size),
+    WORDS,
     lives=lambda row: row.c.deleted_at.is_(None),
 )
 
@@ -209,8 +208,7 @@ TASKS = Listing(
 async def list_tasks(
     reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str = "id", after: Key | None, limit: int
 ) -> Found[Task]:
-    """The tasks that fit every filter of `filters_of`, as the caller may see them; `after` is the key behind which to
-    start."""
+    """List the tasks that match every filter of `filters_of`, as the caller may see them, after the key `after`."""
 
     async def page(first: First | None) -> Found[Task]:
         order = ORDERS[sort]

@@ -6,7 +6,7 @@ finds the tasks with that number, and so does `12`. Case makes no difference, no
 `ss`. Spaces, quotes, `*`, `-` and the like only separate words: no character of a query is syntax. Text without
 spaces, as in Chinese or Japanese, is one word.
 
-`search_indexes` makes what is asked here.
+`search_indexes` creates the indexes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from workhook.work.board.tasks.schemas import tasks
 from workhook.work.board.tasks.search_indexes import MARK, SEARCHED, SPELLED
 
 QUERY_MAX_CHARS = 255
@@ -31,21 +30,21 @@ _NUMBER = re.compile(r"(?<![\w#])#(\d{1,18})(?!\w)")
 
 
 def words_of(text: str) -> str:
-    """The parameter `q` of the conditions below: the words, with one space between. Empty, it matches nothing."""
-    # A letter and the accent that was written after it are one character then, and are not taken apart.
+    """Return the parameter `q` of the conditions below: the words, separated by spaces. An empty `q` finds nothing."""
+    # NFC joins a letter and the accent written after it into one character, which is not taken apart.
     composed = unicodedata.normalize("NFC", text).translate(SPELLED)
     numbered = _NUMBER.sub(lambda found: f" {MARK}{int(found[1])} ", composed)
-    runs = ("".join(run) for belongs, run in groupby(numbered, _belongs_to_a_word) if belongs)
+    runs = (
+        "".join(run)
+        for belongs, run in groupby(numbered, lambda each: unicodedata.category(each)[0] in "LMN")
+        if belongs
+    )
     return " ".join(run for run in runs if any(unicodedata.category(each)[0] != "M" for each in run))
 
 
-def _belongs_to_a_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMN"
-
-
 class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
-    """Whether a row of `table` has the words of the parameter `q`, which `words_of` made. `row`: where the columns are,
-    if they were read before."""
+    """The condition that a row of `table` has the words of the parameter `q`, which `words_of` made. `row`: where the
+    columns are, if they were read before."""
 
     inherit_cache = False
     type = sa.Boolean()
@@ -60,7 +59,7 @@ class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it st
 
 @compiles(matches, "postgresql")
 def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
-    # To the letter the expression that the index is over.
+    # This must be exactly the expression of the index.
     def joined(names: tuple[str, ...]) -> str:
         texts = (compiler.process(each, **kw) for each in searched.texts(element.row, names))
         return " || ' ' || ".join(f"coalesce({text}, '')" for text in texts) or "''"
@@ -75,13 +74,13 @@ def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> s
 
 
 PREFIXED_MAX = 16
-"""On SQLite: words that begin as the last one does, and are asked for by their names. Each takes about 55 µs. More
-are asked for by that beginning, which is put together from all rows that have one before the first is given."""
+"""On SQLite: the most words with the prefix that are searched by name, at about 55 µs each. With more of them the
+prefix is searched, for which SQLite collects all rows that have one before it returns the first."""
 TERM_MAX = 255
-"""Characters of such a word. The index cuts those of more than 32,768 bytes, be it in a character."""
+"""Characters of such a word. The index cuts words of more than 32,768 bytes, even within a character."""
 
-# Each word in quotes, so that none is an operator. `terms` leaps from one word of the index to the next. Only where the
-# last word is ASCII it is plain here how the index writes it; what the index holds is found by itself again.
+# Each word is quoted, so that none is an operator. `terms` leaps from one word of the index to the next. How the index
+# spells the last word is known here only if it is ASCII; a word from the index always finds itself.
 _WANTED = f"""(
 WITH RECURSIVE said(q) AS (SELECT {{parameter}}),
 halves(q, first_words, last_word) AS (
@@ -106,7 +105,7 @@ _BEGINNING = f"""CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX} AND longest <= {T
 
 
 def _wanted(table: str, parameter: str) -> str:
-    """On SQLite: what the full-text table of `table` is asked for."""
+    """Return the full-text query of `table` on SQLite."""
     searched = SEARCHED[table]
     texts = ""
     if searched.inside:  # which have a column of their own
@@ -138,15 +137,10 @@ def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
 
 
 def has_words(table: sa.Table) -> sa.TextClause:
-    """On SQLite: whether a row of the full-text table of `table` has the words of `q`. Read by `rowid` backwards, the
-    newest come first, and only as many as are wanted."""
+    """Return the condition on SQLite that a row of the full-text table has the words of `q`. By descending `rowid` the
+    newest rows come first, and only as many as needed are read."""
     condition = f"search_{table.name} MATCH {_wanted(table.name, ':q')}"
     return sa.text(condition).bindparams(sa.bindparam("q", type_=sa.Text()))
-
-
-def task_matches() -> matches:
-    """On `tasks`: title, description and number have the words of the parameter `q`, which `words_of` makes."""
-    return matches(tasks)
 
 
 numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
@@ -156,20 +150,20 @@ FOUND_NUMBER = "found_number"
 
 
 def index_of(table: sa.Table) -> sa.TableClause:
-    """On SQLite: the full-text table of a table's texts."""
+    """Return the full-text table of a table on SQLite."""
     return sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
 
 
 def number_of(row_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """On SQLite: the number that a row has in the full-text table."""
+    """Return the number of a row in the full-text table on SQLite."""
     if not isinstance(row_id.type, sa.Text):
         return row_id
     return sa.select(numbers.c.number).where(numbers.c.id == row_id).scalar_subquery()
 
 
 def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
-    """On SQLite: whether a row of `some`, which were read before, has the words of `q`. `found_number` is what
-    `number_of` gives. What has the words is gone through once, between the oldest and the newest of these."""
+    """Return the condition on SQLite that a row of `some`, which were read before, has the words of `q`. Its
+    `found_number` is that of `number_of`. The matches between the oldest and the newest row are read once."""
     words = index_of(table)
     these = some.alias(f"these_{table.name}")
     low, high = (sa.select(bound(these.c[FOUND_NUMBER])).scalar_subquery() for bound in (sa.func.min, sa.func.max))
@@ -181,12 +175,12 @@ def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def folded(text: str) -> str:
-    """The text as words are compared, without the places of its letters."""
+    """Return the text as words are compared."""
     return "".join(map(folded_letter, text))
 
 
 def folded_letter(character: str) -> str:
-    """In lower case, a Latin letter without its accent, `ß` as `ss`."""
+    """Return a letter in lower case, a Latin one without its accent, and `ß` as `ss`."""
     spelled = character.translate(SPELLED)
     if len(spelled) > 1:
         return spelled

@@ -1,7 +1,6 @@
-"""The triggers that make a column's first bucket, keep the sizes of buckets, and count revisions.
+"""Triggers that create a column's first bucket, keep the sizes of buckets, and count revisions (see `schemas`).
 
-`schemas` says what for. On SQLite, which has one writer, nobody waits while another changes the order, so nobody asks
-for a revision: it stays.
+SQLite has one writer, so no transaction waits while another changes the order, and revisions stay unused.
 """
 
 # ruff: noqa: S608  # the statements are made of names that stand here
@@ -38,7 +37,7 @@ def _postgresql() -> Iterator[str]:
         """INSERT INTO {schema}task_buckets (id, column_id, rank, size)
         VALUES (hashtextextended(new.id, 0) & ~(3::bigint << 62), new.id, 0, 0);""",
     )
-    # A statement that inserts or deletes thousands changes each bucket and column once.
+    # A statement that inserts or deletes thousands of tasks changes each bucket and column once.
     yield from trigger_function(
         "task_order_insert", "AFTER INSERT ON tasks REFERENCING NEW TABLE AS touched FOR EACH STATEMENT", _many("+")
     )

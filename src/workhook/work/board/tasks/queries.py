@@ -1,15 +1,15 @@
-"""Finding tasks, and locking them to write. Each statement is confined to a project, or to the task that an earlier one
-found there.
+"""Find tasks, and lock them to write. Each statement is confined to a project, or to the task that an earlier one found
+there.
 
-Whoever changes the order of a column holds the lock of its row, and of several in the order of their ids; tasks are
-locked after columns. On PostgreSQL a statement that had to wait for a lock sees the row that it waited for as it is
-then, and everything else as it was before: what it answers is `fresh` only if nothing happened meanwhile, and is asked
-for again, with the locks in hand, if it is not.
+A change of the order of a column needs the lock of its row. Several columns are locked in the order of their ids, and
+tasks after columns. On PostgreSQL, a statement that had to wait for a lock sees the locked row as it is now, and
+everything else as it was before. So its rows tell whether they are `fresh`; if not, it is run again while the locks are
+held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any
@@ -28,6 +28,7 @@ from workhook.storage.statements import hot
 from workhook.work.board.tasks import assignees
 from workhook.work.board.tasks.column_order import Bucket, TaskPlace
 from workhook.work.board.tasks.schemas import (
+    CommitShape,
     Task,
     TaskColumnShape,
     TaskProjectShape,
@@ -38,7 +39,6 @@ from workhook.work.board.tasks.schemas import (
     task_at,
     task_buckets,
     task_columns,
-    task_of,
     tasks,
     weight,
     with_column,
@@ -47,14 +47,14 @@ from workhook.work.kernel.access import Access, access_of, with_access
 
 
 class LockedColumn(msgspec.Struct, frozen=True):
-    """A column that a task is in or comes to, with its buckets."""
+    """A column that a task is in or moves to, with its buckets."""
 
     column: TaskColumnShape
     completes: bool
     start_timer: bool
     buckets: list[Bucket]
     last_rank: int | None
-    """Of the last task of the last bucket; None where no task is appended."""
+    """The rank of the last task of the last bucket; None if no task is appended."""
 
 
 class AccessedTask(msgspec.Struct, frozen=True):
@@ -71,10 +71,47 @@ class PlacedTask(AccessedTask, frozen=True):
 
 
 class MovableTask(PlacedTask, frozen=True):
-    """A task with the column that it is in and the one that it comes to."""
+    """A task with the column that it is in and the one that it moves to."""
 
     source: LockedColumn
     target: LockedColumn
+
+
+class TaskChange(msgspec.Struct):
+    """A task before (None: it is new) and after a change.
+
+    `place`: its place before, if it may move. `named` returns how a fault calls a field of it. `deleted_as`: how
+    messages call a task that is put into the trash. `commit`: the commit whose message closes the task.
+    """
+
+    access: Access
+    before: Task | None
+    after: Task
+    place: TaskPlace | None = None
+    named: Callable[[str], str] = str
+    is_moved: bool = False
+    deleted_as: str | None = None
+    commit: CommitShape | None = None
+
+    @property
+    def is_related_anew(self) -> bool:
+        """Tell whether its parent or what blocks it may differ."""
+        before, after = self.before, self.after
+        return before is None or (before.parent_id, before.blocked_by) != (after.parent_id, after.blocked_by)
+
+    @property
+    def gets_parent(self) -> bool:
+        """Tell whether it gets another parent."""
+        return self.after.parent_id not in (None, self.before and self.before.parent_id)
+
+    @property
+    def waits_anew(self) -> bool:
+        """Tell whether it is blocked by other tasks than before."""
+        return self.after.blocked_by != (self.before.blocked_by if self.before else ())
+
+    @property
+    def new_blockers(self) -> set[str]:
+        return {*self.after.blocked_by} - {*(self.before.blocked_by if self.before else ())}
 
 
 def project_of(access: Access) -> TaskProjectShape:
@@ -95,14 +132,15 @@ _one = hot(with_access(sa.select(*every_column).select_from(with_column).where(_
 
 
 async def find_task(reader: Reader, actor: Actor, task_id: str) -> AccessedTask:
-    """Raises `NotFound`."""
+    """Raise `NotFound`."""
     return _accessed(await reader.fetch_one(_one, {"task_id": task_id, "user_id": actor.user.id}), actor)
 
 
 def _accessed(row: Row | None, actor: Actor) -> AccessedTask:
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
-    return AccessedTask(access, task_of(row, project_of(access)))
+    column = TaskColumnShape(row["column_id"], row["column_title"])
+    return AccessedTask(access, task_at(row, project_of(access), column, row["task_position"]))
 
 
 NUMBER_DIGITS = 9
@@ -117,7 +155,7 @@ _numbered = (
 
 
 async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[int]) -> Mapping[int, str]:
-    """The ids of those tasks of a project that are there and have one of the numbers, by their numbers."""
+    """Return the ids of the project's tasks that have one of the numbers, by their numbers."""
     wanted = sorted(number for number in set(numbers) if 0 < number < 10**NUMBER_DIGITS)
     if not wanted:
         return {}
@@ -244,28 +282,28 @@ _to_restore = with_access(
 
 
 class Busy(Unavailable):
-    """A task came to another column while its lock was waited for. The locks that are held now are the wrong ones, and
-    to wait for others with these in hand could be a deadlock: begin again with a new transaction."""
+    """A task moved to another column during the wait for its lock. The wrong locks are held, and waiting for others
+    could be a deadlock: begin again with a new transaction."""
 
     code = "busy"
 
 
 async def _fresh(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Row | None:
-    """The row, locked and as it is now. None can also mean that it was another one while it was waited for."""
+    """Return the row, locked and current. None can also mean that another row matched before the wait."""
     row = await tx.fetch_one(statement, params)
     if row is not None and not row["fresh"]:
-        row = await tx.fetch_one(statement, params)  # the same locks, which are held now
+        row = await tx.fetch_one(statement, params)  # the locks are held now
     return row
 
 
 async def fresh_rows(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Sequence[Row]:
-    """The rows, locked and as they are now."""
+    """Return the rows, locked and current."""
     rows = await tx.fetch_all(statement, params)
     return rows if all(row["fresh"] for row in rows) else await tx.fetch_all(statement, params)
 
 
 def locked_column(row: Row, prefix: str = "first_", buckets: str = "buckets") -> LockedColumn:
-    """The column of a row of `lockable_columns`."""
+    """Return the column of a row of `lockable_columns`."""
     return LockedColumn(
         column=TaskColumnShape(row[prefix + "id"], row[prefix + "title"]),
         completes=completes(row[prefix + "stage"], bool(row[prefix + "finished"])),
@@ -283,14 +321,14 @@ def _placed(row: Row, access: Access, column: LockedColumn) -> PlacedTask:
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask:
-    """Lock a task to change what it says: nobody else changes it until the transaction ends. Raises `NotFound`."""
+    """Lock a task to change its content. Raise `NotFound`."""
     params = {"task_id": task_id, "user_id": actor.user.id}
-    # None also for a task that came to another column meanwhile: its own lock, which is held then, is the right one.
+    # None also for a task that moved to another column meanwhile: its own lock is held then, and is the right one.
     return _accessed(await _fresh(tx, _locked, params) or await _fresh(tx, _locked, params), actor)
 
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
-    """Lock a column that a task comes to: nobody else changes the order of its tasks. Raises `NotFound`."""
+    """Lock a column, and so the order of its tasks. Raise `NotFound`."""
     row = await _fresh(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -298,9 +336,9 @@ async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Ac
 
 
 async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> MovableTask:
-    """Lock the task, its column, and the column that it comes to (None: its own). Nobody else changes any of them.
+    """Lock the task, its column, and the column that it moves to (None: its own).
 
-    Raises `NotFound` for a task that the caller does not see, `Invalid` if its project has no such column, and `Busy`.
+    Raise `NotFound` for a task that the caller does not see, `Invalid` if its project has no such column, and `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
     row = await _fresh(tx, _to_move, params)
@@ -319,11 +357,11 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     return MovableTask(access, found.task, found.place, source, target)
 
 
-async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[AccessedTask, LockedColumn] | None:
-    """Lock a task that was deleted, and the column that it comes back to, at whose end it is shown. None if no such
-    task was.
+async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[Access, Task, LockedColumn] | None:
+    """Lock a deleted task, at the end of the column that it returns to, and that column. None if no such task was
+    deleted.
 
-    Raises `NotFound` for a caller with no place in its project.
+    Raise `NotFound` for a caller without a role in its project.
     """
     params = {"task_id": task_id, "user_id": actor.user.id}
     row = await _fresh(tx, _to_restore, params)
@@ -334,7 +372,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     access = access_of(row, actor)
     target = locked_column(row)
     position = sum(each.size for each in target.buckets)
-    return AccessedTask(access, task_at(row, project_of(access), target.column, position)), target
+    return access, task_at(row, project_of(access), target.column, position), target
 
 
 # --- many at once: a statement for all columns, and one for all tasks -----------------------------------------------
@@ -362,7 +400,7 @@ _lock_tasks = (
 
 
 async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, int]:
-    """The columns that the tasks are in, with the characters of the texts of those tasks."""
+    """Return the characters of the tasks' texts, by the columns that they are in."""
     if not task_ids:
         return {}
     rows = await tx.fetch_all(_columns_of, {"task_ids": sorted(task_ids)})
@@ -372,7 +410,7 @@ async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, in
 async def lock_columns(
     tx: Transaction, actor: Actor, column_ids: Collection[str]
 ) -> dict[str, tuple[Access, LockedColumn]]:
-    """Lock columns in the order of their ids. Those that the caller does not see are left out."""
+    """Lock columns in the order of their ids. Those that the caller cannot see are left out."""
     params = {"column_ids": sorted(column_ids), "user_id": actor.user.id}
     found = {}
     for row in await fresh_rows(tx, _lock_columns, params):
@@ -387,9 +425,9 @@ async def lock_tasks(
     locked: Collection[str],
     seen: Mapping[str, tuple[Access, LockedColumn]],
 ) -> dict[str, PlacedTask]:
-    """Lock those of the tasks that are there, in a column that the caller has `seen`.
+    """Lock the existing tasks among these that are in a column of `seen`.
 
-    The columns that they were in are `locked`. Raises `Busy` if one came to another before that.
+    The columns that they were in are `locked`. Raise `Busy` if one moved to another before that.
     """
     found: dict[str, PlacedTask] = {}
     if not task_ids:
@@ -406,8 +444,8 @@ async def lock_tasks(
 async def lock_of_project(
     tx: Transaction, access: Access, task_ids: Sequence[str], also: Collection[str] = ()
 ) -> list[Task]:
-    """The tasks of one project, locked with their columns and those of `also`, as a change of them all locks them: what
-    the caller makes of them is not out of date when that comes. Raises `NotFound`, `Busy`."""
+    """Lock tasks of one project with their columns and those of `also`, as a bulk change of them does, so that what the
+    caller decides stays valid until that change. Raise `NotFound`, `Busy`."""
     column_ids = {*also, *await columns_of(tx, task_ids)}
     seen = await lock_columns(tx, access.actor, column_ids)
     found = await lock_tasks(tx, task_ids, column_ids, seen)

@@ -1,4 +1,4 @@
-"""The tasks that a task has to do with, for its page: by their titles, and whether they are completed."""
+"""Related tasks, deadlines and other facts about tasks for pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RelatedTask(msgspec.Struct, frozen=True):
 
 
 async def find_related(reader: Reader, repository_id: int, ids: Collection[str]) -> Mapping[str, RelatedTask]:
-    """Those of the tasks that are in the project and not in the trash, by their ids."""
+    """Find the tasks that are in the project and not in the trash, by their ids."""
     if not ids:
         return {}
     rows = await reader.fetch_all(_named, {"ids": sorted(ids), "repository_id": repository_id})
@@ -36,11 +36,12 @@ async def find_related(reader: Reader, repository_id: int, ids: Collection[str])
 
 
 Urgency = Literal["", "warn", "bad"]
-"""`bad`: it is over. `warn`: it will be within a day. Empty for later, for none, and for a task that is completed."""
+"""`bad`: overdue. `warn`: due within a day. Empty: due later, without a deadline, or completed."""
 
 
 def urgency(deadline: int | None, *, is_completed: bool, now: int, zone: tzinfo) -> Urgency:
-    """`deadline` and `now` in milliseconds. `zone`: where a deadline that is a day ends with the day."""
+    """Return how urgent a task is. `deadline` and `now` are milliseconds; a deadline that is a day ends with the day in
+    the zone."""
     if deadline is None or is_completed:
         return ""
     left = end_of(deadline, zone) - now
@@ -51,5 +52,5 @@ _any = sa.select(tasks.c.id).limit(1)
 
 
 async def has_any_task(reader: Reader) -> bool:
-    """Of any project, those in the trash too."""
+    """Tell whether the server has any task, the trash included."""
     return await reader.fetch_one(_any) is not None

@@ -1,7 +1,7 @@
-"""What tasks have to do with one another: subtasks, and tasks that wait for others. Whoever changes that asks here.
+"""Relations between tasks: subtasks, and tasks that others block.
 
-Such a change holds the lock of the project's relations until it ends, after those of columns and tasks. So of two that
-come at once the second sees what the first has made, and what each alone may do cannot be wrong together.
+A change of relations locks those of the project until it ends, after columns and tasks. So two concurrent changes are
+serialized: the second one sees the first, and together they cannot make what each alone may not.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.board.tasks.changes import TaskChange
+from workhook.work.board.tasks.queries import TaskChange
 from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
 
 SUBTASKS_MAX = 100
-"""Of one task. Whoever reads a task counts them, so that they must not be many."""
+"""The most subtasks of one task. Every read of a task counts them."""
 
 LOCK_CLASS = 0x77686572  # of the advisory locks; the repository is the other half of their key
 _KEY_MASK = sa.literal_column("2147483647", sa.BigInteger)  # which has 32 bits
@@ -42,9 +42,9 @@ _related = sa.select(
 
 
 async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
-    """Check the changes of one transaction, and bring up to date by what the tasks are blocked. Call this before they
-    are written; they are locked. `deleted`: ids of tasks that it puts into the trash. Raises `Invalid`; locks nothing
-    where no relation is made."""
+    """Check the changes of one transaction, and update what blocks the tasks. Call this before they are written; they
+    are locked. `deleted`: ids of the tasks that it puts into the trash. Raise `Invalid`. Nothing is locked unless a
+    relation is added."""
     made = [each for each in changes if each.gets_parent or each.new_blockers]
     known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})
     faults = [fault for each in made if each.gets_parent for fault in _parent_faults(each, known)]
@@ -61,7 +61,7 @@ async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collec
 async def _read(
     tx: Transaction, made: Sequence[TaskChange], changes: Sequence[TaskChange], deleted: Collection[str]
 ) -> _Relations:
-    """What there is when all who came before have ended."""
+    """Read the relations after all earlier changes have ended."""
     for repository_id in sorted({each.access.repository.id for each in made}):
         await tx.fetch_one(_lock, {"repository_id": repository_id})
     ids = {each.after.id for each in made if each.gets_parent}
@@ -73,7 +73,7 @@ async def _read(
 
 
 class _Relations(msgspec.Struct, frozen=True):
-    """What is known of tasks when the change is done. `subtasks`: how many each has, those in the trash included."""
+    """Tasks as they are after the change. `subtasks`: the number of each, including those in the trash."""
 
     rows: Mapping[str, Row]
     parents: Mapping[str, str | None]
@@ -83,7 +83,7 @@ class _Relations(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Mapping[str, Row], changed: Mapping[str, Task], deleted: Collection[str]) -> _Relations:
-        """From what is stored, and what the change makes of some."""
+        """Combine the stored rows with the tasks that the change makes of some."""
         parents: dict[str, str | None] = {task_id: row["parent_id"] for task_id, row in rows.items()}
         parents |= {task_id: task.parent_id for task_id, task in changed.items()}
         counts = Counter(each for each in parents.values() if each is not None)
@@ -95,7 +95,7 @@ class _Relations(msgspec.Struct, frozen=True):
         return is_kept and task_id not in self.deleted
 
     def is_open(self, task_id: str) -> bool:
-        """Of one that is there."""
+        """Tell whether a task that exists is open."""
         if task_id in self.changed:
             return self.changed[task_id].completed_at is None
         return self.rows[task_id]["completed_at"] is None
@@ -132,7 +132,7 @@ def _not_there(field: str) -> Fault:
 
 
 async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list[Fault]:
-    """What each of the tasks waits for in the end, and so on, must not lead back to it."""
+    """Return the faults of tasks whose blockers, transitively, lead back to them."""
     after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
     graph = await reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
     if graph is None:
@@ -142,7 +142,8 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     circle = find_circle({**graph, **after}, after)
     if not circle:
         return []
-    names = " → ".join(await names_of(tx, circle))
+    titles = {row["id"]: row["title"] for row in await tx.fetch_all(_titles, {"ids": sorted(set(circle))})}
+    names = " → ".join(f"{shown(titles[each])} ({each})" if each in titles else each for each in circle)
     field = next(each.named("blocked_by") for each in changes if each.after.id == circle[0])
     return [
         Fault(field=field, code="circle", message=say("{}: these tasks would wait for one another: {}", field, names))
@@ -156,14 +157,14 @@ def _with_open_blockers(change: TaskChange, known: _Relations) -> Task:
     return msgspec.structs.replace(change.after, open_blockers=found, blocked=bool(found))
 
 
-# --- tasks that wait for one another: what can be reached from one, and whether that leads in a circle ----------------
-# Tasks in the trash are followed, too: they can come back, and must not close a circle then.
+# --- circles of tasks that block one another --------------------------------------------------------------------------
+# Tasks in the trash are followed, too: restoring one must not close a circle.
 
 REACH_MAX = 10_000
-"""Pairs of tasks that are looked at for one change: some ten milliseconds."""
+"""The most pairs of tasks that are read for one change, which takes some ten milliseconds."""
 
 Graph = Mapping[str, Sequence[str]]
-"""What each task waits for."""
+"""The blockers of each task."""
 
 _next = task_blockers.alias("following")
 _first = sa.select(task_blockers.c.task_id, task_blockers.c.blocker_id).where(any_of(task_blockers.c.task_id, "ids"))
@@ -176,7 +177,7 @@ _titles = sa.select(tasks.c.id, tasks.c.title).where(any_of(tasks.c.id, "ids"))
 
 
 async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str]] | None:
-    """What the tasks wait for, and those, and so on. None for more than `REACH_MAX`."""
+    """Return all blockers of the tasks, transitively. None for more than `REACH_MAX`."""
     rows = await tx.fetch_all(_reachable, {"ids": sorted(ids), "limit": REACH_MAX + 1})
     if len(rows) > REACH_MAX:
         return None
@@ -187,8 +188,8 @@ async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str
 
 
 def find_circle(graph: Graph, starts: Iterable[str]) -> list[str]:
-    """The tasks of a circle through one of `starts`, which comes first and last; empty if there is none."""
-    is_done: set[str] = set()  # nothing that leads on from these comes back to where a search began
+    """Return the tasks of a circle through one of `starts`, which is first and last; empty if there is no circle."""
+    is_done: set[str] = set()  # no path from these leads back to where a search began
     for start in starts:
         path, following = [start], [iter(graph.get(start, ()))]
         seen = {start}
@@ -205,9 +206,3 @@ def find_circle(graph: Graph, starts: Iterable[str]) -> list[str]:
                 following.append(iter(graph.get(task_id, ())))
         is_done.add(start)
     return []
-
-
-async def names_of(tx: Transaction, ids: Sequence[str]) -> list[str]:
-    """How a message calls each of the tasks: by its title and its id."""
-    titles = {row["id"]: row["title"] for row in await tx.fetch_all(_titles, {"ids": sorted(set(ids))})}
-    return [f"{shown(titles[each])} ({each})" if each in titles else each for each in ids]

@@ -1,4 +1,4 @@
-"""How a task repeats: a recurrence rule of RFC 5545 for days, such as `FREQ=WEEKLY;BYDAY=MO`.
+"""How a task repeats: a recurrence rule of RFC 5545 for days, such as `FREQ=WEEKLY;BYDAY=MO`, and the next task.
 
 Rules repeat by days: nothing below a day is accepted, and no part that leaves days out of a daily rule. What is
 accepted is computed within a fixed number of steps. Every time of day is that of a zone, so that 09:00 stays 09:00 when
@@ -16,9 +16,18 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import msgspec
+import sqlalchemy as sa
 
-from workhook.core.errors import Message, compose
+from workhook.core import json
+from workhook.core.errors import Fault, Invalid, Message, compose
+from workhook.core.ids import new_id
 from workhook.core.zones import day_in, is_day, midnight_of, written_day
+from workhook.storage import Transaction
+from workhook.storage.metadata import big
+from workhook.work.board.tasks import queries
+from workhook.work.board.tasks.queries import Busy, LockedColumn
+from workhook.work.board.tasks.schemas import Task, columns
+from workhook.work.kernel.access import Access, with_access
 
 T = TypeVar("T")
 
@@ -47,12 +56,12 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_YEAR = 9998
-# Periods in which every rule has come round: the calendar is the same again after 400 years, which are 20,871 weeks.
+# The periods after which every rule starts over: the calendar repeats after 400 years, which are 20,871 weeks.
 _STEPS = {"DAILY": 8, "WEEKLY": 20_872, "MONTHLY": 4_801, "YEARLY": 401}
 
 
 def canonical(text: str) -> str:
-    """As rules are stored: in capitals, without `RRULE:` before them."""
+    """Return a rule as it is stored: in capitals, without `RRULE:`."""
     return re.sub(r"\s+", "", text).upper().removeprefix("RRULE:").strip(";")
 
 
@@ -61,7 +70,7 @@ def _wanted(more: str) -> Message:
 
 
 def complaint(text: str) -> str | None:
-    """What a text has to be that is no rule that a task can have; None for one that is."""
+    """Return why `text` is not a valid recurrence rule, or None if it is."""
     parts = _parts(text)
     freq = parts.get("FREQ", "")
     if len(parts) != text.count(";") + 1 or freq not in _ALLOWED:
@@ -84,7 +93,7 @@ def complaint(text: str) -> str | None:
 
 class Occurrence(NamedTuple):
     """`at`: a day or a moment, in milliseconds since the epoch. `since`: the earlier occurrence whose day of the month
-    or time of day is meant, where this one could not have it; otherwise None."""
+    or time of day is meant, if this one could not have it; otherwise None."""
 
     at: int
     since: int | None
@@ -115,17 +124,14 @@ def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) ->
         is_as_meant = found == exact and shown.replace(tzinfo=None) == local.replace(tzinfo=None)
     if "UNTIL" in parts and not _is_until(parts["UNTIL"], found, day, zone):
         return None
-    is_as_meant = is_as_meant and (day.day == anchor.day or not _follows_day(parts))
+    # Without these parts, the rule takes the day of the month from its first occurrence.
+    follows_day = parts["FREQ"] in ("MONTHLY", "YEARLY") and not parts.keys() & {"BYDAY", "BYMONTHDAY"}
+    is_as_meant = is_as_meant and (day.day == anchor.day or not follows_day)
     return Occurrence(found, None if is_as_meant else meant)
 
 
-def next_deadline(text: str, deadline: int | None, now: int, zone: tzinfo, since: int | None) -> Occurrence | None:
-    """Return when the next task is due: after the deadline, or without one after today in the zone."""
-    return next_after(text, midnight_of(day_in(now, zone)) if deadline is None else deadline, zone, since)
-
-
 def after_one(text: str) -> str | None:
-    """The rule of the next task: its COUNT is one less. None for the last, which does not repeat."""
+    """Return the rule of the next task, with COUNT reduced by one. None for the last task, which does not repeat."""
     count = int(_parts(text).get("COUNT", "0"))
     if count == 0:
         return text
@@ -138,7 +144,7 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _until(text: str) -> datetime | None:
-    """The last day or time that counts, as if it were in UTC. None if there is no such day."""
+    """Parse the last day or time that counts, as if it were in UTC. None if there is no such day."""
     form = "%Y%m%d" if "T" not in text else "%Y%m%dT%H%M%S"
     try:
         return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
@@ -147,7 +153,7 @@ def _until(text: str) -> datetime | None:
 
 
 def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
-    """Whether an occurrence is not after UNTIL: a day, a time in the zone, or one in UTC that ends in Z."""
+    """Tell whether an occurrence is not after UNTIL: a day, a time in the zone, or one in UTC that ends in Z."""
     last = _until(text)
     if last is None:
         return False
@@ -158,11 +164,6 @@ def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
 
 
 # --- days -------------------------------------------------------------------------------------------------------------
-
-
-def _follows_day(parts: Mapping[str, str]) -> bool:
-    """Whether the rule takes the day of the month from its first occurrence."""
-    return parts["FREQ"] in ("MONTHLY", "YEARLY") and not parts.keys() & {"BYDAY", "BYMONTHDAY"}
 
 
 class _Rule(msgspec.Struct, frozen=True):
@@ -208,7 +209,7 @@ def _next_day(text: str, after: date, anchor: int) -> date | None:
 
 
 def _periods(rule: _Rule, start: date, anchor: int) -> Iterator[Collection[date]]:
-    """The days of the rule in each period from that of `start` to the last one of the calendar."""
+    """Iterate over the rule's days in each period, from that of `start` to the last one of the calendar."""
     if rule.freq == "DAILY":
         allowed = {weekday for _, weekday in rule.weekdays} or set(range(7))
         for day in _steps(start, timedelta(days=rule.interval)):
@@ -258,7 +259,7 @@ def _in_month(rule: _Rule, year: int, month: int, anchor: int) -> set[date]:
 
 
 def _of_weekdays(weekdays: Iterable[tuple[int, int]], first: date, length: int) -> set[date]:
-    """The days of the week in the stretch of days, each or, with an ordinal, the one of that number from either end."""
+    """Return the weekdays among `length` days: all of them, or with an ordinal the one at that place from an end."""
     found = set()
     for ordinal, weekday in weekdays:
         offsets = range((weekday - first.weekday()) % 7, length, 7)
@@ -268,6 +269,91 @@ def _of_weekdays(weekdays: Iterable[tuple[int, int]], first: date, length: int) 
 
 
 def _at_positions(items: Sequence[T], positions: Iterable[int]) -> list[T]:
-    """Those at the positions, which count from 1, or from -1 at the end."""
+    """Return the items at the positions, which count from 1, or from -1 at the end."""
     indexes = (number - 1 if number > 0 else len(items) + number for number in positions)
     return [items[index] for index in indexes if 0 <= index < len(items)]
+
+
+# --- the next task ----------------------------------------------------------------------------------------------------
+# When a task is completed, the next one is made in the same commit. A task remembers which it has made, so completing
+# it again makes no second one.
+
+TICKED, OPEN = "complete", "incomplete"  # the values of a checklist's items
+
+_is_final = sa.or_(columns.c.finished, sa.func.coalesce(columns.c.stage, "") == "done")
+_first_open = (
+    sa.select(columns.c.id)
+    .where(columns.c.repository_id == big("repository_id"))
+    .order_by(sa.case((_is_final, 1), else_=0), columns.c.position, columns.c.id)
+    .limit(1)
+)
+# Columns are locked in the order of their ids, and others are held already: waiting here could be a deadlock.
+_free_column = with_access(
+    sa.select(*queries.lockable_columns).where(columns.c.id == sa.bindparam("column_id")), columns.c.repository_id
+).with_for_update(of=columns, key_share=True, skip_locked=True)
+
+
+def occurrence_after(task: Task, now: int, zone: tzinfo) -> Occurrence | None:
+    """Return when the task that follows this one is due: after its deadline, or without one after today in the zone."""
+    if task.repeat is None:
+        return None
+    after = midnight_of(day_in(now, zone)) if task.deadline is None else task.deadline
+    return next_after(task.repeat, after, zone, task.repeat_since)
+
+
+def require_next(task: Task, now: int, zone: tzinfo) -> None:
+    """Raise `Invalid` for a task whose rule makes no task after it."""
+    if task.repeat is not None and occurrence_after(task, now, zone) is None:
+        message = "repeat: there is no next time by this rule; give one that goes on, or null"
+        raise Invalid(faults=[Fault(field="repeat", message=message)])
+
+
+def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
+    """Return the task with the id of the next one, if it is completed now, repeats, and has not made one yet."""
+    completed = before is not None and before.completed_at is None and after.completed_at is not None
+    if not completed or after.next_id is not None or occurrence_after(after, now, zone) is None:
+        return after
+    return msgspec.structs.replace(after, next_id=new_id("tsk"))
+
+
+async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
+    """Lock the first column of the project that completes nothing. Raise `Busy`."""
+    first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
+    assert first is not None, "a column was moved to"
+    params = {"column_id": first["id"], "user_id": access.user.id}
+    row = await tx.fetch_one(_free_column, params)
+    if row is not None and not row["fresh"]:
+        row = await tx.fetch_one(_free_column, params)
+    if row is None:
+        raise Busy("The column of the next task is being changed by others.")
+    return queries.locked_column(row)
+
+
+def next_of(task: Task, column: LockedColumn, now: int, zone: tzinfo) -> Task:
+    """Return the task that follows, with everything open."""
+    assert task.next_id is not None, "`with_next` has found one"
+    assert task.repeat is not None, "so it repeats"
+    following = occurrence_after(task, now, zone)
+    assert following is not None, "`with_next` has found one"
+    sections = {
+        name: {item: OPEN if value == TICKED else value for item, value in items.items()}
+        for name, items in json.decode(task.sections).items()
+    }
+    return msgspec.structs.replace(
+        task,
+        id=task.next_id,
+        column=column.column,
+        position=0,
+        deadline=following.at,
+        repeat_since=following.since,
+        sections=json.encode_text(sections),
+        repeat=after_one(task.repeat),
+        next_id=None,
+        subtasks=type(task.subtasks)(0, 0),
+        blocked_by=(),
+        blocked=False,
+        open_blockers=(),
+        completed_at=now if column.completes else None,
+        created_at=now,
+        updated_at=now,
+    )

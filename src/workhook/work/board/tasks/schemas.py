@@ -1,11 +1,11 @@
-"""A task: its record, its tables, and what every statement that reads tasks selects.
+"""A task: its record, its tables, and the columns that every statement on tasks selects.
 
-The tasks of a column stand in buckets of some dozens. A bucket has a `rank` among those of its column, and a task one
-in its bucket, both with gaps (`column_order`). A task's position is the sizes of the buckets before its own and
-the number of tasks before it there: neither reading nor changing it touches the other thousands.
+The tasks of a column are in buckets of some dozens. A bucket has a `rank` in its column, and a task in its bucket, both
+with gaps (`column_order`). A task's position is the sum of the sizes of the buckets before its own and the number of
+tasks before it there, so neither reading nor changing it touches thousands of others.
 
-`order_triggers` keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and `rank`. A
-task that was deleted is in no bucket; its column may be gone.
+`order_triggers` keep `task_buckets.size` correct and increase `columns.revision` when `bucket_id` or `rank` is written.
+A deleted task is in no bucket; its column may be gone.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import GROWS, in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
 from workhook.storage.schema import ddl
-from workhook.work.board.tasks.field_types import Level
 from workhook.work.board.tasks.order_triggers import order_triggers
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.kernel.schemas import RATE_PATTERN
 
 Assignees = tuple[PersonShape, ...]
+Level = Literal["low", "medium", "high"]
 
 
 class TaskProjectShape(msgspec.Struct, dict=True):
@@ -52,7 +52,7 @@ class TaskProjectShape(msgspec.Struct, dict=True):
 
     @property
     def currency(self) -> str:
-        """Of the rates of its tasks, which no answer has."""
+        """The currency of its tasks' rates, which no answer shows."""
         found: str = self.__dict__["money"]
         return found
 
@@ -102,7 +102,12 @@ class Task(Record, frozen=True):
     assignees: Assignees
     labels: Annotated[str, JsonForm(list[str], json.decode)]
     hourly_rate_minor: Annotated[
-        Annotated[int, JsonForm(str, _rate_text, beside="project"), EventSchema({"pattern": RATE_PATTERN})] | None,
+        Annotated[
+            int,
+            JsonForm(str, _rate_text, beside="project"),
+            EventSchema({"pattern": RATE_PATTERN}),
+        ]
+        | None,
         JsonName("hourly_rate"),
         Meta(
             description="What an hour costs, with the decimals of the project's currency; null: what the project says. "
@@ -134,7 +139,7 @@ class Task(Record, frozen=True):
 
 
 TERMS = {"hourly_rate": "hourly_rate_minor", "billable": "billable", "estimate": "estimate_ms"}
-"""What a task says of its time, which clients do not see: the names of its fields in JSON, and in the record."""
+"""The fields about a task's time, which clients do not see: their names in JSON, and in the record."""
 
 
 class CommitShape(msgspec.Struct):
@@ -159,7 +164,7 @@ class TasksAnswer(msgspec.Struct):
 Stage = Literal["in_queue", "in_progress", "done"]
 
 COLUMNS_MAX = 200
-"""The most columns of a board: more than anybody can look at, and few enough to be read at once."""
+"""The most columns of a board: few enough to be read at once."""
 
 CursorInteger = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 """A rank in a cursor: an integer that both databases can compare with."""
@@ -185,15 +190,15 @@ columns = sa.Table(
     metadata,
     in_project(),
     *table_columns(Column),
-    # It grows with every change of the order of the column's tasks. Whoever waited for the lock of the row learns by it
-    # that what it read meanwhile is out of date.
+    # It grows with every change of the order of the column's tasks, so that a transaction that waited for the lock of
+    # the row can tell whether what it read is out of date.
     sa.Column("revision", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Index("ix_columns_repository_id", "repository_id", "position"),
 )
 
 
 def completes(stage: str | None, finished: bool) -> bool:
-    """Whether a task that enters such a column is completed."""
+    """Tell whether a task that enters such a column is completed."""
     return finished or stage == "done"
 
 
@@ -220,8 +225,8 @@ tasks = sa.Table(
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
-    sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`notifications.chores`)
-    # Subtasks of a task that is gone for good are tasks of their own.
+    sa.Column("deadline_told", sa.BigInteger),  # the deadline of the last reminder (`notifications.chores`)
+    # Subtasks of a task that is purged become tasks of their own.
     *table_columns(
         Task,
         user_id=sa.ForeignKey("accounts.id"),
@@ -236,10 +241,10 @@ ddl(order_triggers)
 partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
 partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
-# What the trash holds, and what is to be removed from it.
+# For listing the trash, and for purging it.
 partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
 partial_index("ix_tasks_trash", tasks.c.repository_id, tasks.c.deleted_at, tasks.c.id, where=_is_deleted)
-# Each order in which a list may be asked for. Those that the trash holds are not in any.
+# One index for each order of a list. Tasks in the trash are in none.
 for _name, _key in {
     "created_at": tasks.c.created_at,
     "updated_at": tasks.c.updated_at,
@@ -254,10 +259,10 @@ is_untold = sa.and_(
     tasks.c.deleted_at.is_(None),
     sa.func.coalesce(tasks.c.deadline_told, sa.literal_column("-1")) != tasks.c.deadline,
 )
-"""The deadline of an open task of which nobody was told yet."""
+"""The condition that an open task has a deadline without a reminder."""
 partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
 
-# The last number that a task of the project was given.
+# The last task number of each project.
 task_numbers = sa.Table(
     "task_numbers",
     metadata,
@@ -271,7 +276,7 @@ task_numbers = sa.Table(
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 
-# The commits that have closed a task, when they were pushed: each does so once.
+# The pushed commits that have closed a task: each does so once.
 closing_commits = sa.Table(
     "closing_commits",
     metadata,
@@ -287,7 +292,6 @@ task_assignees = sa.Table(
     sa.Index("ix_task_assignees_user", "user_id", "task_id"),
 )
 
-# What a task waits for.
 task_blockers = sa.Table(
     "task_blockers",
     metadata,
@@ -311,7 +315,7 @@ bucket_index: sa.ColumnElement[int] = (
     .where(_neighbours.c.bucket_id == tasks.c.bucket_id, _neighbours.c.rank < tasks.c.rank)
     .scalar_subquery()
 )
-"""How many tasks are before a task in its bucket."""
+"""The number of tasks before a task in its bucket."""
 
 _buckets_before = (
     sa.select(sa.cast(sa.func.coalesce(sa.func.sum(_before.c.size), 0), sa.BigInteger))
@@ -319,7 +323,7 @@ _buckets_before = (
     .scalar_subquery()
 )
 
-people = accounts.alias("people")  # not the owner of the project, whom the statement may join
+people = accounts.alias("people")  # the statement may join `accounts` for the project's owner
 people_assigned = sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, people), people))).where(
     task_assignees.c.task_id == tasks.c.id, people.c.id == task_assignees.c.user_id
 )
@@ -333,7 +337,7 @@ subtasks: sa.ColumnElement[int] = (
     .where(_subtasks.c.parent_id == tasks.c.id, _subtasks.c.deleted_at.is_(None))
     .scalar_subquery()
 )
-"""The counts of a task's subtasks in one number, for `subtasks_of`: one look at an index for each task of a list."""
+"""The counts of a task's subtasks in one number, for `subtasks_of`: one index lookup for each task of a list."""
 
 weight: sa.ColumnElement[int] = sa.cast(
     sum(
@@ -354,11 +358,11 @@ blockers = (
     .where(_waits_for)
     .scalar_subquery()
 )
-"""What a task waits for, as JSON for `blockers_of`."""
+"""The blockers of a task, as JSON for `blockers_of`."""
 
 
 def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
-    """A task that one of `some` waits for, or null."""
+    """Select an open blocker of a task of `some`, or null."""
     return (
         sa.select(_blocking.c.id)
         .join_from(task_blockers, _blocking, _blocking.c.id == task_blockers.c.blocker_id)
@@ -370,7 +374,7 @@ def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
 
 
 related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks"), blockers.label("task_blockers")]
-"""What belongs to a task but to nobody in particular."""
+"""The subtasks and blockers of a task."""
 
 task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees, *related_columns]
 """What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
@@ -384,25 +388,19 @@ position_columns: list[sa.Label[Any]] = [
     columns.c.title.label("column_title"),
 ]
 every_column = [*task_columns, *position_columns]
-"""What `task_of` reads, from `with_column`."""
-
-
-def task_of(row: Row, project: TaskProjectShape) -> Task:
-    """The task of a row of `every_column`."""
-    return task_at(row, project, TaskColumnShape(row["column_id"], row["column_title"]), row["task_position"])
+"""What `task_at` reads, and the column and the position, from `with_column`."""
 
 
 def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
-    """The task of a row of `task_columns`, whose column and position are known already."""
-    people = people_of(row["task_assignees"])
-    subtasks, (blocked_by, open_blockers) = subtasks_of(row["task_subtasks"]), blockers_of(row["task_blockers"])
+    """Return the task of a row of `task_columns`."""
+    blocked_by, open_blockers = blockers_of(row["task_blockers"])
     return _read_task(
         row,
         position=position,
         project=project,
         column=column,
-        assignees=people,
-        subtasks=subtasks,
+        assignees=people_of(row["task_assignees"]),
+        subtasks=subtasks_of(row["task_subtasks"]),
         blocked_by=blocked_by,
         blocked=bool(open_blockers),
         open_blockers=open_blockers,
@@ -413,12 +411,12 @@ NO_SUBTASKS = SubtaskCounts(0, 0)
 
 
 def subtasks_of(number: int) -> SubtaskCounts:
-    """The counts that `subtasks` selects."""
+    """Return the counts that `subtasks` selects."""
     return SubtaskCounts(*divmod(number, _TOTAL)) if number else NO_SUBTASKS
 
 
 def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """All tasks that `blockers` selects, by their ids, and those of them that block."""
+    """Return the ids of the tasks that `blockers` selects, and of those that are open."""
     if text == "[]":
         return (), ()
     found = sorted(json.decode(text))
@@ -426,7 +424,7 @@ def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def people_of(text: str) -> Assignees:
-    """The people of the JSON that `assignees` selects, the oldest account first."""
+    """Return the people that `assignees` selects as JSON, the oldest account first."""
     if text == "[]":
         return ()
     people = sorted(json.decode(text), key=lambda fields: fields[0])

@@ -1,9 +1,9 @@
-"""The indexes of words: what is searched of each table, and what makes its index on either database.
+"""The full-text indexes: the columns of each table that are searched, and the statements that create its index.
 
-All that belongs to them is named `search_…`. SQLite has full-text tables that triggers keep in step, PostgreSQL has
-indexes over an expression. On SQLite `parts` has what each word of a title or a name ends with, and `number` the number
-of a task after a mark that no word begins with. PostgreSQL has the same in one vector, where a part begins with `~`.
-`matching` asks them.
+Their names begin with `search_`. SQLite has full-text tables that triggers update, PostgreSQL has indexes over an
+expression. On SQLite, `parts` has the endings of each word of a title or a name, and `number` the number of a task
+after a mark that begins no word. PostgreSQL has the same in one vector, where a part begins with `~`. `matching`
+queries them.
 """
 
 # ruff: noqa: S608  # the statements are made of names that stand here
@@ -21,21 +21,21 @@ from workhook.storage.schema import ddl
 PART_CHARS = 64
 """Characters of a part that the index holds."""
 PARTS_OF_CHARS = 512
-"""Characters at the head of a text whose words are taken apart."""
+"""Characters at the start of a text whose words are split into parts."""
 
 MARK = "\N{MODIFIER LETTER PRIME}"
-"""A letter that stands before the number of a task in the index of words."""
+"""A letter before the number of a task in the index."""
 
 SPELLED = str.maketrans({
     "ß": "ss", "ẞ": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o", "ł": "l", "Ł": "l",
     "đ": "d", "Đ": "d", "\u0131": "i",
 })  # fmt: skip
-"""Letters that have no accent which could be taken off, and what they are found by."""
+"""Letters without a removable accent, and their replacements."""
 
 
 class Texts(NamedTuple):
-    """The columns of a table that are searched. The inner parts of words of `inside` are found, too. A column of
-    `names` is JSON with a `name`, which is what is searched."""
+    """The searched columns of a table. Inner parts of the words of `inside` are found, too. A column of `names` is JSON
+    with a `name` that is searched."""
 
     words: tuple[str, ...]
     inside: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def search_indexes(dialect: str) -> Iterable[str]:
 
 
 def _sqlite() -> Iterator[str]:
-    # A table without an INTEGER PRIMARY KEY numbers its rows anew when the file is vacuumed: so these have a table.
+    # VACUUM renumbers the rows of tables without an INTEGER PRIMARY KEY, so the numbers have a table of their own.
     yield "CREATE TABLE search_numbers (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)"
     for table, searched in SEARCHED.items():
         yield from _full_text_table(table, searched)
@@ -82,9 +82,9 @@ def _full_text_table(table: str, searched: Texts) -> Iterator[str]:
     index, columns = f"search_{table}", ["payer" if each in searched.names else each for each in searched.words]
     columns += [*(["parts"] if searched.inside else []), *(["number"] if searched.number else [])]
     listed = ", ".join(columns)
-    # Contentless: the text is only in its own table. Removing a row then takes what was indexed of it.
+    # Contentless: the text is only in its own table. Removing a row needs the text that was indexed.
     yield f"CREATE VIRTUAL TABLE {index} USING fts5({listed}, content='', tokenize='unicode61 remove_diacritics 2')"
-    # The words that the index holds can be read: what begins with `boar` is asked for as `board` or `boards`.
+    # The words of the index can be read: the prefix `boar` is searched as `board` or `boards`.
     yield f"CREATE VIRTUAL TABLE {index}_terms USING fts5vocab({index}, instance)"
     add = f"INSERT INTO {index}(rowid, {listed}) VALUES ({_values(searched, 'new.')});"
     remove = f"INSERT INTO {index}({index}, rowid, {listed}) VALUES ('delete', {_values(searched, 'old.')});"
@@ -100,7 +100,7 @@ def _full_text_table(table: str, searched: Texts) -> Iterator[str]:
 
 
 def _values(searched: Texts, row: str) -> str:
-    """What the index gets of a row."""
+    """Return the values of a row for the index."""
 
     def text(name: str) -> str:
         return f"json_extract({row}{name}, '$.name')" if name in searched.names else f"{row}{name}"
@@ -121,7 +121,7 @@ def _spelled(text: str) -> str:
 
 
 def _parts(text: str) -> str:
-    """What each word of a text ends with: `board oard ard` of `board`."""
+    """Return the endings of each word of a text: `board oard ard` for `board`."""
     return (
         f"(WITH RECURSIVE rest(t) AS (SELECT {_spelled(f'substr({text}, 1, {PARTS_OF_CHARS})')} "
         "UNION ALL SELECT substr(t, 2) FROM rest WHERE length(t) > 3) "
@@ -132,14 +132,14 @@ def _parts(text: str) -> str:
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
 
-# ASCII that is neither letter nor digit; punctuation and symbols of the other blocks, for databases whose locale takes
-# all that is not ASCII for letters.
+# ASCII characters that are neither letters nor digits, and punctuation and symbols of other blocks, for databases whose
+# locale counts everything outside ASCII as letters.
 _SEPARATORS = (
     r"\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"
     r"\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u2bff\u3000-\u3004\u3008-\u3020\u3030"
     r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\U0001f000-\U0001faff"
 )
-# The parser would keep `a.b`, `a/b` and `a@b` together, which FTS5 does not: it is shown words and spaces only.
+# The parser would keep `a.b`, `a/b` and `a@b` together, unlike FTS5, so it only gets words and spaces.
 _LETTERS = r"regexp_replace(normalize(value, NFD), '([A-Za-z])[\u0300-\u036f]+', '\1', 'g')"  # é is e, й remains й
 _FOLD = rf"SELECT regexp_replace(normalize({_LETTERS}, NFC), '[{_SEPARATORS}]+', ' ', 'g')"
 
@@ -158,7 +158,7 @@ BEGIN
   RETURN found;
 END"""
 
-# NULL, which matches nothing, where there is no word. A word has letters, digits and marks: none needs an escape.
+# NULL, which matches nothing, without a word. Words have letters, digits and marks, which need no escape.
 _ASKED = rf"""
 SELECT string_agg(
   CASE WHEN word LIKE '{MARK}_%' THEN
@@ -185,7 +185,7 @@ def _postgresql() -> Iterator[str]:
             text = f"replace({text}, '{chr(letter)}', '{spelling}')"
     letters = f"SELECT lower(translate({text}, '{''.join(single)}', '{''.join(single.values())}'))"
     yield _function("search_spelled(value text)", "text", letters)
-    # SQL would be put in the place of the call, and the planner would not see what it costs to take a text apart.
+    # A function in SQL would be inlined, and the planner would not see what splitting a text costs.
     yield _function("search_terms(words text, parts text, number bigint)", "tsvector", _TERMS, "plpgsql COST 10000")
     yield _function("search_asked(value text, parts boolean, numbers boolean)", "tsquery", _ASKED)
     for table, searched in SEARCHED.items():
@@ -193,7 +193,7 @@ def _postgresql() -> Iterator[str]:
 
 
 def _terms(searched: Texts) -> str:
-    """The expression of an index; `matching` asks it to the letter."""
+    """Return the expression of an index; `matching` uses exactly the same."""
 
     def joined(names: tuple[str, ...]) -> str:
         texts = (f"({each}::json ->> 'name')" if each in searched.names else each for each in names)

@@ -1,38 +1,52 @@
-"""The writer of tasks: creates, edits, moves, repeats and deletes them, for a form or an import as for a bulk request.
-Restoring a task (`actions`), and moving those of a column that is deleted (`move_tasks`), write rows of their own.
+"""The writer of tasks: creates, edits, moves, repeats and deletes them, for forms, imports and bulk requests alike.
+Restoring a task (`actions`), and moving the tasks of a deleted column (`board.columns`), write rows of their own.
 
-What is changed is put together in memory first. Then it is checked, written in few statements, and told: an event for
-each task, the next of those that repeat, timers, notifications.
+Changes are collected in memory, then checked and written in few statements. Events, the next tasks of those that
+repeat, timers and notifications follow. Callers that change the order of a column hold its lock (`queries`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, tzinfo
+from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 
 from workhook.core.errors import Invalid
 from workhook.core.records import to_response
 from workhook.identity.context import Write
+from workhook.storage import Transaction
+from workhook.storage.dialects import any_of, upsert
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, stored_names, values_of
+from workhook.storage.statements import hot
 from workhook.work.board.tasks import relations
 from workhook.work.board.tasks.assignees import still_there, tell_assigned
-from workhook.work.board.tasks.changes import TaskChange, change_orders, take_numbers, write_rows
-from workhook.work.board.tasks.column_order import ColumnOrder, Step
-from workhook.work.board.tasks.next_task import lock_first_open, next_of, with_next, zone_for
-from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, PlacedTask
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.column_order import ColumnOrder, Rank, Step, TaskPlace, buckets_to_read
+from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, PlacedTask, TaskChange
+from workhook.work.board.tasks.repeating import lock_first_open, next_of, with_next
+from workhook.work.board.tasks.schemas import (
+    CONTENT,
+    Task,
+    task_assignees,
+    task_blockers,
+    task_buckets,
+    task_numbers,
+    tasks,
+)
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_events
 
 
 class TaskWriter:
     """The tasks that one transaction changes. They and their columns are locked.
 
-    `zones`: in which the rules of tasks that repeat are counted, by the id of their repository. `tells`: whether people
-    are notified of what is assigned to them.
+    `zones`: the time zones of recurrence rules, by repository id. `tells`: notify new assignees.
     """
 
     def __init__(self, write: Write, zones: Mapping[int, tzinfo] | None = None, *, tells: bool = True) -> None:
@@ -53,7 +67,7 @@ class TaskWriter:
         return change
 
     def change(self, found: AccessedTask) -> TaskChange:
-        """Return the change of a task that is there; what it says then is `TaskChange.after`."""
+        """Return the change of an existing task; set its new content as `TaskChange.after`."""
         change = self.changes.get(found.task.id)
         if change is None:
             place = found.place if isinstance(found, PlacedTask) else None
@@ -61,7 +75,7 @@ class TaskWriter:
         return change
 
     def move(self, change: TaskChange, source: LockedColumn, target: LockedColumn, position: int | None) -> None:
-        """Put a task to a position of a column. Without one it comes last, or stays where it is in its own."""
+        """Move a task to a position of a column. Without one it becomes the last, or keeps its place in its own."""
         task_id = change.after.id
         if target is source:
             if position is not None:
@@ -76,7 +90,7 @@ class TaskWriter:
         self._entered[task_id] = target
 
     def delete(self, change: TaskChange, source: LockedColumn, name: str) -> None:
-        """Put a task into the trash. `name` is what messages call it."""
+        """Put a task into the trash. `name`: how messages call it."""
         change.deleted_as = name
         self._add_step(source, Step("remove", change.after.id))
 
@@ -86,27 +100,26 @@ class TaskWriter:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    async def write(self) -> None:
-        """Check what has to be checked of several tasks together; write and tell all of it. `changes` then have the
-        tasks as they are. Raises `Conflict`, `Invalid`, `Busy`."""
-        gone = {task_id: each.deleted_as for task_id, each in self.changes.items() if each.deleted_as is not None}
-        if gone:
-            await self._require_deletable(gone)
-        kept = [each for task_id, each in self.changes.items() if task_id not in gone]
-        await relations.settle(self._write.tx, kept, gone)
-        await self.write_settled()
+    async def write(self, *, settles: bool = True) -> None:
+        """Check the changes together, write them, and tell of them. `changes` then has the tasks as they are.
 
-    async def write_settled(self) -> None:
-        """`write`, where the relations of the tasks are settled."""
+        `settles`: check the relations, which callers may have done before. Raise `Conflict`, `Invalid`, `Busy`.
+        """
         tx, now = self._write.tx, self._write.now
         gone = [each for each in self.changes.values() if each.deleted_as is not None]
         kept = [each for each in self.changes.values() if each.deleted_as is None]
+        if gone:
+            await self._require_deletable({each.after.id: str(each.deleted_as) for each in gone})
+        if settles and any(each.is_related_anew for each in kept):
+            await relations.settle(tx, kept, {each.after.id for each in gone})
         for each in kept:
-            each.after = with_next(each.before, each.after, now, self._zone(each.access))
+            if each.after.repeat is not None:
+                zone = self._zones.get(each.access.repository.id, UTC)
+                each.after = with_next(each.before, each.after, now, zone)
         places = {task_id: each.place for task_id, each in self.changes.items() if each.place is not None}
         orders = await change_orders(tx, self._steps, self._columns, places) if self._steps else {}
         for each in kept:
-            self._finish(each, orders.get(each.after.column.id))
+            self._place(each, orders.get(each.after.column.id))
         for each in gone:
             each.after = touched(each.before or each.after, now)
         if new := [each for each in kept if each.before is None]:
@@ -134,12 +147,11 @@ class TaskWriter:
         for access, some in by_project.values():
             await questions.require_own_tasks(self._write.tx, access, some)
 
-    def _zone(self, access: Access) -> tzinfo:
-        return self._zones.get(access.repository.id, UTC)
+    def _place(self, change: TaskChange, order: ColumnOrder | None) -> None:
+        """Give the task its final position and, if that changes it, the time of the change.
 
-    def _finish(self, change: TaskChange, order: ColumnOrder | None) -> None:
-        """Give the task the position that it has in the end and, if it differs then, the time of the change. That
-        others moved past it is no change of it."""
+        A task does not count as changed when only its neighbours moved.
+        """
         before, after = change.before, change.after
         if order is not None:
             position = order.positions([after.id]).get(after.id, after.position)
@@ -152,21 +164,23 @@ class TaskWriter:
         change.after = after
 
     async def _number(self, new: list[TaskChange]) -> None:
-        """New tasks get their numbers in the order of the changes, projects in the order of their ids."""
+        """Number new tasks in the order of the changes. Columns and tasks are locked before the counters of projects,
+        which are locked in the order of their ids."""
         by_project: dict[int, list[TaskChange]] = defaultdict(list)
         for each in new:
             by_project[each.access.repository.id].append(each)
         for repository_id, some in sorted(by_project.items()):
-            first = await take_numbers(self._write.tx, repository_id, len(some))
-            for number, each in enumerate(some, first):
+            row = await self._write.tx.fetch_one(_take, {"repository_id": repository_id, "step": len(some)})
+            assert row is not None, "the statement inserts or updates"
+            for number, each in enumerate(some, int(row["last"]) - len(some) + 1):
                 each.after = msgspec.structs.replace(each.after, number=number)
 
     async def _make_next(self, access: Access, task: Task) -> None:
-        """Make the task that `with_next` has found to come next. It begins in the project's first column that
-        completes nothing. Raises `Busy`."""
+        """Create the task that follows a completed one, in the project's first column that completes nothing. Raises
+        `Busy`."""
         write = self._write
         column = await lock_first_open(write.tx, access)
-        made = next_of(task, column, write.now, await zone_for(write.tx, access, task.repeat))
+        made = next_of(task, column, write.now, await find_zone(write.tx, access.repository.id))
         made = msgspec.structs.replace(made, assignees=await still_there(write.tx, access, task.assignees))
         following = TaskWriter(write)
         new = following.create(access, column, made, None)
@@ -174,10 +188,10 @@ class TaskWriter:
             await relations.settle(write.tx, [new])
         except Invalid:  # the task above is in the trash, or has all the subtasks that it can have
             new.after = msgspec.structs.replace(made, parent_id=None)
-        await following.write_settled()
+        await following.write(settles=False)
 
     async def _run_timers(self) -> None:
-        """Of several tasks that would start the mover's timer, the last one has it."""
+        """Finish the timers of completed tasks. If several tasks would start the mover's timer, the last one does."""
         finished: dict[str, list[TaskChange]] = defaultdict(list)
         started: TaskChange | None = None
         for task_id, target in self._entered.items():
@@ -199,14 +213,12 @@ def touched(task: Task, now: int) -> Task:
 
 
 def completed_at(target: LockedColumn, before: int | None, now: int) -> int | None:
-    """When a task that enters the column is completed: the first time stays while it remains done."""
-    if not target.completes:
-        return None
-    return now if before is None else before
+    """Return when a task that enters the column was completed: the first time counts while it stays completed."""
+    return (now if before is None else before) if target.completes else None
 
 
 def event_of(change: TaskChange) -> RecordEvent:
-    """One event, whatever was changed: completed or reopened before moved before edited."""
+    """Return the one event of a change: completed or reopened takes precedence over moved, and moved over edited."""
     repository, before, after = change.access.repository, change.before, change.after
     if before is None:
         return RecordEvent(repository, "task", "created", to_response(after))
@@ -223,3 +235,139 @@ def event_of(change: TaskChange) -> RecordEvent:
         action = "moved"
     beside = {"commit": change.commit} if change.commit is not None else None
     return RecordEvent(repository, "task", action, new, changes, beside)
+
+
+# --- the order of columns ---------------------------------------------------------------------------------------------
+
+_ranks = sa.select(tasks.c.id, tasks.c.bucket_id, tasks.c.rank).where(any_of(tasks.c.bucket_id, "bucket_ids"))
+
+
+async def change_orders(
+    tx: Transaction,
+    steps: Mapping[str, Sequence[Step]],
+    columns: Mapping[str, LockedColumn],
+    places: Mapping[str, TaskPlace],
+) -> dict[str, ColumnOrder]:
+    """Return the orders of columns after the steps, by column id. `places`: by task id.
+
+    Only buckets in which a task is put between others are read.
+    """
+    wanted = {column_id: buckets_to_read(columns[column_id].buckets, made) for column_id, made in steps.items()}
+    read = sorted(set().union(*wanted.values()))
+    rows = await tx.fetch_all(_ranks, {"bucket_ids": read}) if read else []
+    ranks = {row["id"]: Rank(row["bucket_id"], row["rank"]) for row in rows}
+    orders = {}
+    for column_id, made in steps.items():
+        there = {task_id: each for task_id, each in ranks.items() if each.bucket_id in wanted[column_id]}
+        column = columns[column_id]
+        order = orders[column_id] = ColumnOrder(column.buckets, there, places, column.last_rank)
+        for step in made:
+            order.apply(step)
+    return orders
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+# A project's numbers are dense, start at 1 and are never reused. A transaction that creates tasks holds the project's
+# counter until it ends. A rollback returns its numbers, so there are no gaps; deleting a task does not.
+
+_count = upsert(task_numbers).values(repository_id=big("repository_id"), last=big("step"))
+_count = _count.on_conflict_do_update(
+    index_elements=[task_numbers.c.repository_id], set_={"last": task_numbers.c.last + big("step")}
+)
+_take = hot(_count.returning(task_numbers.c.last))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+_this = tasks.c.id == sa.bindparam("task_id")
+_place = {"column_id": sa.bindparam("to_column"), "bucket_id": big("to_bucket"), "rank": big("to_rank")}
+_insert = sa.insert(tasks).values({"repository_id": big("repository_id"), **_place, **assigned(stored_names(Task))})
+_edit = hot(sa.update(tasks).where(_this).values(**assigned(CONTENT), updated_at=big("updated_at")))
+_move = hot(_edit.values(**_place, deleted_at=sa.null()))
+_set_rank = sa.update(tasks).where(_this).values(bucket_id=big("to_bucket"), rank=big("to_rank"))
+_trash = (
+    sa.update(tasks)
+    .where(_this)
+    .values(bucket_id=sa.null(), rank=sa.null(), deleted_at=big("updated_at"), updated_at=big("updated_at"))
+)
+_insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
+_set_bucket_rank = sa.update(task_buckets).where(task_buckets.c.id == big("bucket_id")).values(rank=big("new_rank"))
+_drop_bucket = sa.delete(task_buckets).where(task_buckets.c.id == big("bucket_id"), task_buckets.c.size == 0)
+_insert_assignee = insert_into(task_assignees, "task_id", "user_id")
+_delete_assignee = sa.delete(task_assignees).where(
+    task_assignees.c.task_id == sa.bindparam("task_id"), task_assignees.c.user_id == big("user_id")
+)
+_insert_blocker = insert_into(task_blockers, "task_id", "blocker_id")
+_delete_blocker = sa.delete(task_blockers).where(
+    task_blockers.c.task_id == sa.bindparam("task_id"), task_blockers.c.blocker_id == sa.bindparam("blocker_id")
+)
+
+
+async def write_rows(tx: Transaction, changes: Sequence[TaskChange], orders: Mapping[str, ColumnOrder]) -> None:
+    """Write the tasks, their assignees and blockers, and the `orders` of their columns, by column id.
+
+    The last statement is queued if it can go along with the next one (`Transaction.defer`).
+    """
+    kept = [each for each in changes if each.deleted_as is None]
+    gone_people, new_people = _differences(kept, "user_id", lambda task: [person.id for person in task.assignees])
+    gone_blockers, new_blockers = _differences(kept, "blocker_id", lambda task: task.blocked_by)
+    await tx.execute_many(_delete_assignee, gone_people)
+    await tx.execute_many(_delete_blocker, gone_blockers)
+    # A bucket's size grows with the tasks that come into it: a trigger counts.
+    new_buckets = [
+        {"id": each.id, "column_id": column_id, "rank": each.rank, "size": 0}
+        for column_id, order in orders.items()
+        for each in order.new_buckets
+    ]
+    await tx.execute_many(_insert_bucket, new_buckets)
+    await _write_tasks(tx, changes, orders)
+    tx.defer(_insert_assignee, new_people)
+    tx.defer(_insert_blocker, new_blockers)
+    moved_buckets = [
+        {"bucket_id": each.id, "new_rank": each.rank} for order in orders.values() for each in order.moved_buckets
+    ]
+    await tx.execute_many(_set_bucket_rank, moved_buckets)
+    dropped = [{"bucket_id": each} for order in orders.values() for each in order.dropped_buckets]
+    await tx.execute_many(_drop_bucket, dropped)
+
+
+async def _write_tasks(tx: Transaction, changes: Sequence[TaskChange], orders: Mapping[str, ColumnOrder]) -> None:
+    """Write the tasks, and the new ranks of others."""
+    ranks = {task_id: rank for order in orders.values() for task_id, rank in order.changed.items()}
+    inserted, edited, moved, trashed = list[_Row](), list[_Row](), list[_Row](), list[_Row]()
+    for each in changes:
+        row = {"task_id": each.after.id, "repository_id": each.access.repository.id, **values_of(each.after)}
+        if each.deleted_as is not None:
+            trashed.append({"task_id": each.after.id, "updated_at": each.after.updated_at})
+        elif (rank := ranks.pop(each.after.id, None)) is None:
+            edited.append(row)
+        else:
+            row |= {"to_column": each.after.column.id, "to_bucket": rank.bucket_id, "to_rank": rank.rank}
+            (moved if each.before else inserted).append(row)
+    ranked: list[_Row] = [
+        {"task_id": task_id, "to_bucket": rank.bucket_id, "to_rank": rank.rank} for task_id, rank in ranks.items()
+    ]
+    for statement, rows in (
+        (_insert, inserted), (_edit, edited), (_move, moved), (_set_rank, ranked), (_trash, trashed),
+    ):  # fmt: skip
+        if rows and (len(rows) == 1 or statement is _insert):
+            await tx.flush()  # no two statements that change tasks go together
+            tx.defer(statement, rows)
+        else:
+            await tx.execute_many(statement, rows)
+
+
+_Row = dict[str, object]
+
+
+def _differences(
+    changes: Sequence[TaskChange], name: str, ids_of: Callable[[Task], Collection[Any]]
+) -> tuple[list[_Row], list[_Row]]:
+    """Return the rows to delete and the rows to insert of a table that belongs to tasks."""
+    gone: list[_Row] = []
+    added: list[_Row] = []
+    for each in changes:
+        had, wanted = {*(ids_of(each.before) if each.before else ())}, {*ids_of(each.after)}
+        gone += [{"task_id": each.after.id, name: value} for value in sorted(had - wanted)]
+        added += [{"task_id": each.after.id, name: value} for value in sorted(wanted - had)]
+    return gone, added

@@ -25,7 +25,7 @@ from workhook.work.history.across.schemas import AllCommentsQuery, AnyComment, C
 from workhook.work.history.search.scopes import SCOPES, SearchScope
 from workhook.work.kernel import lists
 from workhook.work.kernel.lists import Condition, Order, Walk, made_by
-from workhook.work.kernel.pages import length, per_dialect
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.scopes import Place, Scope, Source, across, place_columns, visible_projects
@@ -143,7 +143,7 @@ def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDiale
         found = sa.union_all(*(_whole(kind, sized) for kind in KINDS)).subquery("found")
         return sa.select(found).order_by(*(found.c[f"page_{name}"] for name in _KEY))
 
-    return per_dialect(make)
+    return PerDialect.made_by(make)
 
 
 async def list_comments(

@@ -14,7 +14,7 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
-from workhook.work.kernel.pages import per_dialect
+from workhook.storage.statements import PerDialect
 from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 
 LOOKS_AT_MOST = 500
@@ -51,7 +51,7 @@ def _edits(dialect: str) -> sa.Select[Any]:
     )
 
 
-_EDITS = per_dialect(_edits)
+_EDITS = PerDialect.made_by(_edits)
 
 
 async def find_last_edits(reader: Reader, repository_id: int, noun: Noun) -> Mapping[str, LastEdit]:

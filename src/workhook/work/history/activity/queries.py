@@ -27,8 +27,9 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import Alike, TimeIndex, index_range
 from workhook.storage.metadata import big
+from workhook.storage.statements import PerDialect
 from workhook.work.kernel.access import find_access, is_insider
-from workhook.work.kernel.pages import first_of_each, per_dialect
+from workhook.work.kernel.pages import first_of_each
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 
@@ -96,7 +97,7 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 _PAGES = {
-    frozenset(given): per_dialect(partial(_page, filters=frozenset(given)))
+    frozenset(given): PerDialect.made_by(partial(_page, filters=frozenset(given)))
     for size in range(len(_FILTERS) + 1)
     for given in combinations(_FILTERS, size)
 }

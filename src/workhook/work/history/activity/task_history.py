@@ -18,11 +18,11 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row
 from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
+from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.discussion.names import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.history.activity.queries import PAGE_BYTES, moments
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.pages import per_dialect
 from workhook.work.kernel.people import NOBODY_ELSE, person_columns
 
 LOOKS_AT_MOST = 1_000
@@ -72,8 +72,8 @@ def _about_task(dialect: str) -> sa.Select[Any]:
     return page.add_columns(*person_columns(NOBODY_ELSE))
 
 
-_REACH = per_dialect(_reach)
-_ABOUT_TASK = per_dialect(_about_task)
+_REACH = PerDialect.made_by(_reach)
+_ABOUT_TASK = PerDialect.made_by(_about_task)
 
 
 _TEXT_ACTIONS = ("created", "edited", "moved", "completed", "reopened")

@@ -33,7 +33,6 @@ from workhook.work.kernel.pages import (
     first_of,
     first_of_each,
     length,
-    per_dialect,
     with_flag,
 )
 from workhook.work.kernel.record_events import differences, publish_event
@@ -244,7 +243,7 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
         some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
         return bounded(_existing, some, services.c.id, length(services.c.description, services.c.prices))
 
-    return per_dialect(make)
+    return PerDialect.made_by(make)
 
 
 async def _insert_new_prices(tx: Transaction, service: Service, old: Sequence[ServicePrice]) -> None:

@@ -1,4 +1,4 @@
-"""Who is in an organization: owners invite and remove, everybody accepts and leaves."""
+"""The members of an organization: owners invite and remove others, everyone accepts and leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workhook.identity import invitations, members
 from workhook.identity.actions import lock_owners
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
-from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
+from workhook.identity.invitations import PENDING_MAX, Invitation, shares_organization
 from workhook.identity.profile_schemas import (
     Membership,
     OrganizationInvitation,
@@ -27,11 +27,10 @@ from workhook.identity.profile_schemas import (
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, Organization, account_of
 from workhook.identity.tables import accounts
-from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page
 from workhook.work.kernel.people import Email
-from workhook.work.kernel.record_events import record_audit
+from workhook.work.people import membership
 from workhook.work.people.membership import remove_member, send_link, set_member
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
@@ -64,7 +63,7 @@ class AcceptBody(msgspec.Struct):
     state: Literal["active"]
 
 
-# Owners see the addresses of members. So only somebody whose owner the caller is already is put in without consent.
+# Owners see the addresses of members. So only members of another organization of the caller are added without consent.
 _person = sa.select(
     *account_columns(),
     shares_organization(accounts.c.id, as_owner=True).label("is_owned"),
@@ -87,7 +86,7 @@ class KnownUser(msgspec.Struct, frozen=True):
 
 
 async def find_user(write: Write, login: str) -> KnownUser:
-    """Raises `NotFound`."""
+    """Raise `NotFound`."""
     row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
     if row is None:
         raise NotFound()
@@ -116,38 +115,27 @@ async def organization_invitations_create(
 
 
 async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
-    """Raises `Invalid`."""
-    role, organization, actor = ROLES[body.role], named_organization(write.call).account, write.actor
+    """Raise `Invalid`."""
+    role, organization = ROLES[body.role], named_organization(write.call).account
     invitee = email = None
     field = "invitee_id"
     if not isinstance(body.invitee_id, UnsetType):
-        row = await write.tx.fetch_one(_by_id, {"user_id": actor.user.id, "id": body.invitee_id})
-        if row is None or not row["is_known"]:  # by counting up, all logins of the server could be read
+        row = await write.tx.fetch_one(_by_id, {"user_id": write.actor.user.id, "id": body.invitee_id})
+        if row is None or not row["is_known"]:  # counting up must not reveal all logins of the server
             raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
         invitee = account_of(row)
-        login: str | None = invitee.login
+        logins = [key_of(invitee.login)]
     elif not isinstance(body.email, UnsetType):
-        email, login, field = body.email, None, "email"
+        email, field = body.email, "email"
+        logins = [row["login_key"] for row in await write.tx.fetch_all(_by_address, {"email": email})]
     else:
         raise _invalid("invitee_id", "give either invitee_id or email")
-    await _refuse_members(write.tx, organization, login, email)
-    made = await invitations.invite(
-        write.tx, organization, actor.user, role, invitee=invitee, email=email, is_known=invitee is not None,
-        field=field, strangers=write.may_invite_strangers,
-    )  # fmt: skip
-    await record_audit(write, organization, "invitation.create", login or BY_EMAIL, detail={"role": role})
-    return made
-
-
-async def _refuse_members(reader: Reader, organization: Account, login: str | None, email: str | None) -> None:
-    """Raises `Invalid` for somebody who is in it. An owner sees the addresses of these, so that this tells nothing."""
-    logins = [key_of(login)] if login else []
-    if email:
-        logins = [row["login_key"] for row in await reader.fetch_all(_by_address, {"email": email})]
-    for each in logins:
-        if await members.find_member(reader, organization.id, each) is not None:
-            field = "email" if email else "invitee_id"
+    for each in logins:  # an owner sees the addresses of members, so this reveals nothing
+        if await members.find_member(write.tx, organization.id, each) is not None:
             raise _invalid(field, "The invited person is in the organization already")
+    return await membership.invite(
+        write, organization, role, invitee=invitee, email=email, is_known=invitee is not None, field=field
+    )
 
 
 @routes.delete("/orgs/{org}/invitations/{invitation_id}", action="invitation.delete")
@@ -160,11 +148,10 @@ async def organization_invitations_cancel(write: Write, invitation_id: int) -> N
 
 
 async def end_invitation(write: Write, invitation: Invitation) -> bool:
-    """Answers whether it was still there."""
+    """Delete an invitation. Return False if it no longer existed."""
     if not await invitations.delete(write.tx, invitation):
         return False
-    invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
-    await record_audit(write, invitation.repository or invitation.account, "invitation.delete", invitee)
+    await membership.record_invitation(write, invitation, "delete")
     return True
 
 
@@ -182,11 +169,7 @@ async def organization_memberships_set(write: Write, username: str, body: Member
     person = found.account
     member = await members.find_member(write.tx, organization.id, person.login)
     if member is None and not found.is_owned:
-        made = await invitations.invite(
-            write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known,
-            strangers=write.may_invite_strangers,
-        )  # fmt: skip
-        await record_audit(write, organization, "invitation.create", person.login, detail={"role": role})
+        made = await membership.invite(write, organization, role, invitee=person, is_known=found.is_known)
         return pending_membership_shape(made, person, base)
     await set_member(write, organization, person, role)
     return membership_shape(organization, person, role, base)
@@ -203,12 +186,13 @@ async def organization_memberships_remove(write: Write, username: str) -> None:
     """
     place = named_organization(write.call)
     if place.role is None:
-        await _decline(write, place.account, username)
+        if key_of(username) != key_of(write.actor.user.login):  # an invited person sees nothing of others
+            raise NotFound()
+        await decline(write, place.account.login)
     elif not await _remove(write, place, username):
         user = (await find_user(write, username)).account
-        if not await invitations.withdraw(write.tx, place.account, user):
+        if not await membership.withdraw_invitation(write, place.account, user):
             raise NotFound()
-        await record_audit(write, place.account, "invitation.delete", user.login)
 
 
 @routes.delete("/orgs/{org}/members/{username}", access="organization.leave", problems=(422,), action="member.remove")
@@ -223,26 +207,15 @@ async def organization_members_remove(write: Write, username: str) -> None:
 
 
 async def _remove(write: Write, place: Organization, login: str) -> bool:
-    """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
-    `Invalid` for the last owner."""
-    if place.role != "owner" and not _is_own(write, login):
+    """Remove a member. Return False if the person was not one. Raise `Forbidden` for others unless the caller is an
+    owner, and `Invalid` for the last owner."""
+    if place.role != "owner" and key_of(login) != key_of(write.actor.user.login):
         raise Forbidden("You must be an organization owner.", code="missing_role")
     return await remove_member(write, place.account, (await find_user(write, login)).account)
 
 
-def _is_own(write: Write, login: str) -> bool:
-    return key_of(login) == key_of(write.actor.user.login)
-
-
-async def _decline(write: Write, organization: Account, login: str) -> None:
-    """Of others the invited person sees nothing. Raises `NotFound`."""
-    if not _is_own(write, login):
-        raise NotFound()
-    await decline(write, organization.login)
-
-
 async def decline(write: Write, login: str) -> None:
-    """Decline all invitations of the caller to the organization, by login and by e-mail. Raises `NotFound`."""
+    """Decline all invitations of the caller to the organization, by login and by e-mail. Raise `NotFound`."""
     found = await invitations.find_to_organization(write.tx, write.actor.user, key_of(login))
     if not any([await end_invitation(write, each) for each in found]):
         raise NotFound()
@@ -264,8 +237,7 @@ async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> M
 
 
 async def join(write: Write, login: str) -> None:
-    """Accept the newest invitation to the organization, if there is one. Somebody who is in it already stays as they
-    are."""
+    """Accept the newest invitation to the organization, if there is one. Present members keep their role."""
     for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
         # The owners are locked before the invitation, as where an owner loses the role: that ends their invitations.
         await lock_owners(write.tx, invitation.account)

@@ -1,4 +1,4 @@
-"""Who is added to a repository: admins invite and remove, everybody accepts, declines and leaves."""
+"""The collaborators of a repository: admins invite and remove others, everyone accepts, declines and leaves."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of, named_repository
 from workhook.identity.context import Write
-from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
+from workhook.identity.invitations import CLIENT, Invitation
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import find_member_role, key_of
 from workhook.storage.pages import Page
-from workhook.work.kernel.record_events import record_audit
 from workhook.work.people.clients import put_in
 from workhook.work.people.invitations.links import is_in
 from workhook.work.people.invitations.organization import INVITED, end_invitation, find_user
-from workhook.work.people.membership import invite_collaborator, is_collaborator, remove_collaborator, set_collaborator
+from workhook.work.people.membership import (
+    invite,
+    is_collaborator,
+    record_invitation,
+    remove_collaborator,
+    set_collaborator,
+    withdraw_invitation,
+)
 
 ROLES = {"pull": "read", "push": "write", "admin": "admin"}
 
@@ -61,7 +67,7 @@ async def repository_collaborators_set(write: Write, username: str, body: Collab
     if user.is_known or place is not None or await is_collaborator(write.tx, repository, person):
         await set_collaborator(write, repository, person, role)
         return Answer(status=204)
-    made = await invite_collaborator(write, repository, person, role)
+    made = await invite(write, repository, role, invitee=person)
     shape = repository_invitation(made, write.call.base)
     return Answer(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
 
@@ -76,11 +82,9 @@ async def repository_collaborators_remove(write: Write, username: str) -> None:
     if key_of(username) != key_of(write.actor.user.login) and repository.role != "admin":
         raise Forbidden("Must have admin rights to Repository.", code="missing_role")
     person = (await find_user(write, username)).account
-    if await remove_collaborator(write, repository, person):
-        return
-    if not await invitations.withdraw(write.tx, repository, person):
+    removed = await remove_collaborator(write, repository, person)
+    if not removed and not await withdraw_invitation(write, repository, person):
         raise NotFound()
-    await record_audit(write, repository, "invitation.delete", person.login)
 
 
 @routes.get("/repos/{owner}/{repo}/invitations")
@@ -99,9 +103,7 @@ async def repository_invitations_update(
     changed = await invitations.change_role(write.tx, found, body.permissions) if found.role != CLIENT else None
     if changed is None:
         raise NotFound()
-    invitee = changed.invitee.login if changed.invitee else BY_EMAIL
-    detail = {"role": body.permissions}
-    await record_audit(write, named_repository(write.call), "invitation.update", invitee, detail=detail)
+    await record_invitation(write, changed, "update", detail={"role": body.permissions})
     return repository_invitation(changed, write.call.base)
 
 
@@ -141,7 +143,8 @@ async def user_repository_invitations_accept(write: Write, invitation_id: int) -
 
 
 async def join(write: Write, invitation: Invitation) -> None:
-    """Somebody who has been added meanwhile stays as they are. Raises `NotFound` for an invitation that has gone."""
+    """Accept an invitation. People who have been added meanwhile keep their role. Raise `NotFound` if the invitation no
+    longer exists."""
     taken = await invitations.take(write.tx, invitation)
     if taken is None:
         raise NotFound()

@@ -13,7 +13,7 @@ from functools import partial
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Message, compose, say, shown
 from workhook.core.text import one_line
-from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
+from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.portability.imports.board import ColumnNames, in_families
 from workhook.work.portability.imports.csv_file import Table, TableRow, read_table

@@ -14,8 +14,7 @@ from workhook.identity.context import Write
 from workhook.storage import Database, Transaction
 from workhook.work.board.projects.actions import lock_names
 from workhook.work.board.tasks.actions import edit_task, lock_task
-from workhook.work.board.tasks.field_types import BLOCKERS_MAX
-from workhook.work.board.tasks.inputs import TaskEdit
+from workhook.work.board.tasks.inputs import BLOCKERS_MAX, TaskEdit
 from workhook.work.portability.imports.losses import Losses
 from workhook.work.portability.imports.plan import PlannedTask
 from workhook.work.portability.imports.remaining import Wait, insert_link, remaining_of

@@ -13,8 +13,7 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import Message
 from workhook.work.board.projects.schemas import LabelColor
-from workhook.work.board.tasks.field_types import Level
-from workhook.work.board.tasks.schemas import Stage, completes
+from workhook.work.board.tasks.schemas import Level, Stage, completes
 
 
 class Person(msgspec.Struct, frozen=True):

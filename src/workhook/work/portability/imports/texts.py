@@ -10,7 +10,8 @@ from workhook.core.errors import Message, say, shown
 from workhook.core.text import one_line
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
-from workhook.work.board.tasks.field_types import KEYS_MAX, Level
+from workhook.work.board.tasks.inputs import KEYS_MAX
+from workhook.work.board.tasks.schemas import Level
 from workhook.work.portability.imports.words import level_of, means, plain_name, says_more
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from workhook.core.errors import Invalid, Message, Number, part, say, shown
 from workhook.http import parameters
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
-from workhook.work.board.tasks.field_types import KEYS_MAX, Level
-from workhook.work.board.tasks.schemas import COLUMNS_MAX, Stage
+from workhook.work.board.tasks.inputs import KEYS_MAX
+from workhook.work.board.tasks.schemas import COLUMNS_MAX, Level, Stage
 from workhook.work.portability.imports import trello_export as trello
 from workhook.work.portability.imports.board import COLORS
 from workhook.work.portability.imports.losses import Losses

@@ -7,8 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 
-from workhook.work.board.tasks.field_types import Level
-from workhook.work.board.tasks.schemas import Stage
+from workhook.work.board.tasks.schemas import Level, Stage
 
 STAGES: Mapping[Stage, tuple[str, ...]] = {
     "done": (

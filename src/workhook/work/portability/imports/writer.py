@@ -18,8 +18,7 @@ from workhook.work.board.columns import ColumnCreate, add_column
 from workhook.work.board.tasks import relations
 from workhook.work.board.tasks.actions import blank_task
 from workhook.work.board.tasks.assignees import find_people
-from workhook.work.board.tasks.changes import TaskChange
-from workhook.work.board.tasks.queries import LockedColumn, lock_column
+from workhook.work.board.tasks.queries import LockedColumn, TaskChange, lock_column
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.discussion import actions as comments
@@ -136,7 +135,7 @@ class BatchWriter:
             parent_id = ids.get(each.parent_key) if each.parent_key else None
             change.after = msgspec.structs.replace(change.after, parent_id=parent_id)
         await self._settle(list(writer.changes.values()))
-        await writer.write_settled()
+        await writer.write(settles=False)
         unmatched = [
             {"repository_id": self.access.repository.id, **row}
             for task_id, planned in zip(task_ids, wanted, strict=True)

@@ -32,9 +32,8 @@ from workhook.identity.actions import is_login
 from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects.schemas import LabelColors, ProjectCreate, ProjectName
 from workhook.work.board.pushes import ID_CHARS
-from workhook.work.board.tasks.field_types import Labels, Sections, Texts
 from workhook.work.board.tasks.imported_fields import SOURCES
-from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.board.tasks.inputs import Labels, Sections, TaskCreate, Texts
 from workhook.work.discussion import markup
 from workhook.work.discussion.schemas import CommentCreate, ReplyCreate
 from workhook.work.files.schemas import FileCreate, FolderCreate
