@@ -25,7 +25,7 @@ from workhook.web import operations as web_operations
 from workhook.web.docs import pages
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
-from workhook.work.administration import accounts_api as administration
+from workhook.work.administration import accounts as administration
 from workhook.work.administration.deletion import routes
 from workhook.work.people.invitations import organization, repository
 

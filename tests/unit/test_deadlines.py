@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.core.zones import midnight_of, moved_to, start_of, written_day, zone_names, zone_of
-from workhook.work.board.tasks.related import urgency
+from workhook.work.board.tasks.schemas import urgency
 
 MIDNIGHT = 20_000 * DAY_MS
 NOON = MIDNIGHT + 12 * HOUR_MS

@@ -33,8 +33,7 @@ from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.work.board.projects import actions
-from workhook.work.board.projects.actions import name_from
-from workhook.work.board.projects.api import routes
+from workhook.work.board.projects.actions import name_from, routes
 
 PROJECT_KEYS = {
     "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "label_colors",

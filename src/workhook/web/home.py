@@ -25,7 +25,7 @@ from workhook.work.board.projects.actions import add_project
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project, ProjectCreate
 from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
-from workhook.work.board.tasks.related import Urgency, urgency
+from workhook.work.board.tasks.schemas import Urgency, urgency
 from workhook.work.discussion.mentions import list_mentions
 from workhook.work.money.invoices.queries import list_due
 from workhook.work.time.timesheets import queries as timesheets

@@ -33,8 +33,7 @@ from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
-from workhook.work.board.tasks.related import urgency
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.schemas import Task, urgency
 from workhook.work.history.across.people import list_all_people
 from workhook.work.history.across.schemas import AllTasksQuery
 from workhook.work.kernel import csv_tables

@@ -1,7 +1,7 @@
-"""What has to be done now and then without anybody asking for it.
+"""Recurring work that no request triggers.
 
-Every process that delivers runs every chore, so several may be at the same one at the same time: a chore has to be safe
-by itself, with row locks (`SKIP LOCKED`), unique keys and short transactions.
+Every process that delivers runs every chore, so several may run the same one at once. A chore has to be safe by itself,
+with row locks (`SKIP LOCKED`), unique keys and short transactions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Chore:
-    """`run(services, now)` gets the time in milliseconds, and answers how many things it did."""
+    """`run(services, now)` gets the time in milliseconds, and returns how many things it did."""
 
     name: str
     every_s: float
@@ -51,8 +51,8 @@ class Chore:
 
 
 class Chores:
-    """Runs each chore at the start, and again `every_s` after the run before began. One that takes longer than that is
-    not begun a second time beside itself; one that fails is tried again in its turn."""
+    """Runs each chore at the start, and again `every_s` after its last run began. A chore that takes longer does not
+    run beside itself; one that fails is tried again in its turn."""
 
     def __init__(self, services: Services, chores: Sequence[Chore]) -> None:
         self._services = services
@@ -60,13 +60,13 @@ class Chores:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        for each in self._chores:  # else the first failure would be hidden from `increase()`
+        for each in self._chores:  # otherwise `increase()` would miss the first failure
             for outcome in ("success", "failure"):
                 RUNS.labels(each.name, outcome)
         self._tasks = [asyncio.create_task(self._repeat(each), name=f"chore-{each.name}") for each in self._chores]
 
     async def stop(self) -> None:
-        """A transaction that is under way is rolled back: whoever runs the chore next does it."""
+        """Stop. A transaction in progress is rolled back, and done by the next run of the chore."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -76,12 +76,12 @@ class Chores:
         while True:
             next_at = loop.time() + chore.every_s
             await run_once(self._services, chore, now_ms())
-            # Runs that take all of the time still leave the others a moment.
+            # Even runs that take all of the time leave the others a moment.
             await asyncio.sleep(max(next_at - loop.time(), EVERY_MIN_S / 10))
 
 
 async def run_once(services: Services, chore: Chore, now: int) -> int:
-    """How many things it did; 0 if it failed, which is logged and counted."""
+    """Run a chore. Return how many things it did; 0 if it failed, which is logged and counted."""
     try:
         count = await chore.run(services, now)
     except Exception:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from workhook.http.operations import Operation
 from workhook.work.board import columns
-from workhook.work.board.projects import api as projects
+from workhook.work.board.projects import actions as projects
 from workhook.work.board.tasks import api as tasks
 from workhook.work.discussion import api as comments
 from workhook.work.files import api as files

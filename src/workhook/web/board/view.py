@@ -15,8 +15,7 @@ from workhook.web.frame.formats import hue, reader_zone
 from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import column_tasks
-from workhook.work.board.tasks.related import Urgency, urgency
-from workhook.work.board.tasks.schemas import Column, SubtaskCounts
+from workhook.work.board.tasks.schemas import Column, SubtaskCounts, Urgency, urgency
 from workhook.work.discussion.schemas import count_on_tasks
 from workhook.work.files.queries import count_files
 from workhook.work.kernel.access import Access

@@ -14,10 +14,10 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.links import MadeLink, link_of, link_page
 from workhook.web.project import administered, settings_address, settings_page
-from workhook.work.kernel.access import Access, require_not_archived
+from workhook.work.kernel.access import require_not_archived
 from workhook.work.kernel.tables import Client
-from workhook.work.people.clients import end_client, lock_client, put_back
-from workhook.work.people.invitations import links
+from workhook.work.people.clients import ClientCreate, end_client, lock_client, put_back
+from workhook.work.people.membership import invite
 
 places = Places("clients")
 
@@ -64,18 +64,17 @@ async def invite_client_by_link(visit: Visit) -> Answer:
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     require_not_archived(access.repository)
-    address = visit.form(links.InvitedByAddress, email=visit.fields.get("email", ""))
-    made = await visit.change(lambda write: _invite(visit, write, access, address))
+    address = visit.form(ClientCreate, email=visit.fields.get("email", ""))
+
+    async def change(write: Write) -> MadeLink | None:
+        made = await invite(write, access.repository, CLIENT, email=address.email, field="email")
+        return await link_of(visit, write, made)
+
+    made = await visit.change(change)
     back = settings_address(visit, SECTION)
     if made is None:
         return visit.done(back, gettext("%(who)s is invited.") % {"who": address.email})
     return link_page(visit, access.repository, made, back)
-
-
-async def _invite(visit: Visit, write: Write, access: Access, address: links.InvitedByAddress) -> MadeLink | None:
-    """The link, if the form asks for one."""
-    made = await links.invite_by_address(write, access.repository, address, CLIENT)
-    return await link_of(visit, write, made)
 
 
 @places.post("/{owner}/{project}/settings/clients/{client_id}/remove", action="client.remove")

@@ -17,10 +17,10 @@ from workhook.web.frame.texts import gettext
 from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
 from workhook.web.project import administered, settings_address, settings_page
 from workhook.work.kernel.access import Access
-from workhook.work.people.invitations import links
+from workhook.work.people.clients import ClientCreate
 from workhook.work.people.invitations import repository as api
 from workhook.work.people.invitations.organization import end_invitation, find_user
-from workhook.work.people.membership import is_collaborator, is_mailed
+from workhook.work.people.membership import invite, is_collaborator, is_mailed
 
 places = Places("collaborators")
 
@@ -47,8 +47,8 @@ async def _add_with_link(
     who = visit.fields.get("who", "").strip()
     if "@" in who:
         role = api.ROLES[body.permission]
-        address = visit.form(links.InvitedByAddress, email=who)
-        made = await links.invite_by_address(write, access.repository, address, role)
+        address = visit.form(ClientCreate, email=who)
+        made = await invite(write, access.repository, role, email=address.email, field="who")
         if is_mailed(made):
             said = gettext("%(address)s is invited. A link is sent there by e-mail.")
             return said % {"address": who}, await link_of(visit, write, made)

@@ -28,8 +28,7 @@ from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.imported_fields import own_fields
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
-from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_numbered
-from workhook.work.board.tasks.related import find_related
+from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_numbered, find_related
 from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.receiving import limit_of

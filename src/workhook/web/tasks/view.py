@@ -22,10 +22,10 @@ from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, choices
 from workhook.work.board.tasks.imported_fields import Imported, imported_of, own_fields
 from workhook.work.board.tasks.listing import list_tasks
-from workhook.work.board.tasks.related import RelatedTask, find_related, urgency
+from workhook.work.board.tasks.queries import RelatedTask, find_related
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
 from workhook.work.board.tasks.repeating import occurrence_after
-from workhook.work.board.tasks.schemas import Column, Task, completes
+from workhook.work.board.tasks.schemas import Column, Task, completes, urgency
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import list_files

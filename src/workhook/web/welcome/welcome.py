@@ -31,7 +31,7 @@ from workhook.web.welcome.importing import imported_page, take_export
 from workhook.web.welcome.plans import ImportPreview
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import ProjectCreate
-from workhook.work.board.tasks.related import has_any_task
+from workhook.work.board.tasks.queries import has_any_task
 
 
 async def first_page(reader: Reader, user: Account) -> str:

@@ -1,4 +1,4 @@
-"""What the administrator of a server does with accounts, and how an organization is deleted.
+"""The administration of a server's accounts, and the deletion of organizations.
 
-Begin with `accounts`. `deletion` hides an organization, `emptying` removes what it had.
+Begin with `accounts`. `deletion` hides an organization, `emptying` removes its data.
 """

@@ -1,7 +1,7 @@
-"""Accounts of the server: read, locked out, and removed with everything that was theirs alone.
+"""`/admin/users` and `/admin/organizations`: list, create, lock out and remove accounts of the server.
 
-What happens to a person in an organization is told there as if Workhook did it: events name no administrator, who may
-be in another organization. The audit log does.
+Events in organizations name no administrator, who may be in another one: Workhook itself is the sender. The audit log
+names them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
+from workhook.http.calls import Call
+from workhook.http.endpoints import Created, Paged, Retry, Routes
+from workhook.http.operations import WEBHOOK_API
 from workhook.http.parameters import Title
 from workhook.http.wire_types import Time
 from workhook.identity import actions, administrators, audit, profile_schemas, tables
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.invitations import invited
+from workhook.identity.profile_schemas import OrganizationProfileShape, organization_profile_shape
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import (
@@ -33,11 +38,13 @@ from workhook.identity.tables import (
 )
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
+from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
 from workhook.work.board.filters import board_filters
 from workhook.work.history.feeds.feeds import calendar_feeds
 from workhook.work.kernel.people import Email
+from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import account_billing, billing_logos
 from workhook.work.people.clients import end_clients_of
 from workhook.work.people.membership import remove_collaborator, remove_member
@@ -87,7 +94,7 @@ def administered_user(user: UserOfServer, base: str) -> AdministeredUser:
 
 
 FORMER = "Former member"
-"""What somebody is called whose account was removed; their work stays, and is theirs."""
+"""The name of people whose account was removed; their work stays, and is theirs."""
 FORMER_KIND = "former"
 NAMED_MAX = 5
 LOGINS_TRIED_MAX = 1_000
@@ -108,7 +115,7 @@ _projects = (
     .order_by(projects.c.repository_id)
     .limit(sa.literal_column(str(NAMED_MAX)))
 )
-# What is nobody else's. The rest of what they made stays, and refers to the account.
+# Data of the person alone. The rest of what they made stays, and refers to the account.
 _OWN = tuple(
     sa.delete(table).where(table.c.user_id == _user_id)
     for table in (
@@ -143,7 +150,7 @@ async def require_administrator(reader: Reader, actor: Actor) -> None:
 
 
 async def list_users(reader: Reader, page: Page) -> tuple[list[UserOfServer], int]:
-    """Oldest first, and how many there are."""
+    """List users, the oldest first, and count them."""
     rows, total = await read_page(reader, _all, {}, page)
     return [_user_of(row) for row in rows], total
 
@@ -153,7 +160,7 @@ def _user_of(row: Row) -> UserOfServer:
 
 
 async def lock_user(tx: Transaction, login: str) -> UserOfServer:
-    """Nobody else changes the account until the transaction ends. Raise `NotFound`."""
+    """Lock a user's account. Raise `NotFound`."""
     row = await tx.fetch_one(_locked, {"login_key": key_of(login)})
     if row is None:
         raise NotFound()
@@ -202,7 +209,7 @@ async def enable(write: Write, login: str) -> UserOfServer:
 
 
 async def remove_user(write: Write, login: str) -> None:
-    """The account is nobody's any more: it keeps what was made with it, under another name.
+    """Remove a person's account. It keeps what was made with it, under another name.
 
     Raise `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for a user with
     projects of their own.
@@ -222,7 +229,7 @@ async def remove_user(write: Write, login: str) -> None:
         await remove_member(by_itself, place, account)
     for row in await write.tx.fetch_all(_places, params):
         repository = await find_repository_by_id(write.tx, row["repository_id"])
-        if repository is not None:  # None: it is in the trash, where nobody is told of anything
+        if repository is not None:  # None: it is in the trash, where nothing is published
             await remove_collaborator(by_itself, repository, account)
     await end_clients_of(by_itself, account)
     for statement in (*_OWN, *_BILLING):
@@ -255,10 +262,88 @@ async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
 
 
 async def _free_login(tx: Transaction, account: Account) -> str:
-    """`former-7`, or with a number behind it where somebody has that already."""
+    """Return `former-7`, or with a suffix if that is taken."""
     login = f"former-{account.id}"
     for number in range(2, LOGINS_TRIED_MAX):
         if await find_account(tx, login) is None:
             return login
         login = f"former-{account.id}-{number}"
     raise Conflict(f"No login like former-{account.id} is free.", code="logins_taken")
+
+
+# --- the API, which others cannot see ---------------------------------------------------------------------------------
+
+routes = Routes(WEBHOOK_API, "administration", read="site_admin", write="site_admin")
+_TAKEN = Retry(UniqueViolation)  # if two requests want the same login at once, the second one is refused
+
+
+@routes.get("/admin/users", problems=(404,), action="user.list")
+async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUser]]:
+    """List the people who have an account.
+
+    For administrators of the server.
+    """
+    await require_administrator(call.database, actor_of(call))
+    found, total = await list_users(call.database, page)
+    return Paged([administered_user(each, call.base) for each in found], total)
+
+
+@routes.post("/admin/users", retry=_TAKEN, resource="User", problems=(404,), action="user.create")
+async def admin_users_create(write: Write, wanted: UserCreate) -> Created[AdministeredUser]:
+    """Add a person.
+
+    They have no password yet: the command line makes a link with which they choose one. For administrators of the
+    server.
+    """
+    await require_administrator(write.tx, write.actor)
+    made = await add_user(write, wanted.login, wanted.email, if_set(wanted.name))
+    shape = administered_user(made, write.call.base)
+    return Created(shape, shape.url)
+
+
+@routes.post("/admin/users/{username}/disable", action="user.disable")
+async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
+    """Lock a person out.
+
+    Within a second nothing of theirs is good any more: sessions, tokens and streams end, timers are finished. What they
+    did stays. 422: they are the last owner of an organization, or the last administrator. For administrators of the
+    server.
+    """
+    await require_administrator(write.tx, write.actor)
+    return administered_user(await disable(write, username), write.call.base)
+
+
+@routes.post("/admin/users/{username}/enable", action="user.enable")
+async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
+    """Let a person in again.
+
+    Their tokens and password from before are good again. For administrators of the server.
+    """
+    await require_administrator(write.tx, write.actor)
+    return administered_user(await enable(write, username), write.call.base)
+
+
+@routes.delete("/admin/users/{username}", action="user.delete")
+async def admin_users_delete(write: Write, username: str) -> None:
+    """Remove a person's account.
+
+    What they did stays, as that of a former member; their name, address, tokens and places are gone, and nothing brings
+    them back. 422: they are the last owner of an organization, the last administrator, or have projects of their own.
+    For administrators of the server.
+    """
+    await require_administrator(write.tx, write.actor)
+    await remove_user(write, username)
+
+
+@routes.post(
+    "/admin/organizations", retry=_TAKEN, resource="Organization", problems=(404,), action="organization.create"
+)
+async def admin_organizations_create(write: Write, wanted: OrganizationCreate) -> Created[OrganizationProfileShape]:
+    """Add an organization.
+
+    For administrators of the server, who do not become members by it.
+    """
+    await require_administrator(write.tx, write.actor)
+    made = await add_organization(write, wanted.login, wanted.admin, if_set(wanted.profile_name))
+    shape = organization_profile_shape(made, write.call.base)
+    return Created(shape, shape.url)

@@ -1,4 +1,4 @@
-"""Delete an organization: it disappears in one commit, and `emptying` removes what it had afterwards."""
+"""Delete an organization: it disappears in one commit, and `emptying` removes its data afterwards."""
 
 from __future__ import annotations
 

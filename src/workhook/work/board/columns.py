@@ -31,7 +31,7 @@ from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.column_order import STEP, is_crowded, rank_between, spread
-from workhook.work.board.tasks.queries import TaskChange, project_of
+from workhook.work.board.tasks.queries import TaskChange, fresh_rows, project_of
 from workhook.work.board.tasks.schemas import (
     COLUMNS_MAX,
     Column,
@@ -243,31 +243,23 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
     before = to_response(column)
     write.require_match(ColumnAnswer(before))
     _require_board(access)
-    edited = await _edit(write, access, column, board, edit)
+    given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
+    edited = msgspec.structs.replace(column, **{name: value for name, value in given.items() if value is not UNSET})
+    position = min(edit.position, len(board) - 1) if isinstance(edit.position, int) else column.position
+    if position != column.position:
+        others = [each for each in await _without_ties(write.tx, board) if each.id != column.id]
+        edited = msgspec.structs.replace(edited, position=position, rank=_rank_at(others, position))
     if edited == column:
         return ColumnAnswer(before)
+    _require_flags_that_fit(edited.stage, edited.finished, edited.start_timer)
+    edited = msgspec.structs.replace(edited, updated_at=max(now_ms(), column.updated_at + 1))
+    await write.tx.execute(_update, {"column_id": edited.id, **values_of(edited)})
+    if position != column.position:
+        await _spread_if_crowded(write.tx, access, edited)
     after = to_response(edited)
     action = "edited" if edited.position == column.position else "moved"
     await publish_event(write, access.repository, "column", action, after, changes=differences(before, after))
     return ColumnAnswer(after)
-
-
-async def _edit(write: Write, access: Access, before: Column, board: Sequence[Column], edit: ColumnEdit) -> Column:
-    """Write the change, if it changes anything, and return the column. `board`: for a move. Raise `Invalid`."""
-    given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
-    after = msgspec.structs.replace(before, **{name: value for name, value in given.items() if value is not UNSET})
-    position = min(edit.position, len(board) - 1) if isinstance(edit.position, int) else before.position
-    if position != before.position:
-        others = [each for each in await _without_ties(write.tx, board) if each.id != before.id]
-        after = msgspec.structs.replace(after, position=position, rank=_rank_at(others, position))
-    if after == before:
-        return before
-    _require_flags_that_fit(after.stage, after.finished, after.start_timer)
-    after = msgspec.structs.replace(after, updated_at=max(now_ms(), before.updated_at + 1))
-    await write.tx.execute(_update, {"column_id": after.id, **values_of(after)})
-    if position != before.position:
-        await _spread_if_crowded(write.tx, access, after)
-    return after
 
 
 @routes.delete("/columns/{id}")
@@ -276,10 +268,8 @@ async def delete_column(write: Write, column_id: str) -> Done:
 
     Its tasks move to the end of the project's first other column. The last column cannot be deleted.
     """
-    for _ in range(2):  # once the locks are held, nothing can be out of date
-        rows = await write.tx.fetch_all(_board_to_delete, {"column_id": column_id, "user_id": write.actor.user.id})
-        if all(row["fresh"] for row in rows):
-            break
+    params = {"column_id": column_id, "user_id": write.actor.user.id}
+    rows = await fresh_rows(write.tx, _board_to_delete, params)
     access, column, board = _find_on_board(rows, write.actor, column_id)
     write.require_match(ColumnAnswer(to_response(column)))
     _require_board(access)

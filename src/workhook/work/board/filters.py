@@ -1,4 +1,4 @@
-"""Finding and saving the filters of a board. They are a person's own: nobody else sees them, no event tells of them."""
+"""Find and save the filters of a board, which are private to a person and have no event."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ board_filters = sa.Table(
     sa.Index("ix_board_filters_repository_id", "repository_id"),
 )
 
-
 _mine = (board_filters.c.user_id == big("user_id"), board_filters.c.repository_id == big("repository_id"))
 _find = sa.select(board_filters.c.filters).where(*_mine)
 _save = (
@@ -42,13 +41,13 @@ _clear = sa.delete(board_filters).where(*_mine)
 
 
 async def find_filters(reader: Reader, access: Access) -> dict[str, str]:
-    """The filters that the caller has used last on the board of the project; empty without any."""
+    """Find the filters that the caller has last used on the board of the project; empty without any."""
     row = await reader.fetch_one(_find, _key(access))
     return {} if row is None else json.decode(row["filters"])
 
 
 async def save_filters(write: Write, access: Access, filters: Mapping[str, str]) -> None:
-    """Keep the filters in place of those that the caller had there. Without any, nothing is kept."""
+    """Replace the caller's filters. Empty filters are not stored."""
     if filters:
         values = {**_key(access), "filters": json.encode(dict(filters)).decode(), "updated_at": write.now}
         await write.tx.execute(_save, values)

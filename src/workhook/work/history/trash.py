@@ -34,11 +34,12 @@ from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import for_each_isolated, in_order
 from workhook.work.board.projects import actions, schemas
 from workhook.work.board.projects.emptying import empty
-from workhook.work.board.projects.listing import CALLER, CHOSEN, FLAGS, WHOLE, each_chosen
+from workhook.work.board.projects.listing import FLAGS, each_chosen
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import find_access, role_in
 from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each
+from workhook.work.kernel.scopes import CALLER, CHOSEN, WHOLE
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.issued import has_any, has_issued
 from workhook.work.time.timesheets.schemas import timesheets

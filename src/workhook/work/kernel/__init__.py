@@ -1,4 +1,4 @@
-"""What every room of the work API needs: access, the event of a change, people, quotas, days, pages of lists.
+"""The basis of every room of the work API: access, events of changes, people, quotas, days, pages of lists.
 
-Begin with `access`: it finds a record and the place of the caller in its project.
+Begin with `access`: it finds a record and the caller's role in its project.
 """

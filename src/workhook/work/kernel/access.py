@@ -1,7 +1,7 @@
-"""What a caller may do in projects and accounts.
+"""The rights of a caller in projects and accounts.
 
 Most resources of the work API belong to a project, so a resource is read together with its project and the caller's
-role in it: `with_access` adds to a SELECT what `access_of` needs, which costs no query of its own.
+role in it: `with_access` adds to a SELECT what `access_of` needs, which saves a query.
 
     _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
     row, access = await find_with_access(reader, _one, actor, id=task_id)
@@ -40,8 +40,8 @@ from workhook.storage.statements import hot
 from workhook.work.kernel.tables import clients
 
 RANKS = {"client": 1, "read": 2, "write": 3, "admin": 4, "owner": 5}
-"""The rank of each role in a project; a role has all rights of the lower ones, and 0 is no role. A client is apart: it
-must not be given what was shown to the same person as a member. In an account members and apps have `write`."""
+"""The rank of each role in a project. A role has all rights of the lower ones; 0: none. A client differs: it must not
+get what was shown to the same person as a member. Members and apps of an account have `write`."""
 
 _PREFIX = "project_"  # of the columns that `with_access` adds, except those of the owner, `owner_…`
 
@@ -64,27 +64,27 @@ class Access(msgspec.Struct, frozen=True):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the caller looks after the project, as its owners do."""
+        """Tell whether the caller administers the project, as its owners do."""
         return self.repository.role == "admin"
 
     @property
     def may_write(self) -> bool:
-        """Whether `require_writable` lets pass: what a page offers goes by it, and the actions decide."""
+        """Tell whether `require_writable` passes, for what a page offers; the actions decide."""
         return not self.reads_only and not self.repository.archive
 
     def may_change(self, user_id: int) -> bool:
-        """Whether the caller may change what this user made, as `require_own` says of clients."""
+        """Tell whether the caller may change what this user made, as `require_own` decides for clients."""
         return self.may_write and (not self.is_client or user_id == self.user.id)
 
     def require_writable(self) -> None:
-        """Call this before a change in the project. Raise `Forbidden` and, if it is archived, `Conflict`."""
+        """Raise `Forbidden`, or `Conflict` if the project is archived. Call this before a change in the project."""
         if self.reads_only:
             message = say("You need the role {} in the project {}.", "write", self.repository.full_name)
             raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 
     def hide_from_clients(self) -> None:
-        """Call this for what a client never sees, such as timesheets and rates. Raise `NotFound`."""
+        """Raise `NotFound` for a client. Call this for what clients never see, such as timesheets and rates."""
         if self.is_client:
             repository = self.repository
             self.actor.request.touches(repository.owner.id, repository.id, hidden=True, names=repository.names)
@@ -101,17 +101,17 @@ class Access(msgspec.Struct, frozen=True):
             raise Forbidden(say("Only an owner of {} can {}.", self.repository.owner.login, doing), code="missing_role")
 
     def require_same(self, other: Access) -> None:
-        """For a path that names a project and something in it. Raise `NotFound` unless both are of one project."""
+        """Raise `NotFound` if a path names a project and something of another project."""
         if other.repository.id != self.repository.id:
             raise NotFound()
 
     def require_sight(self, private: bool) -> None:
-        """Raise `NotFound` for a client where the thing is private."""
+        """Raise `NotFound` for a client if the thing is private."""
         if private:
             self.hide_from_clients()
 
     def require_own(self, user_id: int, doing: str) -> None:
-        """A client edits and deletes only what it made itself. Raise `Forbidden`."""
+        """Raise `Forbidden` for a client who did not make the thing itself."""
         if self.is_client and user_id != self.user.id:
             raise Forbidden(say("Clients can {} only what they made themselves.", doing), code="missing_role")
 
@@ -124,12 +124,11 @@ def require_not_archived(repository: Repository) -> None:
 
 _client = clients.alias("looking")  # a statement may select clients besides
 is_client = sa.exists().where(_client.c.repository_id == projects.c.repository_id, _client.c.user_id == big("user_id"))
-"""Whether the parameter `user_id` is a client of the project."""
+"""The condition that the parameter `user_id` is a client of the project."""
 
 
 def role_in(table: sa.Table, project: sa.FromClause, user_id: sa.ColumnElement[Any], column: str = "role") -> Any:
-    """The value of `column` in the user's row for the project, or null. `table` is one of those with roles:
-    memberships, collaborators, clients."""
+    """Select `column` of the user's row for the project, or null. `table`: memberships, collaborators or clients."""
     row = table.alias(f"held_{table.name}")
     if table is memberships:
         place = row.c.organization_id == project.c.account_id
@@ -139,7 +138,7 @@ def role_in(table: sa.Table, project: sa.FromClause, user_id: sa.ColumnElement[A
 
 
 def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Whether the user has a role in the project, as `identity.queries` finds it. Clients have none."""
+    """Return the condition that the user has a role in the project, as in `identity.queries`. Clients have none."""
     return sa.or_(
         projects.c.account_id == user_id,
         sa.exists().where(
@@ -152,10 +151,10 @@ def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
 
 
 def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """`statement` with the project that `repository_id` names and the role of the parameter `user_id` in it.
+    """Add the project of `repository_id`, and the role of the parameter `user_id` in it, to a statement.
 
-    Deleted projects are left out with what they hold. The added columns begin with `project_` and `owner_`, or are
-    `member_role`, `collaborator_role` and `is_client`.
+    Rows of deleted projects are left out. The added columns begin with `project_` and `owner_`, or are `member_role`,
+    `collaborator_role` and `is_client`.
     """
     return (
         statement.join(projects, projects.c.repository_id == repository_id)
@@ -177,7 +176,7 @@ def access_of(row: Row | None, actor: Actor) -> Access:
     """Make the caller's access from a row of a `with_access` statement.
 
     Raise `NotFound` for no row, for a caller without a role there and outside the reach of the caller's token;
-    `Forbidden` where the token's permissions are not enough.
+    `Forbidden` if the token's permissions are not enough.
     """
     if row is None:
         raise NotFound()
@@ -198,14 +197,14 @@ def access_of(row: Row | None, actor: Actor) -> Access:
 
 
 def rank_in(row: Row, repository: Repository, user_id: int) -> int:
-    """One of `RANKS`, or 0: the user's rank in the repository, whose row has `role_columns` and `is_client`."""
+    """Return the user's rank in the repository, whose row has `role_columns` and `is_client`; 0 for none."""
     if repository.owner.id == user_id or row["member_role"] == "owner":
         return RANKS["owner"]
     return RANKS[repository.role or "client"] if repository.role or row["is_client"] else 0
 
 
 async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
-    """The row of a `with_access` statement, and the caller's place in its project. Raises what `access_of` raises."""
+    """Run a `with_access` statement; return its row and the access. Raise as `access_of` does."""
     row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of refuses none"
@@ -213,7 +212,7 @@ async def find_with_access(reader: Reader, statement: Executable, actor: Actor, 
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
-    """The caller's access to the project of a path such as `/projects/{id}/columns`. Raise `NotFound`."""
+    """Find the caller's access to the project of a path such as `/projects/{id}/columns`. Raise `NotFound`."""
     return access_of(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
 
 
@@ -240,8 +239,8 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
-    """The organization with this login, or the caller's own account. `doing` ends the sentence "Only an owner of … can
-    …". Raise `NotFound` for others, `Forbidden` for a member who is no owner."""
+    """Find the organization with this login, or the caller's own account. `doing` ends the sentence "Only an owner of …
+    can …". Raise `NotFound` for others, `Forbidden` for a member who is not an owner."""
     if key_of(login) == key_of(actor.user.login):
         check_reach(actor, actor.user.id)
         actor.request.rests_on(actor.user.id, None, RANKS["owner"])
@@ -259,10 +258,10 @@ async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Ac
 
 
 async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> Owner:
-    """The account that something new belongs to: the named organization, or the only one that the caller is in, or the
-    caller.
+    """Choose the account that something new belongs to: the named organization, or else the only one that the caller is
+    in, or else the caller's own.
 
-    Accounts outside the token's reach are left out. Raise `Invalid`, and `Forbidden` where none is left.
+    Accounts outside the token's reach are left out. Raise `Invalid`, and `Forbidden` if none is left.
     """
     rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
     organizations = [Owner(account_of(row), row["role"]) for row in rows if covers(actor, row["id"])]
@@ -300,10 +299,9 @@ _memberships = sa.select(memberships.c.organization_id, memberships.c.role).wher
 
 
 async def standing(call: Call, rights: Mapping[Place, int]) -> Standing:
-    """How much the caller still has of the rights that an earlier request rested on (`http.calls.RequestRecord`).
+    """Return how much the caller still has of the rights that an earlier request used (`http.calls.RequestRecord`).
 
-    Ask this before an answer is repeated that was stored under an `Idempotency-Key`. `rights`: the rank that the caller
-    had in each place.
+    Call this before repeating an answer that was stored under an `Idempotency-Key`. `rights`: the ranks then, by place.
     """
     actor = actor_of(call)
     found = await _ranks(call.database, actor, rights)
@@ -315,7 +313,7 @@ async def standing(call: Call, rights: Mapping[Place, int]) -> Standing:
 
 
 async def _ranks(reader: Reader, actor: Actor, places: Mapping[Place, int]) -> dict[Place, int]:
-    """The caller's rank by place; places without a role are left out."""
+    """Return the caller's rank by place; places without a role are left out."""
     repository_ids = [repository_id for _, repository_id in places if repository_id is not None]
     account_ids = [account_id for account_id, repository_id in places if repository_id is None]
     user_id = actor.user.id

@@ -1,4 +1,4 @@
-"""Tables as `text/csv` (RFC 4180): who asks for one, and how their cells are written."""
+"""Tables as `text/csv` (RFC 4180): negotiation, and the encoding of cells."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MEDIA_TYPE = "text/csv"
 
 Cell = str | int | Decimal | bool | None
 
-_FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # what a formula begins with, also as wide characters
-# What may stand before it: white space and quotes, with separators in between. It is read in one piece, so that a long
-# text of nothing else is read once. An apostrophe there is guarded as well: else it could not be told from a guard. The
-# pattern starts with a set of characters, which `re` searches for ten times as fast as for a look behind.
+_FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # the first characters of formulas, also wide ones
+# What may precede a formula: white space and quotes, with separators in between. It is matched as a whole, so that a
+# long text of nothing else is read once. An apostrophe there is guarded as well, to distinguish it from a guard. The
+# pattern starts with a set of characters, which `re` finds ten times as fast as a lookbehind.
 _BEFORE_FORMULA = re.compile(rf"""[\s";'](?<![\s";'].)[\s";']*+(?=[{_FORMULA}])""", re.DOTALL)
 _FORMULA_FIRST = re.compile(rf"""[\s";']*+[{_FORMULA}]""")
 _BREAKS_FIRST = re.compile(r"'*[\t\r\n]")
@@ -29,7 +29,7 @@ _LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
 
 
 def wants_csv(accept: str | None) -> bool:
-    """Whether the `Accept` header names CSV, and JSON not before it (RFC 9110, 12.5.1)."""
+    """Tell whether the `Accept` header prefers CSV to JSON (RFC 9110, 12.5.1)."""
     ranges = weighted(accept)
     wanted = max((weight for name, weight in ranges if name == MEDIA_TYPE), default=0.0)
     json = max((weight for name, weight in ranges if name == "application/json"), default=0.0)
@@ -38,15 +38,15 @@ def wants_csv(accept: str | None) -> bool:
 
 
 async def write_rows(cells: Iterable[Sequence[Cell]]) -> bytes:
-    """Return `rows`, made in a thread: a page of long texts takes longer than other requests should wait."""
+    """Run `rows` in a thread: a page of long texts takes longer than other requests should wait."""
     return await asyncio.to_thread(rows, cells)
 
 
 def rows(cells: Iterable[Sequence[Cell]]) -> bytes:
-    """Lines that end in CRLF. Where a spreadsheet would take a text for a formula, a `'` stands before it.
+    """Encode rows as lines that end in CRLF, with a `'` before texts that a spreadsheet would take for formulas.
 
-    That is at the beginning of a cell, and after what a spreadsheet can be told to split lines by: `;`, a tab and a
-    line break. A text that begins with a tab or a line break gets one, too.
+    These are at the beginning of a cell, or after a possible separator of cells: `;`, a tab or a line break. A text
+    that begins with a tab or a line break gets a `'`, too.
     """
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerows([_plain(each) for each in row] for row in cells)
@@ -58,35 +58,30 @@ def _plain(cell: Cell) -> str:
         return ""
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    return _without_formulas(_LINE_BREAK.sub("\n", cell)) if isinstance(cell, str) else str(cell)
-
-
-def _without_formulas(text: str) -> str:
-    # A `'` stands at every place where a cell could begin, all of which come to the formula.
+    if not isinstance(cell, str):
+        return str(cell)
+    text = _LINE_BREAK.sub("\n", cell)
+    # A `'` is added at every place before the formula where a cell could begin.
     guarded = _BEFORE_FORMULA.sub(lambda before: _SEPARATOR.sub(r"\g<0>'", before[0]), text)
-    return f"'{guarded}" if _BREAKS_FIRST.match(text) or _begins_formula(text) else guarded
-
-
-def _begins_formula(text: str) -> bool:
-    return _FORMULA_FIRST.match(text) is not None
+    return f"'{guarded}" if _BREAKS_FIRST.match(text) or _FORMULA_FIRST.match(text) else guarded
 
 
 def without_guards(text: str) -> str:
-    """The text that `rows` has written as this cell."""
-    begins = text.startswith("'") and (_begins_formula(text) or _BREAKS_FIRST.match(text, 1) is not None)
+    """Return the text that `rows` has written as this cell."""
+    begins = text.startswith("'") and (_FORMULA_FIRST.match(text) or _BREAKS_FIRST.match(text, 1))
     plain = _BEFORE_FORMULA.sub(lambda before: _GUARDED_SEPARATOR.sub(r"\1", before[0]), text)
     return plain[1:] if begins else plain
 
 
 def without_guard(text: str) -> str:
-    """A cell of any other program, without a guard before a formula at its beginning."""
-    return text[1:] if text.startswith("'") and _begins_formula(text) else text
+    """Return a cell of any other program without a guard before a formula at its beginning."""
+    return text[1:] if text.startswith("'") and _FORMULA_FIRST.match(text) else text
 
 
 def headers(file_name: str) -> dict[str, str]:
-    """Of an answer that is a table: a browser saves it under that name (letters, digits, `-`)."""
+    """Return the headers of a table, which a browser saves under that name (letters, digits, `-`)."""
     return {**disposition(f"{file_name}.csv"), **VARY}
 
 
 VARY = {"Vary": "Accept"}
-"""Of every answer of an operation that could have been a table."""
+"""The header of every answer of an operation that can answer a table."""

@@ -20,7 +20,7 @@ from workhook.work.kernel.settings import account_billing
 
 
 def _read_bound(raw: object) -> int | date:
-    """A bare day stays one: the moment at which it begins depends on the time zone."""
+    """Read a bound. A bare day stays a date, because the moment at which it begins depends on the time zone."""
     moment = read_day_or_moment(raw)
     try:
         return date.fromisoformat(str(raw).strip())
@@ -29,13 +29,13 @@ def _read_bound(raw: object) -> int | date:
 
 
 Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound, mend=with_plus)]
-"""Milliseconds since the epoch, or a `date`: `is_bare` and the functions below tell them apart."""
+"""Milliseconds since the epoch, or a `date`, which the functions below distinguish."""
 TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Checked(zone_fault)]
 """An IANA name that the server knows."""
 
 
 def is_bare(bound: object) -> bool:
-    """Return whether the bound is a day without a time."""
+    """Tell whether the bound is a day without a time."""
     return isinstance(bound, date)
 
 
@@ -45,15 +45,15 @@ def zone_named(timezone: object, default: tzinfo = UTC) -> tzinfo:
 
 
 def start_ms(bound: object, zone: tzinfo) -> int | None:
-    """Return the moment of the bound, which is that at which a day begins in the zone; None if it is absent."""
+    """Return the moment of the bound, for a day its beginning in the zone; None if it is absent."""
     if isinstance(bound, date):
         return start_of(bound, zone)
     return bound if isinstance(bound, int) else None
 
 
 def deadline_params(*, before: object, after: object, zone: tzinfo) -> dict[str, int]:
-    """Return the parameters of the conditions on deadlines, which are days or moments. A bare bound leaves out its own
-    day: of the deadlines that are days, and in the zone of those that are moments."""
+    """Return the parameters of the conditions on deadlines, which are days or moments. A bare bound excludes its own
+    day, for deadlines that are moments in the zone."""
     found: dict[str, int | None] = {
         "deadline_before_day": midnight_of(before) if isinstance(before, date) else start_ms(before, zone),
         "deadline_before_moment": start_ms(before, zone),
@@ -74,11 +74,11 @@ _zones = (
 
 
 async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
-    """The zone in which the project's days begin and end; UTC until its account chooses one."""
+    """Find the zone of the project's days; UTC until its account chooses one."""
     return (await find_zones(reader, [repository_id]))[repository_id]
 
 
 async def find_zones(reader: Reader, repository_ids: Iterable[int]) -> Mapping[int, tzinfo]:
-    """The zones of several projects that exist."""
+    """Find the zones of existing projects."""
     rows = await reader.fetch_all(_zones, {"ids": sorted(set(repository_ids))})
     return {row["repository_id"]: stored_zone(row["timezone"]) for row in rows}

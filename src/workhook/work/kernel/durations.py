@@ -1,8 +1,8 @@
-"""Durations as people and programs write them: one grammar for the API, pages and imports. Pure.
+"""Durations as people and programs write them: one grammar for the API, pages and imports.
 
 Hours and minutes (`1:30`, `1:5`, `:15`, `1:30:15`), parts with units (`1h 30m`, `1h30`, `90m`, `1.5h`), hours with
 decimals (`1.5`, `1,5`, `.5`), and the hours, minutes and seconds of ISO 8601 (`PT1H30M`). Only a whole number without a
-unit depends on who asks: the API has milliseconds (`5400000`), people mean hours. A fraction of a second never counts.
+unit depends on the source: milliseconds in the API (`5400000`), hours on pages. Fractions of a second never count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workhook.core.money import half_up
 
 TEXT_MAX_CHARS = 40
 BARE_HOURS_MAX = 24
-"""A typed whole number above that is meant as minutes by some, and as hours by others."""
+"""A typed whole number above that is ambiguous: some people mean minutes, others hours."""
 
 _NUMBER = r"(?:\d{1,15}(?:[.,]\d{1,6})?|(?<![a-z.])[.,]\d{1,6})"  # in `2h,30m` the comma is no decimal mark
 _HOURS = r"(?:h|hrs?|hours?|std\.?|stunden?)"
@@ -34,11 +34,11 @@ _FORMS = tuple(
 _UNITS_MS = (HOUR_MS, MINUTE_MS, SECOND_MS)
 _SPACES = re.compile("[\t\u00a0\u2009\u202f]")
 _PERHAPS_THOUSANDS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
-"""A thousand in one language, and one in another: refused rather than read wrong."""
+"""A thousand in one language, and one in another: refused rather than misread."""
 
 
 class AmbiguousNumber(ValueError):
-    """A whole number that can be hours or minutes. `number`: which one."""
+    """A whole number that can be hours or minutes."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"{number} can be minutes or hours")
@@ -46,14 +46,14 @@ class AmbiguousNumber(ValueError):
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of whole seconds, or None if `text` is not a duration. A number alone is of milliseconds."""
+    """Return the milliseconds, in whole seconds, or None if `text` is not a duration. A bare number is milliseconds."""
     typed = _plain(text)
     return whole_seconds(int(typed)) if typed.isdigit() else _read(typed)
 
 
 def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
-    """The same of a text that a person typed: a whole number is of hours. `unit_ms`: a number without a unit is of
-    that. Raise `AmbiguousNumber` where it is too large to be meant as hours for certain."""
+    """Return the milliseconds of a text that a person typed: a whole number means hours. `unit_ms`: the unit of any
+    number without one. Raise `AmbiguousNumber` if it is too large to be certainly hours."""
     typed = _plain(text)
     if unit_ms is not None and re.fullmatch(_NUMBER, typed, re.ASCII):
         return None if _PERHAPS_THOUSANDS.fullmatch(typed) else whole_seconds(int(_fraction(typed) * unit_ms))
@@ -65,7 +65,7 @@ def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
 
 
 def _plain(text: str) -> str:
-    """Empty if it cannot be a duration: digits of other scripts are refused."""
+    """Normalize a text. Empty if it cannot be a duration: digits of other scripts are refused."""
     typed = _SPACES.sub(" ", text).strip().lower()
     return typed if len(typed) <= TEXT_MAX_CHARS and typed.isascii() else ""
 
@@ -85,12 +85,12 @@ def _fraction(number: str) -> Fraction:
 
 
 def whole_seconds(duration_ms: int) -> int:
-    """Milliseconds of the seconds that have passed completely."""
+    """Round down to whole seconds, in milliseconds."""
     return duration_ms // SECOND_MS * SECOND_MS
 
 
 def formatted(duration_ms: int) -> str:
-    """`1h 30m 5s`: whole seconds that have passed, without the parts that are zero; `0s` for less than a second."""
+    """Return `1h 30m 5s`: complete seconds, without parts that are zero; `0s` for less than a second."""
     minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
     hours, minutes = divmod(minutes, 60)
     parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
@@ -98,36 +98,36 @@ def formatted(duration_ms: int) -> str:
 
 
 def display(duration_ms: int) -> str:
-    """`1:30`, or `1:30:15` where there are seconds: the one text of a duration on pages, paper and in the API."""
+    """Return `1:30`, or `1:30:15` with seconds: the text of a duration on pages, paper and in the API."""
     minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
     return f"{minutes // 60}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")
 
 
 def hour_hundredths(duration_ms: int) -> int:
-    """`150`: hundredths of hours, rounded half up."""
+    """Return hundredths of hours, rounded half up."""
     return half_up(duration_ms * 100, HOUR_MS)
 
 
 def decimal_hours(duration_ms: int) -> float:
-    """`1.5`: hours, rounded half up to two decimals."""
+    """Return hours, rounded half up to two decimals."""
     return hour_hundredths(duration_ms) / 100
 
 
 def signed_hours(duration_ms: int) -> float:
-    """`decimal_hours` of a difference, which may be negative."""
+    """Return `decimal_hours` of a difference, which may be negative."""
     return decimal_hours(duration_ms) if duration_ms >= 0 else -decimal_hours(-duration_ms)
 
 
 def two_decimals(minor: int) -> str:
-    """`80.00` of 8000."""
+    """Return `80.00` for 8000."""
     return f"{minor // 100}.{minor % 100:02d}"
 
 
 def hours_text(duration_ms: int) -> str:
-    """`decimal_hours` with both decimals."""
+    """Return `decimal_hours` with both decimals."""
     return two_decimals(hour_hundredths(duration_ms))
 
 
 def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:
-    """Hours times rate in minor units, rounded half up once."""
+    """Return hours times rate in minor units, rounded half up once."""
     return half_up(duration_ms * billable_rate_minor, HOUR_MS)

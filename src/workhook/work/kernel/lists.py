@@ -1,12 +1,12 @@
 """Lists with filters, orders and a cursor: each resource declares a `Listing`, and `read` reads a page of it.
 
-A list is read from one project or across projects, with one statement. Each project has its rows in the order of the
-list, by an index. The first few of each are looked at, and of these together the first that fit make the page. How many
-of a project are looked at is its share. Where a project has more than its share, the page ends at the last row of this
-share, and the next page goes on from there. So nothing is left out, and a page looks at a bounded number of rows.
+A list is read from one project or across projects, with one statement. An index has the rows of each project in the
+order of the list. The first rows of each are scanned, and the first of these that match make the page. The number of
+rows that are scanned of a project is its share. If a project has more rows, the page ends at the last one of its share,
+and the next page continues there. So no row is missed, and a page scans a bounded number of rows.
 
-Words are found by their index, which has all rows that have them. Within one project the first rows of the list can be
-searched before (`First`): where words are common, these fill the page.
+Words are found by their index, which has all matching rows. Within one project, the first rows of the list can be
+searched before (`First`): if the words are common, these fill the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.kernel.pages import PAGE_CHARS
+from workhook.work.kernel.pages import MOST, ROOM
 from workhook.work.kernel.scopes import (
     Place,
     Scope,
@@ -40,37 +40,33 @@ T = TypeVar("T")
 Condition = sa.ColumnElement[bool]
 
 LOOKS_AT_MOST = 10_000
-"""Rows that a page across projects looks at, of all together, so that it takes less than 100 ms."""
+"""The most rows that a page across projects scans, so that it takes less than 100 ms."""
 
 LOOKS_AT_MOST_IN_PROJECT = 4_000
-"""Rows that a page of one project looks at."""
+"""The most rows that a page of one project scans."""
 
 A_FEW = 20
-"""Of each project a page with filters looks at so many at least."""
+"""The least rows of each project that a page with filters scans."""
 
 A_PAGE = 101
-"""Of each project a page without filters looks at so many at least, so that a page of a hundred is full."""
+"""The least rows of each project that a page without filters scans, so that a page of a hundred is full."""
 
 UNFILTERED = 2
-"""Rows that need no look are cheaper: so many times as many are taken."""
-
-# More than any page has. In a plan for all values a limit that is not known counts as a tenth of the rows.
-_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
-_ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+"""The factor for rows that need no check, which are cheaper."""
 
 
-# --- what a resource declares -----------------------------------------------------------------------------------------
+# --- the declaration of a resource ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Filter:
     """A filter, whose parameter has the name of the filter.
 
-    `fits`: whether a row fits. `reads`: the columns that this needs, besides `id`, `repository_id` and `insider`.
-    `indexed`: an index leads to the rows that fit, in the order of the list; `few`: in another order, but to few rows;
-    `alone`: in the order of the list, all of them, so that neither the project nor `Listing.lives` is asked for.
-    `common`: nearly all rows fit, so that one project's list looks for them without a bound. `project`: the project of
-    what the filter names, so that no other is looked at. `value`: the parameter, of the value in the query.
+    `fits`: the condition. `reads`: the columns that it needs, besides `id`, `repository_id` and `insider`. `indexed`:
+    an index leads to the matching rows, in the order of the list; `few`: in another order, but to few rows; `alone`: in
+    the order of the list, to exactly these, so that neither the project nor `Listing.lives` is a condition. `common`:
+    nearly all rows match, so that one project's list searches them without a bound. `project`: the project of what the
+    filter names, so that no other is read. `value`: makes the parameter from the value in the query.
     """
 
     fits: Callable[[sa.FromClause], Condition]
@@ -85,8 +81,8 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What rows are sorted by. `key`: columns of a row by name, `id` last. `cursor`: the types of their values.
-    `constant`: names that are the same for all rows of a table."""
+    """A sort order. `key`: columns of a row by name, `id` last. `cursor`: the types of their values. `constant`: names
+    that are the same for all rows of a table."""
 
     key: Callable[[sa.FromClause], Mapping[str, sa.ColumnElement[Any]]]
     cursor: Any = tuple[str]
@@ -94,17 +90,17 @@ class Order:
     constant: Collection[str] = ()
 
     def sorted(self, key: Mapping[str, sa.ColumnElement[Any]], *, whole: bool = True) -> list[sa.ColumnElement[Any]]:
-        """For ORDER BY; without `whole` for rows of one table."""
+        """Return the columns for ORDER BY; without `whole` for rows of one table."""
         columns = [each for name, each in key.items() if whole or name not in self.constant]
         return [each.desc() if self.falling else each for each in columns]
 
     def of(self, rows: sa.FromClause, names: Collection[str]) -> list[sa.ColumnElement[Any]]:
-        """For ORDER BY of rows that have the key already."""
+        """Return the columns for ORDER BY of rows that have the key already."""
         return self.sorted({name: rows.c[name] for name in names})
 
     def behind(self, key: Mapping[str, sa.ColumnElement[Any]]) -> Condition:
-        """Whether a key is behind the parameters `after_NAME`. It names the first column alone, too: SQLite finds no
-        pair with an expression by an index."""
+        """Return the condition that a key is after the parameters `after_NAME`. It also compares the first column
+        alone, because SQLite uses no index for a pair with an expression."""
         mine, after = list(key.values()), [sa.bindparam(f"after_{name}", type_=each.type) for name, each in key.items()]
         if len(mine) == 1:
             return mine[0] < after[0] if self.falling else mine[0] > after[0]
@@ -118,9 +114,8 @@ NEWEST_FIRST = Order(lambda row: {"id": row.c.id}, falling=True)
 
 
 class First(NamedTuple):
-    """How many of the first rows of a project are searched for words, one by one. On SQLite the index of words tells
-    whether a row has them. PostgreSQL parses the text of each, which costs more than reading it: at most so many
-    `characters` of them."""
+    """The number of a project's first rows that are searched for words one by one. SQLite's index tells whether a row
+    has them. PostgreSQL parses the text of each, which costs more than reading it, so `characters` limits it."""
 
     sqlite_rows: int
     postgresql_rows: int
@@ -129,8 +124,8 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """How rows are searched for the words of the parameter `q`. `matching`: by the index of words. Of first rows:
-    `columns` of a row that `fits` needs, on a database; `size`: the characters of a row that are searched."""
+    """The search for the words of the parameter `q`. `matching`: by the index. For first rows: `columns` of a row that
+    `fits` needs, on a database; `size`: the number of searched characters of a row."""
 
     matching: Condition
     columns: Callable[[sa.FromClause, str], Sequence[sa.ColumnElement[Any]]] = lambda _, __: ()
@@ -142,10 +137,10 @@ class Words:
 class Listing(Generic[T]):
     """The list of a resource.
 
-    `whole`: selects all that a row shows, joined with the page that it is given (of rows with `id` and `insider`), and
-    with `projects` unless the scope is one project. `make`: the record of such a row. `weight`: the characters of its
-    texts. `lives`: which rows the indexes of the list have. `seen`: whether a row is shown to the caller, who is an
-    insider of its project or not.
+    `whole`: selects all columns of a row, joined with a page (of rows with `id` and `insider`), and with `projects`
+    unless the scope is one project. `make`: makes the record of such a row. `weight`: the characters of its texts.
+    `lives`: the condition of the list's indexes. `seen`: the condition that the caller sees a row, who is an insider of
+    its project or not.
     """
 
     table: sa.Table
@@ -160,13 +155,13 @@ class Listing(Generic[T]):
     """The columns that `seen` needs."""
 
     def given(self, query: ListQuery, source: Source) -> dict[str, object]:
-        """The filters that a query has, as parameters."""
+        """Return the filters of a query as parameters."""
         values = {name: getattr(query, name, UNSET) for name in self.filters}
         return {name: self.filters[name].value(each, source) for name, each in values.items() if each is not UNSET}
 
 
 def made_by(row: sa.FromClause) -> Condition:
-    """Whether the user whose name is the parameter `user` made a row."""
+    """Return the condition that the user with the name of the parameter `user` made a row."""
     named = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("user")).scalar_subquery()
     return row.c.user_id == named
 
@@ -174,14 +169,14 @@ def made_by(row: sa.FromClause) -> Condition:
 BY_USER = Filter(made_by, ("user_id",), value=lambda name, source: source.key_of(name))
 
 
-# --- the rows that a page looks at ------------------------------------------------------------------------------------
+# --- the rows that a page scans ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Walk:
-    """How the rows of one table are found in a project: `narrow` are the conditions that an index has, `fits` judges
-    each row that was looked at, by the columns `reads`. `filtered`: the caller chose some of that. `few`: `narrow`
-    leaves few rows, so that the index of the order is of no use."""
+    """The scan of one table in a project: `narrow` are the conditions of an index, `fits` those that are checked for
+    each scanned row, by the columns `reads`. `filtered`: the caller chose some of these. `few`: `narrow` leaves few
+    rows, so the index of the order is of no use."""
 
     table: sa.Table
     order: Order
@@ -192,7 +187,7 @@ class Walk:
     few: bool = False
     alone: bool = False
     words: Words | None = None
-    """Searched for in the first `rows`, until these have too many `characters`."""
+    """Searched in the first `rows`, until these have too many `characters`."""
     rows: int | None = None
     characters: int | None = None
 
@@ -206,7 +201,7 @@ class Walk:
         return found
 
     def rows_in(self, row: sa.FromClause, repository_id: sa.ColumnElement[int], dialect: str) -> sa.Select[Any]:
-        """The rows of a project, in order."""
+        """Select the rows of a project, in order."""
         here = row.c.repository_id + sa.literal_column("0") if self.few else row.c.repository_id
         place = [] if self.alone else [here == repository_id]
         return (
@@ -216,12 +211,12 @@ class Walk:
         )
 
     def judged(self, rows: sa.CTE, last: Condition, dialect: str) -> sa.Select[Any]:
-        """The keys of rows, whether each `fits`, and whether it is the `last` one that is looked at of its project."""
+        """Select the keys of rows, whether each `fits`, and whether it is the `last` scanned one of its project."""
         conditions = [each(rows) for each in self.fits]
         if self.words is not None:
             conditions.append(self.words.fits(rows, dialect))
         fits: Condition = sa.and_(sa.true(), *conditions)
-        if self.characters is not None:  # the last row is the first that exceeds them, and is not looked at
+        if self.characters is not None:  # the last row is the first that exceeds them, and is not checked
             most = sa.literal_column(str(self.characters), sa.BigInteger)
             too_much = rows.c.before + rows.c.size > most
             fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (rows.c.before <= most)
@@ -234,7 +229,7 @@ def _insider(scope: Scope) -> sa.Label[int]:
 
 
 def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
-    """The rows of every project that the page looks at, judged."""
+    """Select the scanned rows of every project, as `Walk.judged`."""
     place, share = visible.each, _share(walk, visible.number)
     row = walk.table.alias("stretch")
     top = walk.rows_in(row, place.c.repository_id, dialect).limit(share).correlate(place)
@@ -254,7 +249,7 @@ def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[A
 
 
 def _share(walk: Walk, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """Of the parameters `most` and `limit`."""
+    """Return the number of scanned rows of a project, by the parameters `most` and `limit`."""
     each = big("most").op("/", return_type=sa.BigInteger())(number + sa.literal_column("1"))  # rounded down
     if walk.fits:
         return each + sa.literal_column(str(A_FEW if walk.filtered else A_PAGE))
@@ -273,7 +268,7 @@ def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[A
         counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
     place = [big("repository_id").label("repository_id"), _insider(scope)]
     numbered = sa.select(seen, *counted, *place).cte(f"numbered_{walk.table.name}")
-    # The limit changes nothing, but that each condition is asked once.
+    # The limit only makes the database evaluate each condition once.
     judged = walk.judged(numbered, numbered.c.nth == most, dialect).limit(most)
     if dialect == "postgresql":  # which reads no further than the page then
         judged = judged.order_by(*walk.order.of(numbered, walk.order.key(row)))
@@ -281,8 +276,8 @@ def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[A
 
 
 def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
-    """`looked_at` for the rows that have the words that were searched for, by the index of words. Of one project the
-    first of them are judged, if anything is left to judge. `narrower`: see `visible_projects`."""
+    """Select the rows that have the words, by the index of words, like `looked_at`. In one project only the first of
+    them are checked, if there are other conditions. `narrower`: see `visible_projects`."""
     table = walk.table
     has = sa.select(table.c.repository_id, *walk.columns(table, dialect)).where(
         matching, *(each(table) for each in walk.narrow)
@@ -302,38 +297,38 @@ def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, 
 
 
 def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
-    """The first `limit` rows that fit, with those that are the `last` of their project."""
+    """Select the first `limit` rows that match, or are the `last` of their project."""
     some = judged.subquery("judged")
     fitting = sa.select(some).where(sa.or_(some.c.fits, some.c.last))
     first = fitting.order_by(*order.of(some, names)).limit(big("limit"))
-    return sa.select(first.subquery("first")).limit(_MOST).cte("page")
+    return sa.select(first.subquery("first")).limit(MOST).cte("page")
 
 
 def size_of(page: sa.CTE, table: sa.Table, weight: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """The rows of a page, each with its `weight`."""
+    """Select the rows of a page, each with its `weight`."""
     weighed = sa.cast(weight, sa.BigInteger).label("weight")
     return sa.select(page, weighed).select_from(page.join(table, table.c.id == page.c.id))
 
 
 def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
-    """The rows of a page that has the `weight` of each, the characters of its texts, without those at the end that are
-    too much for one answer; `page_found` is how many there were."""
+    """Select the rows of a page that has the `weight` of each, without those at the end that are too much for one
+    answer; `page_found` is their number before that."""
     some = weighed.subquery("weighed")
     over = order.of(some, names)
     before = sa.cast(sa.func.sum(some.c.weight).over(order_by=over), sa.BigInteger) - some.c.weight
     every = sa.select(some, before.label("before"), sa.func.count().over().label("page_found")).subquery("every")
-    return sa.select(every).where(every.c.before < _ROOM).cte("sized")
+    return sa.select(every).where(every.c.before < ROOM).cte("sized")
 
 
 def with_place(whole: sa.Select[Any], page: sa.CTE, scope: Scope) -> sa.Select[Any]:
-    """For `Listing.whole`: the rows with their projects, unless all are of one."""
+    """Join rows with their projects for `Listing.whole`, unless the scope is one project."""
     return (
         whole if scope.project is not None else whole.join(projects, projects.c.repository_id == page.c.repository_id)
     )
 
 
 def page_columns(page: sa.CTE, names: Collection[str]) -> list[sa.Label[Any]]:
-    """What `read_page` reads of a row."""
+    """Return the columns that `read_page` reads."""
     listed = [*names, "fits", "last", "found", "insider"]
     return [page.c[f"page_{name}" if name == "found" else name].label(f"page_{name}") for name in listed]
 
@@ -342,8 +337,8 @@ def page_columns(page: sa.CTE, names: Collection[str]) -> list[sa.Label[Any]]:
 
 
 class Chosen(NamedTuple):
-    """What the statement of a page depends on. `names`: of the filters. `continues`: behind a cursor. `large`: the page
-    is larger than the number of first rows on PostgreSQL, so these are not searched there."""
+    """The properties of a page's statement. `names`: of the filters. `continues`: after a cursor. `large`: the page is
+    larger than the number of first rows on PostgreSQL, so these are not searched there."""
 
     scope: Scope
     names: frozenset[str]
@@ -384,7 +379,7 @@ def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
 
 
 def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[Any]:
-    """The keys of the page, with their weights."""
+    """Select the keys of the page, with their weights."""
     walk, scope = _walk(listing, chosen, dialect), chosen.scope
     names = walk.order.key(walk.table)
     matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None
@@ -403,7 +398,7 @@ def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[A
     return size_of(page_of(judged, walk.order, names), listing.table, listing.weight)
 
 
-@lru_cache(maxsize=2048)  # few of the combinations are asked for
+@lru_cache(maxsize=2048)  # few of the combinations are used
 def _statement(listing: Listing[Any], chosen: Chosen) -> PerDialect:
     def make(dialect: str) -> sa.Select[Any]:
         names = chosen.order.key(listing.table)
@@ -427,7 +422,7 @@ async def read(
     limit: int,
     first: First | None = None,
 ) -> Found[T]:
-    """Up to `limit` rows that fit the filters, by their parameters; `after` is the key behind which to start."""
+    """Read up to `limit` rows that match the filters, by their parameters, after the key `after`."""
     names = list(order.key(listing.table))
     most = LOOKS_AT_MOST if source.scope.project is None else LOOKS_AT_MOST_IN_PROJECT
     params = {**source.params, **filters, "limit": limit, "most": most, **after_params(names, after)}
@@ -440,13 +435,13 @@ async def read(
 def read_page(
     rows: Sequence[Row], names: Sequence[str], source: Source, make: Callable[[Row, Place, Source], T], limit: int
 ) -> Found[T]:
-    """The page that the rows of `page_columns` make."""
+    """Make a page from rows of `page_columns`."""
     found = Found[T]()
     for row in rows:
         key = tuple(row[f"page_{name}"] for name in names)
         if row["page_fits"]:
             found.add(make(row, source.place or read_place(row, source.actor), source), key)
-        if row["page_last"]:  # what follows may have gaps: more of this project was not looked at
+        if row["page_last"]:  # later rows may have gaps: further ones of this project were not scanned
             found.behind = key
             return found
     found.cut = bool(rows) and len(rows) < rows[0]["page_found"]
@@ -455,18 +450,18 @@ def read_page(
 
 
 def after_params(names: Sequence[str], after: Key | None) -> dict[str, object]:
-    """The parameters of `Order.behind`."""
+    """Return the parameters of `Order.behind`."""
     return {} if after is None else {f"after_{name}": value for name, value in zip(names, after, strict=True)}
 
 
 def cursor_of(query: ListQuery, order: Order = BY_ID) -> Key | None:
-    """The key behind which the page starts. Raise `Invalid`."""
+    """Return the key after which the page starts. Raise `Invalid`."""
     after: Key | None = lists.after(query, order.cursor)
     return after
 
 
 async def whole_list(ask: Callable[[Key | None], Awaitable[Found[T]]], first: Found[T]) -> AsyncIterator[Found[T]]:
-    """`first`, and what `ask` finds behind it, a page at a time."""
+    """Iterate over the pages of a list: `first`, and those that `ask` finds after it."""
     yield first
     while first.behind is not None:
         first = await ask(first.behind)

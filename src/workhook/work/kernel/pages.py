@@ -1,11 +1,11 @@
-"""Statements that read one page of a list, whatever it holds and however much others have.
+"""Statements that read one page of a list, at a cost that does not depend on what others have.
 
-A page ends by its number of rows, and by its size where a row can be large: a thousand invoices could hold some
-gigabytes (`bounded`). There is at least one row.
+A page is limited by its number of rows, and by its size if rows can be large: a thousand invoices could have gigabytes
+(`bounded`). It has at least one row.
 
-A list that spans organizations is found from the accounts in which the caller is (`caller_accounts`). What belongs to
-one of them is a stretch of an index, in order. The first few of each account are read (`first_of_each`), and of these
-together the first few (`first_of`), so the number of rows that are read is bounded by accounts times page.
+A list across organizations starts from the caller's accounts (`caller_accounts`). The rows of each are a range of an
+index, in order. The first rows of each account are read (`first_of_each`), and of these the first ones overall
+(`first_of`), so the number of rows that are read is bounded by accounts times page.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ T = TypeVar("T")
 Columns = Sequence[sa.ColumnElement[Any]]
 
 PAGE_CHARS = 8 * 1024 * 1024
-"""The most characters that the texts of one answer have."""
+"""The most characters of the texts of one answer."""
 
-_ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+MOST: sa.ColumnElement[int] = sa.literal_column("1024")
+"""More rows than a page has, as a second limit: a plan for all values estimates an unknown limit as a tenth of the
+rows."""
 _CALLER = big("user_id")
-_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
 
 
 def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """The characters of all the texts together; one that is null has none."""
+    """Return the number of characters of all texts together; null counts as empty."""
     return reduce(operator.add, (sa.func.coalesce(sa.func.length(each), 0) for each in texts))
 
 
@@ -48,14 +50,14 @@ def bounded(
     *,
     newest: bool = False,
 ) -> sa.Select[Any]:
-    """The rows of `whole` that `listed` finds, without those at the end that are too much for one answer.
+    """Select the rows of `whole` that `listed` finds, without those at the end that are too much for one answer.
 
     `listed` is ordered by its `key` (the greatest first if `newest`) and limited; `weight` is a row's size in
-    characters. The database does not read the texts of what is left out. Run the statement with `fetch`.
+    characters. The database does not read the texts of omitted rows. Run the statement with `fetch`.
 
-    A plan that was made for any values expects that few rows meet the conditions of `listed`. So `whole` does not ask
-    for them, else the page may be found anew for each row; and `listed` joins no more than it needs, else all may be
-    joined before they are sorted.
+    A plan for all values expects that few rows match the conditions of `listed`. So `whole` must not repeat them, or
+    the page may be searched again for each row, and `listed` must join no more than it needs, or all rows may be joined
+    before they are sorted.
     """
     some = listed.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
         "some"
@@ -65,7 +67,7 @@ def bounded(
     sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
     return (
         whole.join(sized, sized.c.page_key == key)
-        .where(sized.c.before < _ROOM)
+        .where(sized.c.before < ROOM)
         .order_by(key.desc() if newest else key)
         .add_columns(sized.c.found.label("page_found"))
     )
@@ -74,14 +76,14 @@ def bounded(
 async def fetch(
     reader: Reader, statement: Executable, params: Mapping[str, object], make: Callable[[Row], T]
 ) -> Found[T]:
-    """Run a `bounded` statement; `make` makes a row into what the list has."""
+    """Run a `bounded` statement; `make` makes an item from a row."""
     rows = await reader.fetch_all(statement, params)
     return Found(map(make, rows), cut=bool(rows) and len(rows) < rows[0]["page_found"])
 
 
 def caller_accounts(*, within: str | None) -> sa.Subquery:
-    """The caller's own account and the organizations that the caller is in: `account_id` and `role`, which is owner,
-    member or app. `within`: only those that this parameter lists; see `reach_params`."""
+    """Select `account_id` and `role` (owner, member or app) of the caller's own account and organizations. `within`:
+    only those of this parameter; see `reach_params`."""
     joined = memberships.alias("joined")
     if within is None:
         return sa.union_all(
@@ -101,10 +103,10 @@ def caller_accounts(*, within: str | None) -> sa.Subquery:
 
 
 def with_flag(place: sa.Subquery, name: str, *, both: sa.ColumnElement[bool] | None = None) -> sa.Subquery:
-    """Each account twice, since each value of a flag is a stretch of its own. `both`: where the value true is wanted
-    too; without it, everywhere."""
+    """Select each account with both values of a flag, each of which is a range of the index. `both`: the condition for
+    the value true; always without it."""
     kinds = sa.union_all(sa.select(sa.false().label(name)), sa.select(sa.true().label(name)))
-    # With OFFSET PostgreSQL does not take the rows apart again.
+    # OFFSET keeps PostgreSQL from splitting the union.
     kind = kinds.offset(sa.literal_column("0")).subquery("kind")
     found = sa.select(place.c.account_id, kind.c[name]).select_from(place.join(kind, sa.true()))
     return (found if both is None else found.where(sa.or_(sa.not_(kind.c[name]), both))).subquery("each_place")
@@ -119,7 +121,7 @@ def first_of_each(
     order: Callable[[sa.FromClause], Columns],
     answered: Sequence[str],
 ) -> sa.Select[Any]:
-    """The columns `answered` of the first `limit` rows of the table for each row of `each`. `key`: its primary key."""
+    """Select the columns `answered` of the table's first `limit` rows for each of `each`. `key`: its primary key."""
     row = table.alias("stretch")
     top = sa.select(*(row.c[name] for name in {key: None, **dict.fromkeys(answered)}))
     top = top.where(*conditions(row)).order_by(*order(row)).limit(big("limit")).correlate(each)
@@ -134,8 +136,7 @@ def first_of_each(
 def first_of(
     ways: Sequence[sa.Select[Any]], answered: Sequence[str], order: Callable[[sa.FromClause], Columns]
 ) -> sa.Select[Any]:
-    """The first `limit` rows of all that the `ways` find, each once."""
+    """Select the first `limit` rows of the union of `ways`."""
     found = (sa.union(*ways) if len(ways) > 1 else ways[0]).subquery("found")
     page = sa.select(*(found.c[name] for name in answered)).order_by(*order(found)).limit(big("limit")).subquery("page")
-    # In a plan for all values a limit that is not known counts as a tenth of the rows; no page has so many.
-    return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(_MOST)
+    return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(MOST)

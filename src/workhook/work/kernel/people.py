@@ -1,8 +1,8 @@
 """Users as the records of the work API show them.
 
-Everybody who sees a record sees who is in it, and a stand-in for the e-mail address. The person and the owners of the
-organization that the record belongs to get the address itself, owners only of its members: `core.disclosure`. A
-`PersonShape` is made here alone, so that no record and no event shows an address to others.
+Everyone who sees a record sees its people, with a stand-in for the e-mail address. The person sees the address itself,
+and so do owners of the record's organization for its members (`core.disclosure`). `PersonShape` is only made here, so
+that no record and no event shows an address to others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PersonShape(msgspec.Struct, dict=True):
 
     @property
     def name(self) -> str | None:
-        """What the person is called, if they have said so. Pages show it; no answer of the API and no event has it."""
+        """The person's name, if they have given one. Pages show it; no answer of the API and no event has it."""
         found: str | None = self.__dict__.get("called")
         return found
 
@@ -52,8 +52,8 @@ def person_shape(account: Account, *, organization_id: int | None = None) -> Per
 def person_columns(
     organization_id: sa.ColumnElement[Any], people: sa.FromClause = accounts, prefix: str = "user_"
 ) -> list[sa.Label[Any]]:
-    """What `person_of_row` reads. `organization_id`: whose owners see the address, such as `membership_of(…)`, or
-    `NOBODY_ELSE`; `people` is the accounts table or an alias of it that the SELECT joins."""
+    """Return the columns that `person_of_row` reads. `organization_id`: the organization whose owners see the address,
+    such as `membership_of(…)`, or `NOBODY_ELSE`; `people`: the accounts table or an alias that the SELECT joins."""
     return [
         *(people.c[name].label(prefix + name) for name in ("id", "login", "email", "avatar")),
         organization_id.label(prefix + "organization_id"),
@@ -62,7 +62,7 @@ def person_columns(
 
 
 def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = accounts) -> sa.ScalarSelect[int]:
-    """The id of the organization that owns the project, if the person is a member of it, or else null."""
+    """Select the id of the organization that owns the project, if the person is a member of it, or else null."""
     return (
         sa.select(_belonging.c.organization_id)
         .join_from(_place, _belonging, _belonging.c.organization_id == _place.c.account_id)

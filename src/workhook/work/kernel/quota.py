@@ -1,6 +1,6 @@
-"""What is counted for an account, the one statement that counts it, and what this process remembers of it, so that not
-every change counts it. Where a request makes something new, its events are watched: what does not fit is refused before
-the commit.
+"""The quotas of an account: the statement that counts its usage, and the memory of this process, so that not every
+change counts it. The events of requests that create something are watched, and refused before the commit if they do not
+fit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workhook.work.kernel.access import find_owned
 
 MIB = 2**20
 AGAIN_S = 60.0
-TIMES_AS_LONG = 100  # as counting took: it takes a hundredth of the time at most
+TIMES_AS_LONG = 100  # as counting took: it takes at most a hundredth of the time
 ACCOUNTS_MAX = 10_000  # that are remembered
 NEARLY = 0.9
 
@@ -109,7 +109,7 @@ def counted() -> Mapping[str, Way]:
 
 
 class StoredUsage(msgspec.Struct, frozen=True):
-    """What an account has stored, the trash included. `rows` counts events, too."""
+    """The usage of an account, the trash included. `rows` includes events."""
 
     file_bytes: int
     event_bytes: int
@@ -126,7 +126,7 @@ class StoredUsage(msgspec.Struct, frozen=True):
 
 
 def _table(name: str, *columns: str) -> sa.TableClause:
-    """By its name alone: the tables are of modules that know nothing of each other."""
+    """Name a table of a module that this one does not import."""
     return sa.table(name, *(sa.column(each, sa.BigInteger()) for each in columns))
 
 
@@ -159,13 +159,13 @@ def _statement() -> sa.Select[Any]:
 
 
 async def count(reader: Reader, account_id: int) -> StoredUsage:
-    """Looks at every row. Raise `storage.slow.QueryTooSlow`."""
+    """Count the usage of an account, which reads every row. Raise `storage.slow.QueryTooSlow`."""
     [row] = await reader.fetch_slow(_statement(), {"account_id": account_id})
     return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one account may have; 0: no limit."""
+    """The limits of an account; 0: none."""
 
     mb: int
     rows: int
@@ -179,7 +179,7 @@ class Limits(msgspec.Struct, frozen=True):
         return self.mb * MIB
 
     def part(self, usage: StoredUsage) -> float:
-        """Of the limit that is nearer, how much is used: 1.0 is all of it."""
+        """Return the used part of the nearer limit: 1.0 is all of it."""
         parts = [used / limit for used, limit in ((usage.bytes, self.bytes), (usage.rows, self.rows)) if limit]
         return max(parts, default=0.0)
 
@@ -190,7 +190,7 @@ class _Known(msgspec.Struct):
 
 
 class UsageMemory:
-    """What each account of one database was found to have stored."""
+    """The counted usage of each account of a database."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
         self.limits = limits
@@ -199,7 +199,8 @@ class UsageMemory:
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def usage(self, account_id: int) -> StoredUsage | None:
-        """What was counted within a minute or so, and what this process added. None if counting takes too long."""
+        """Return the usage of about the last minute, with additions of this process. None if counting takes too
+        long."""
         known = self._known.get(account_id)
         if known is not None and time.monotonic() < known.until_s:
             return known.usage
@@ -235,7 +236,7 @@ class UsageMemory:
         return known
 
     def add(self, account_id: int, more: StoredUsage) -> None:
-        """What this process has committed, until it is counted anew."""
+        """Add what this process has committed, until the next count."""
         known = self._known.get(account_id)
         if known is not None and known.usage is not None:
             known.usage += more
@@ -253,7 +254,7 @@ _memories: WeakKeyDictionary[Database, UsageMemory] = WeakKeyDictionary()
 
 
 def memory_of(services: Services) -> UsageMemory | None:
-    """None where nothing is limited, so that nothing is counted."""
+    """Return the memory of the server's database; None without limits."""
     limits = Limits.of(services.settings)
     if not limits.mb and not limits.rows:
         return None
@@ -264,18 +265,18 @@ def memory_of(services: Services) -> UsageMemory | None:
 
 
 TELLING = frozenset({"event.publish", "event.dispatch", "hook.create", "hook.ping", "hook.test"})
-"""What stores an event because the caller asks for one. Operations and pages are named as in the audit log."""
+"""Actions that store an event at the caller's request. Operations and pages are named as in the audit log."""
 
 _SETTLING = frozenset({"payment.create", "credit_note.create"})
-"""What settles an invoice goes on."""
+"""Settling an invoice stays possible."""
 
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
-"""Of the work API's own events, those that tell of a new record."""
+"""The actions of events of the work API about a new record."""
 
 
 class _Growth(msgspec.Struct):
-    """Of one account in one transaction. `asked`: something of it can be refused. `file_bytes`: what its files have, if
-    that was counted in the transaction."""
+    """The growth of an account in a transaction. `asked`: it can be refused. `file_bytes`: the size of the account's
+    files, if the transaction has counted it."""
 
     usage: StoredUsage = StoredUsage(0, 0, 0)
     asked: bool = False
@@ -287,12 +288,12 @@ class _Growths(dict[int, _Growth]):
 
 
 def makes_records(action: str) -> bool:
-    """Whether it makes records: whatever else writes edits, ends, restores or removes what is there."""
+    """Tell whether an action creates records; other writes edit, end, restore or remove existing ones."""
     return action == "task.bulk" or (action.endswith(".create") and action not in _SETTLING)
 
 
 def watch(tx: Transaction, draft: Draft, size: int) -> None:
-    """An `events.outbox.Watcher`. What happens by itself, without a call, is counted the next time."""
+    """Watch an event (`events.outbox.Watcher`). Changes without a call are counted the next time."""
     call = current()
     memory = memory_of(call.services) if call is not None else None
     if call is None or memory is None:
@@ -306,7 +307,7 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
 def takes_file(
     tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
 ) -> None:
-    """No event tells the size of a file. Who calls has counted the files that are there, `beside`, under a lock."""
+    """Add a file, whose size no event tells. `beside`: the size of the other files, counted under a lock."""
     growth = _growth_of(tx, call, memory, account_id)
     growth.usage += StoredUsage(more_bytes, 0, 0)
     growth.file_bytes = beside
@@ -315,14 +316,14 @@ def takes_file(
 def _makes(operation: Operation, draft: Draft) -> bool:
     action = action_of(operation)
     if action == "hook.create":
-        return True  # it tells of a webhook by a ping
+        return True  # its event is a ping
     if action == "timesheet.create" and draft.action == "finished":
         return True  # with a duration it never runs
     if not makes_records(action) or draft.action not in ACTIONS or CATALOG[draft.name].origin != "own":
         return False
     if action == "task.bulk":
-        return draft.name == "task"  # what is moved can start a timer
-    # What starting a subscription issues is none of its making, whoever starts it.
+        return draft.name == "task"  # moving a task can start a timer
+    # Invoices that starting a subscription issues do not count.
     return action != "service_checkout.create" or draft.name == "service_checkout"
 
 
@@ -379,7 +380,7 @@ async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limi
 
 
 def too_large(max_mb: int, used_bytes: int | None) -> Problem:
-    """`used_bytes` None: the caller is not to know it."""
+    """Return the refusal. `used_bytes` None: the caller may not know it."""
     REFUSALS.labels("bytes").inc()
     if used_bytes is not None:
         message = say(
@@ -402,7 +403,7 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
 
 
 async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
-    """How much an organization has is the business of its own people, not of its clients."""
+    """Tell whether the caller may know the usage: members may, clients may not."""
     actor = call.actor.actor if isinstance(call.actor, Caller) else None
     if actor is None:
         return False

@@ -1,4 +1,4 @@
-"""Events of the work API: one for each thing that was changed, in the transaction of the change."""
+"""Events of the work API: one for each changed record, in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Changes = Mapping[str, Mapping[str, object]]
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """What happened to a record. `place`, the project or account that it belongs to, and `record` are as they are after
-    the change. `beside`: other records that the event has, by their names there."""
+    """A change of a record. `place`, the project or account that it belongs to, and `record` are as after the change.
+    `beside`: other records of the event, by their names in it."""
 
     place: Repository | Account
     noun: str
@@ -38,17 +38,17 @@ async def publish_event(
     changes: Changes | None = None,
     beside: Mapping[str, msgspec.Struct] | None = None,
 ) -> None:
-    """Append `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
+    """Append the event `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
 
     It reaches the webhooks of the repository and of its organization; an event of an account has no repository and
-    reaches the organization's own. A user's own project has no `organization`. The sender is null where Workhook acts
-    by itself.
+    reaches the organization's own. A user's own project has no `organization`. The sender is null if Workhook acts by
+    itself.
     """
     outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes, beside))])
 
 
 async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
-    """`publish_event` for each, in their order, in few statements however many they are."""
+    """Append several events in their order, with few statements."""
     outbox.add(write.tx, [_draft(write, each) for each in happened])
 
 
@@ -63,8 +63,7 @@ async def publish_audited(
     changes: Changes | None = None,
     verb: str | None = None,
 ) -> None:
-    """`publish_event`, and an entry in the audit log: `NOUN.VERB` was done to `target`. `verb` is the action's own
-    unless it is given."""
+    """Append an event, and add the entry `NOUN.VERB` about `target` to the audit log. `verb`: else the action's."""
     await publish_event(write, place, noun, action, record, changes=changes)
     await record_audit(write, place, f"{noun}.{verb or verb_of(action)}", target, detail=changes)
 
@@ -72,7 +71,7 @@ async def publish_audited(
 async def record_audit(
     write: Write, place: Repository | Account, action: str, target: str, *, detail: Mapping[str, object] | None = None
 ) -> None:
-    """An entry in the audit log for a change without an event: `action` was done to `target`."""
+    """Add an entry about `target` to the audit log, for a change without an event."""
     account, repository_id = (place.owner, place.id) if isinstance(place, Repository) else (place, None)
     await audit.record(
         write.tx, write.caller, action, target, account_id=account.id, repository_id=repository_id, detail=detail
@@ -105,13 +104,13 @@ def _draft(write: Write, event: RecordEvent) -> Draft:
 def differences(
     before: msgspec.Struct, after: msgspec.Struct, *, ignore: Collection[str] = ("updated_at",)
 ) -> dict[str, dict[str, object]]:
-    """`{field: {from, to}}` of two states of one record, as the API shows them."""
+    """Return `{field: {from, to}}` of two states of a record, as the API shows them."""
     pairs = ((name, getattr(before, name), getattr(after, name)) for name in before.__struct_fields__)
     return {name: {"from": old, "to": new} for name, old, new in pairs if old != new and name not in ignore}
 
 
 def told_in(write: Write, repository: Repository) -> dict[str, object]:
-    """Parameters of an `identity.notifications.Telling` about something in a project."""
+    """Return the parameters of an `identity.notifications.Telling` about something in a project."""
     return {
         "account_id": repository.owner.id,
         "repository_id": repository.id,

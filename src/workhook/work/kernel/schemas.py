@@ -1,4 +1,4 @@
-"""What the schemas of every resource of the work API share."""
+"""Parameters and shapes that the resources of the work API share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def if_set(value: V | UnsetType) -> V | None: ...
 @overload
 def if_set(value: V | UnsetType, otherwise: V) -> V: ...
 def if_set(value: V | UnsetType, otherwise: V | None = None) -> V | None:
-    """A parameter, or `otherwise` where it is absent."""
+    """Return a parameter, or `otherwise` if it is absent."""
     return otherwise if isinstance(value, UnsetType) else value
 
 
@@ -60,12 +60,10 @@ class Done(msgspec.Struct):
 
 
 RATE_MAX_MINOR = 10**8
-"""So that amounts and their sums stay within 64 bits."""
-
+"""Keeps amounts and their sums within 64 bits."""
 
 RATE_MAX = RATE_MAX_MINOR // 100
-"""A million an hour, in whatever currency; a currency with three decimals has less."""
-
+"""A million an hour, in any currency; with three decimals it is less."""
 
 RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
 """A rate as a text, with all decimals of its currency."""
@@ -78,7 +76,7 @@ def read_rate(raw: object) -> Decimal:
 
 
 def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
-    """Minor units of the currency. Raise `Invalid`."""
+    """Return the minor units of the currency. Raise `Invalid`."""
     return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
 
 
@@ -91,7 +89,7 @@ def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> i
 
 
 def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
-    """`rate_minor_of` what a parameter says, if it says something."""
+    """Return `rate_minor_of` a parameter, or the parameter if it has no rate."""
     return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
 
 
@@ -105,7 +103,7 @@ Rate = Annotated[
 
 
 def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
-    """What reads a duration of at most so long, in all its forms."""
+    """Return a parser of durations of at most `longest_ms`, in all their forms."""
 
     def read(raw: object) -> int:
         wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"

@@ -1,7 +1,7 @@
-"""The projects that a list is read from: one whose access was found before, or those that the caller sees.
+"""The projects of a list: one whose access was found before, or those that the caller sees.
 
-Members see what is not private, owners and apps everything, collaborators and clients what they were added to. A token
-that is confined sees what it reaches. A project that the caller names and does not see is left out, as if it did not
+Members see projects that are not private, owners and apps all, collaborators and clients those to which they were
+added. A confined token sees what it reaches. A named project that the caller cannot see is left out, as if it did not
 exist.
 """
 
@@ -53,15 +53,15 @@ CALLER = big("user_id")
 IN_ALL = frozenset[str]()
 
 _insider = is_insider(CALLER)
-_WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
+WHOLE, CHOSEN = "reach_whole_accounts", "reach_repositories"
 _organization = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("organization")).scalar_subquery()
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The projects that a statement is about. `confined`: by a token that does not reach all that its user sees.
-    `names`: those of the parameters `organization` and `project_ids` that narrow it. `team_only`: without those in
-    which the caller is a client. `archived`: with those in the archive. `project`: only that of the parameter
-    `repository_id`, in which the caller is an insider (1) or a client (0)."""
+    """The projects of a statement. `confined`: by a token that does not reach all that its user sees. `names`: the
+    parameters among `organization` and `project_ids` that narrow it. `team_only`: without those in which the caller is
+    a client. `archived`: with archived ones. `project`: only that of the parameter `repository_id`, in which the caller
+    is an insider (1) or a client (0)."""
 
     confined: bool = False
     names: frozenset[str] = IN_ALL
@@ -71,7 +71,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Place(NamedTuple):
-    """The project of a row. `repository`: if its access was found before."""
+    """The project of a row. `repository`: only if its access was found before."""
 
     id: str
     title: str
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a list is read from for a caller. `params`: of `scope`."""
+    """The projects of a list for a caller. `params`: of `scope`."""
 
     scope: Scope
     params: Mapping[str, object]
@@ -88,7 +88,7 @@ class Source(msgspec.Struct, frozen=True):
     place: Place | None = None
 
     def key_of(self, username: str) -> str:
-        """How the person of a filter is compared. In lists across projects `me` is the caller."""
+        """Return the key of a filter's username. In lists across projects `me` is the caller."""
         return key_of(self.actor.user.login if username == ME and self.place is None else username)
 
 
@@ -113,14 +113,14 @@ def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool 
 
 class VisibleProjects(NamedTuple):
     """`each`: the `repository_id` of each, and whether the caller is an `insider` there (1) or a client (0). `number`:
-    how many there are."""
+    their count."""
 
     each: sa.CTE
     number: sa.ScalarSelect[int]
 
 
 def visible_projects(scope: Scope, *narrower: sa.ColumnElement[bool]) -> VisibleProjects:
-    """Those of the scope that the caller sees. `narrower`: a condition that leaves few projects."""
+    """Select the projects of the scope that the caller sees. `narrower`: a condition that leaves few projects."""
     conditions = [*narrower, projects.c.deleted_at.is_(None)]
     if not scope.archived:
         conditions.append(projects.c.archive.is_(sa.false()))
@@ -137,22 +137,22 @@ def visible_projects(scope: Scope, *narrower: sa.ColumnElement[bool]) -> Visible
 
 
 def _judged_one_by_one(scope: Scope, *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Of few projects those in which the caller has a place."""
+    """Check each of a few projects for a role of the caller."""
     has_place = _insider if scope.team_only else sa.or_(_insider, is_client)
     insider = sa.case((_insider, 1), else_=0).label("insider")
     return sa.select(projects.c.repository_id, insider).where(*conditions, has_place)
 
 
 def _of_ways(scope: Scope, conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
-    """Those that the caller's places lead to: of accounts, by hand as a collaborator or client, and the chosen ones of
-    a token. So nobody looks at private projects of an organization that they do not see."""
-    account = caller_accounts(within=_WHOLE if scope.confined else None)
+    """Find projects from the caller's roles: in accounts, as a collaborator or client, and the chosen ones of a token.
+    So private projects of an organization are not read for callers who cannot see them."""
+    account = caller_accounts(within=WHOLE if scope.confined else None)
     sees_all = sa.or_(account.c.role == "owner", account.c.role == "app")
     stretch = with_flag(account, "private", both=sees_all)
     in_stretch = sa.and_(projects.c.account_id == stretch.c.account_id, projects.c.private == stretch.c.private)
     insider, outsider = (sa.literal_column(each, sa.Integer).label("insider") for each in ("1", "0"))
     ways = [sa.select(projects.c.repository_id, insider).select_from(stretch.join(projects, in_stretch))]
-    reached = [any_of(projects.c.account_id, _WHOLE)] if scope.confined else []
+    reached = [any_of(projects.c.account_id, WHOLE)] if scope.confined else []
     by_hand = [(collaborators, insider)] if scope.team_only else [(collaborators, insider), (clients, outsider)]
     for table, flag in by_hand:
         joined = table.join(projects, projects.c.repository_id == table.c.repository_id)
@@ -161,14 +161,14 @@ def _of_ways(scope: Scope, conditions: Sequence[sa.ColumnElement[bool]]) -> sa.S
         )
     ways = [each.where(*conditions) for each in ways]
     if scope.confined:
-        ways.append(_judged_one_by_one(scope, any_of(projects.c.repository_id, _CHOSEN), *conditions))
+        ways.append(_judged_one_by_one(scope, any_of(projects.c.repository_id, CHOSEN), *conditions))
     found = sa.union_all(*ways).subquery("found")
     return sa.select(found.c.repository_id, sa.func.max(found.c.insider).label("insider")).group_by(
         found.c.repository_id
     )
 
 
-# --- what a row says of its project -----------------------------------------------------------------------------------
+# --- the project of a row ---------------------------------------------------------------------------------------------
 
 place_columns: Sequence[sa.Label[Any]] = (
     projects.c.id.label("place_id"),
@@ -177,11 +177,11 @@ place_columns: Sequence[sa.Label[Any]] = (
     projects.c.currency.label("place_currency"),
     role_in(memberships, projects, CALLER).label("place_role"),
 )
-"""What `read_place` reads, of a statement that selects projects."""
+"""The columns that `read_place` reads, for a statement that selects projects."""
 
 
 def read_place(row: Row, actor: Actor) -> Place:
-    """The project of a row of `place_columns`. The addresses of the members are shown to who owns it."""
+    """Read the project of a row of `place_columns`. Its owners see the addresses of members."""
     account_id = row["place_account_id"]
     if row["place_role"] == "owner" or account_id == actor.user.id:
         actor.request.views_as_owner(account_id)

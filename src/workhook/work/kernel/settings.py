@@ -1,9 +1,9 @@
-"""The settings of an account and of a project that invoices and time fall back on: the types that they are made of, the
-records, their tables, and what a caller may say about them.
+"""The settings of an account and of a project that invoices and time default to: their types, records, tables and
+parameters.
 
 An IBAN has check digits (ISO 13616, ISO 7064 MOD 97-10). BIC (ISO 9362) and VAT ids are checked by their form alone.
-Tax numbers have as many forms as there are tax offices; they stay as they are written. The format of invoice numbers is
-users' text, so it is read by the parser here, and never by Python's formatting.
+Tax numbers have as many forms as there are tax offices, and stay as written. The format of invoice numbers is users'
+text, so it is parsed here, and never by Python's formatting.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TAX_DECIMALS = 4
 
 
 def read_percent(raw: object) -> int:
-    """Millionths of a parameter. Raise `ValueError` that says what it has to be."""
+    """Read a percentage as millionths. Raise `ValueError` with the allowed values."""
     wanted = "a number from 0 to 100 with at most four decimals"
     percent = read_decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
@@ -65,7 +65,7 @@ Percent = Annotated[
 
 
 def to_number(value: Decimal) -> int | float:
-    """As JSON shows it: exact up to 15 digits."""
+    """Return the number for JSON, exact up to 15 digits."""
     return int(value) if value == value.to_integral_value() else float(value)
 
 
@@ -107,23 +107,20 @@ class Seller(Party, frozen=True):
 
 
 def party_of(text: str) -> Party:
-    """Of a column."""
     return msgspec.json.decode(text, type=Party)
 
 
 def seller_of(text: str) -> Seller:
-    """Of a column."""
     return msgspec.json.decode(text, type=Seller)
 
 
 def party_text(party: Party) -> str:
-    """As columns hold it."""
+    """Encode a party for its column."""
     return msgspec.json.encode(party).decode()
 
 
 BuyerText = Annotated[str, JsonForm(Party, party_of)]
 SellerText = Annotated[str, JsonForm(Seller, seller_of)]
-
 
 DEFAULT_FORMAT = "INV-{number:05}"
 FORMAT_MAX_CHARS = 40
@@ -133,26 +130,24 @@ _YEAR = "{year}"
 
 
 class NumberFormat(msgspec.Struct, frozen=True):
-    """A format that `format_fault` has nothing against."""
+    """A format that is valid for `format_fault`."""
 
     text: str = DEFAULT_FORMAT
 
     @property
     def is_yearly(self) -> bool:
-        """Numbers start anew each year."""
+        """Tell whether numbers start again each year."""
         return _YEAR in self.text
 
     def number_text(self, number: int, year: int) -> str:
-        """`INV-00001`."""
-
-        def filled(found: re.Match[str]) -> str:
-            return str(year) if found[0] == _YEAR else str(number).zfill(int(found[1] or 1))
-
-        return _FIELD.sub(filled, self.text)
+        """Return a number such as `INV-00001`."""
+        return _FIELD.sub(
+            lambda found: str(year) if found[0] == _YEAR else str(number).zfill(int(found[1] or 1)), self.text
+        )
 
 
 def format_fault(text: str) -> str | None:
-    """What a format has to be, or None if it is that."""
+    """Return the allowed forms of a format, or None if it is valid."""
     fields = [found[0] for found in _FIELD.finditer(text)]
     rest = _FIELD.sub("", text)
     numbers = len(fields) - fields.count(_YEAR)
@@ -192,7 +187,6 @@ Country = Annotated[
 ]
 """Upper case inside and in answers."""
 
-
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _BIC = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
 _VAT_ID = re.compile(r"[A-Z]{2,3}[A-Z0-9+*]{2,15}")
@@ -219,17 +213,17 @@ _VAT_FORMS = {
 
 
 def without_spaces(text: str) -> str:
-    """In upper case, as IBAN and BIC are stored."""
+    """Return an IBAN or BIC as it is stored: in upper case without spaces."""
     return _SPACES.sub("", text).upper()
 
 
 def plain_vat_id(text: str) -> str:
-    """`DE 123.456.789` as `DE123456789`."""
+    """Return `DE123456789` for `DE 123.456.789`."""
     return _SEPARATORS.sub("", text).upper()
 
 
 def iban_fault(text: str) -> str | None:
-    """What an IBAN (as `without_spaces` makes it) has to be, or None if it is that."""
+    """Return why an IBAN from `without_spaces` is invalid, or None if it is valid."""
     if not text.isascii() or not _IBAN.fullmatch(text):
         return "an IBAN such as DE89 3704 0044 0532 0130 00: two letters, two digits, 11 to 30 letters or digits"
     wanted = _LENGTHS.get(text[:2], len(text))
@@ -242,12 +236,12 @@ def iban_fault(text: str) -> str | None:
 
 
 def bic_fault(text: str) -> str | None:
-    """What a BIC has to be, or None if it is that."""
+    """Return why a BIC is invalid, or None if it is valid."""
     return None if text.isascii() and _BIC.fullmatch(text) else "a BIC of 8 or 11 characters, such as COBADEFFXXX"
 
 
 def vat_id_fault(text: str) -> str | None:
-    """What a VAT id (as `plain_vat_id` makes it) has to be, or None if it is that."""
+    """Return why a VAT id from `plain_vat_id` is invalid, or None if it is valid."""
     if not text.isascii() or not _VAT_ID.fullmatch(text):
         return "a VAT id with the letters of its country first, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])
@@ -257,19 +251,19 @@ def vat_id_fault(text: str) -> str | None:
 
 
 def on_one_line(text: str) -> str:
-    """With one space wherever there are several, or a break."""
+    """Replace white space and line breaks by single spaces."""
     return " ".join(text.split())
 
 
 def tax_number_fault(text: str) -> str | None:
-    """What a tax number (as `on_one_line` makes it) has to be, or None if it is that."""
+    """Return why a tax number from `on_one_line` is invalid, or None if it is valid."""
     if not text.isprintable() or not any(each.isalnum() for each in text):
         return "a tax number as the tax office writes it, such as 21/815/08150"
     return None
 
 
 def grouped(iban: str) -> str:
-    """By fours, as people read it."""
+    """Group an IBAN by fours for readers."""
     return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
 
 
@@ -290,14 +284,12 @@ TaxNumber = Annotated[
     Checked(tax_number_fault),
 ]
 
-
 PAYMENT_DAYS_MAX = 365
 
 RoundMode = Literal["up", "nearest"]
 
-
 RoundMinutes = Literal[0, 1, 5, 6, 10, 15, 30]
-"""What the time of an entry can be rounded to on an invoice; 0: not at all."""
+"""The rounding of an entry's time on an invoice, in minutes; 0: none."""
 
 PartyName = Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE]
 PartyAddress = Annotated[
@@ -326,7 +318,6 @@ _Percent = Annotated[
     Annotated[int, JsonForm(int | float, percent_to_response)] | None, JsonName("tax"), Meta(description="Percent.")
 ]
 
-
 RoundingMinutes = Annotated[
     RoundMinutes, Meta(description="What the time of each entry is rounded to on an invoice; 0: it is not.")
 ]
@@ -335,7 +326,7 @@ BUDGET_MAX_HOURS = 1_000_000
 
 
 def _read_hours(raw: object) -> int:
-    """Milliseconds of hours."""
+    """Read hours as milliseconds."""
     wanted = compose("a number of more than 0 and at most {}, with at most two decimals", BUDGET_MAX_HOURS)
     try:
         hundredths = read_hundredths(raw)
@@ -509,7 +500,7 @@ class ProjectBilling(Record, frozen=True):
     money: Annotated[str, HIDDEN, COMPUTED] = DEFAULT_CURRENCY
 
 
-# Who has no row has said nothing.
+# An account without a row uses the defaults.
 account_billing = sa.Table(
     "account_billing",
     metadata,
@@ -523,7 +514,7 @@ project_billing = sa.Table(
     *table_columns(ProjectBilling),
     sa.PrimaryKeyConstraint("repository_id"),
 )
-# A logo that is on an invoice that was sent stays. `blob`: where its content is, see `storage.blobs`.
+# A logo on a sent invoice stays. `blob`: the name of its content, see `storage.blobs`.
 billing_logos = sa.Table(
     "billing_logos",
     metadata,

@@ -1,4 +1,4 @@
-"""Tables that rooms of every kind look into: clients of a project, and what was imported from where."""
+"""Tables that several rooms read: clients of a project, and the sources of imported records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Client(Record, frozen=True):
 
 
 def without_address(client: Client) -> Client:
-    """The client as events show it, and people who only read."""
+    """Return the client as events and people who only read see it."""
     return msgspec.structs.replace(client, email=stand_in_address(client.username))
 
 
@@ -38,7 +38,6 @@ clients = sa.Table(
     sa.UniqueConstraint("repository_id", "user_id"),
     sa.Index("ix_clients_user", "user_id", "repository_id"),
 )
-
 
 import_links = sa.Table(
     "import_links",
@@ -52,7 +51,7 @@ import_links = sa.Table(
     sa.Column("fingerprint", sa.Text, nullable=False),  # of what the other service had when it was imported
     sa.Index("ix_import_links_internal_id", "repository_id", "kind", "internal_id"),
 )
-"""What was made of what, so that an import that is repeated makes nothing twice."""
+"""The records that imports have created, so that a repeated import creates nothing twice."""
 
 unmatched_assignees = sa.Table(
     "unmatched_assignees",
@@ -64,4 +63,4 @@ unmatched_assignees = sa.Table(
     sa.Column("full_name", sa.Text, primary_key=True),  # empty: not known
     sa.Index("ix_unmatched_assignees_person", "repository_id", "source", "username", "full_name"),
 )
-"""People to whom tasks were assigned elsewhere and who had no account here, until they join (`imports.late`)."""
+"""Assignees of imported tasks without an account here, until they join (`imports.late`)."""

@@ -1,1 +1,1 @@
-"""Projects: what the webhook API calls repositories. Everything else of the work API hangs on one."""
+"""Projects, which the webhook API calls repositories. Everything else of the work API belongs to one."""

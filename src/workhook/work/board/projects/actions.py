@@ -1,4 +1,9 @@
-"""A project is found, made, changed, archived and deleted."""
+"""`/projects`: find, create, change, archive and delete projects.
+
+Members of an organization create projects in it, and change those that they can write to. Deleting a project, and
+changing its name or who sees it, takes an owner of the organization or an admin of the repository. The creator becomes
+an admin. Clients only read.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,13 @@ from workhook.core import json
 from workhook.core.errors import Fault, Forbidden, Invalid, Message, NotFound, say
 from workhook.core.ids import new_id, slug
 from workhook.core.records import to_response
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
 from workhook.identity import removal, reserved
 from workhook.identity.actions import set_collaborator
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
@@ -22,6 +32,7 @@ from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
+from workhook.work.board.projects.listing import list_visible
 from workhook.work.board.projects.schemas import (
     NAME_MAX_CHARS,
     PROJECTS,
@@ -29,6 +40,7 @@ from workhook.work.board.projects.schemas import (
     ProjectAnswer,
     ProjectCreate,
     ProjectEdit,
+    ProjectsAnswer,
     project_of,
 )
 from workhook.work.kernel import questions
@@ -37,55 +49,35 @@ from workhook.work.kernel.record_events import Changes, differences, publish_aud
 from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.kernel.settings import account_billing
 
+routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
+
 _one = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
-
-
-# Others may go on to add what belongs to the project: that takes a key share of its row, which this lock lets through.
+# Adding records to the project takes a key share of its row, which this lock allows.
 _locked = _one.with_for_update(of=projects, key_share=True)
-
-
 _lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
-
-
-# The project before the account: a new name is a new key, which waits for everybody who adds to the project, and they
-# may wait for the account: it can be somebody whose timer they start.
+# The project is locked before the account: a new name is a new key, which waits for all transactions that add to the
+# project, and they may wait for the account, for example to start its timer.
 _whole_project = (
     sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id")).with_for_update()
 )
-
-
 _lock_account_of = (
     sa.select(accounts.c.id).where(accounts.c.id == _whole_project.scalar_subquery()).with_for_update(key_share=True)
 )
-
-
 _names = sa.select(projects.c.repository_id, projects.c.name_key).where(
     projects.c.account_id == big("account_id"), projects.c.name_key.like(sa.bindparam("pattern", type_=sa.Text))
 )
-
-
 _named = sa.select(projects.c.repository_id).where(
     projects.c.account_id == big("account_id"), projects.c.name_key == sa.bindparam("name_key")
 )
-
-
 _CONTENT = ("name", "name_key", "title", "avatar", "private", "archive", "label_colors")
-
-
 _currency = sa.select(account_billing.c.currency).where(account_billing.c.account_id == big("account_id"))
-
-
 _insert = (
     insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at")
     .values(currency=_currency.scalar_subquery())
     .returning(projects.c.repository_id)
 )
-
-
 _update = sa.update(projects).where(projects.c.repository_id == big("id")).values(assigned((*_CONTENT, "updated_at")))
-
-
-# The row stays, though nobody sees it: hooks refer to it until their last deliveries are out. The name is free again.
+# The row stays hidden: hooks refer to it until their last deliveries are sent. The name is free again.
 _delete = (
     sa.update(projects)
     .where(projects.c.repository_id == big("id"))
@@ -94,7 +86,8 @@ _delete = (
 
 
 async def find_project(reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _one) -> Project:
-    """Raise `NotFound`, also outside the token's reach, and `Forbidden` where its permissions are not enough."""
+    """Find a project. Raise `NotFound`, also outside the token's reach, and `Forbidden` if its permissions are not
+    enough."""
     row = await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id})
     if row is None:
         raise NotFound()
@@ -109,12 +102,13 @@ async def find_project(reader: Reader, actor: Actor, project_id: str, statement:
 
 
 async def lock_project(write: Write, project_id: str) -> Project:
-    """`find_project`; until the transaction ends nobody else changes or deletes it."""
+    """Find and lock a project. Raise as `find_project`."""
     return await find_project(write.tx, write.actor, project_id, _locked)
 
 
 async def add_project(write: Write, create: ProjectCreate) -> Project:
-    """The project as its creator sees it. Raise `Invalid`, and `Forbidden` for a token of chosen repositories."""
+    """Create a project, and return it as its creator sees it. Raise `Invalid`, and `Forbidden` for a token of chosen
+    repositories."""
     tx, actor = write.tx, write.actor
     owner = (await choose_owner(tx, actor, create.organization)).account
     check_whole_account(actor, owner.id)
@@ -141,8 +135,8 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
     assert row is not None, "it returns the new row"
     repository = await find_repository_by_id(tx, row["repository_id"], actor.user.id)
     assert repository is not None, "it was inserted in this transaction"
-    # Owners are admins by themselves. A member would have less, and nothing in a project that is private. An app stays
-    # what its installation makes it: it neither deletes projects nor decides who is in them.
+    # Owners are admins anyway. A member would have a lower role, and none in a private project. An app keeps the role
+    # of its installation: it neither deletes projects nor decides who is in them.
     if repository.role != "admin" and actor.user.kind != "bot":
         await set_collaborator(tx, repository, actor.user, "admin")
     project = await find_project(tx, actor, repository.project_id)
@@ -150,6 +144,28 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
     return project
 
 
+@routes.get("/projects")
+async def list_projects(call: Call, query: lists.ListQuery) -> Listed[ProjectsAnswer]:
+    """List the projects that the caller sees."""
+    key = lists.after(query, tuple[str])
+    found = await list_visible(call.database, actor_of(call), after=key[0] if key else None, limit=query.limit + 1)
+    page, headers = lists.page(call, found, query, lambda project: (project.id,))
+    return Listed(ProjectsAnswer([to_response(each) for each in page]), headers)
+
+
+@routes.post("/projects")
+async def create_project(write: Write, create: ProjectCreate) -> ProjectAnswer:
+    """Create a project."""
+    return ProjectAnswer(to_response(await add_project(write, create)))
+
+
+@routes.get("/projects/{id}")
+async def get_project(call: Call, project_id: str) -> ProjectAnswer:
+    """Get a project."""
+    return ProjectAnswer(to_response(await find_project(call.database, actor_of(call), project_id)))
+
+
+@routes.patch("/projects/{id}")
 async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
     """Change, archive or unarchive a project.
 
@@ -191,6 +207,7 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
     return ProjectAnswer(after)
 
 
+@routes.delete("/projects/{id}")
 async def delete_project(write: Write, project_id: str) -> Done:
     """Delete a project.
 
@@ -211,7 +228,7 @@ async def delete_project(write: Write, project_id: str) -> Done:
 
 
 def require_role(project: Project, role: str) -> None:
-    """Raise `Forbidden` for a caller with less than this role."""
+    """Raise `Forbidden` for a caller with a lower role."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
         raise Forbidden(say("You need the role {} in the project {}.", role, project.full_name), code="missing_role")
@@ -219,18 +236,18 @@ def require_role(project: Project, role: str) -> None:
 
 def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
     """Raise `Forbidden` that names the fields."""
+
+    def needed(named: str) -> Message:
+        return say("You need the role admin in the project {} to change {}.", project.full_name, named)
+
     if fields and project.repository.role != "admin":
-        faults = [Fault(field=each, code="missing_role", message=_needed(project, f"`{each}`")) for each in fields]
+        faults = [Fault(field=each, code="missing_role", message=needed(f"`{each}`")) for each in fields]
         named = " and ".join(f"`{each}`" for each in fields)
-        raise Forbidden(_needed(project, named), code="missing_role", faults=faults)
-
-
-def _needed(project: Project, named: str) -> Message:
-    return say("You need the role admin in the project {} to change {}.", project.full_name, named)
+        raise Forbidden(needed(named), code="missing_role", faults=faults)
 
 
 async def lock_names(tx: Transaction, account_id: int) -> None:
-    """One at a time chooses a name in the account, so that nobody finds the one it chose taken."""
+    """Let one transaction at a time choose a name in the account."""
     await tx.fetch_one(_lock_account, {"account_id": account_id})
 
 
@@ -240,16 +257,21 @@ async def lock_name_of(tx: Transaction, repository_id: int) -> None:
 
 
 async def free_name(tx: Transaction, account_id: int, name: str) -> str:
-    """`name`, or what it becomes with a suffix where it is reserved, or taken in the account. The account's names are
-    locked."""
+    """Return `name`, or with the first free suffix (`-2`, `-3`, …) if it is reserved, or taken in the account, whose
+    names are locked."""
     # A suffix can replace the last characters of a name of full length.
     pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"
     rows = await tx.fetch_all(_names, {"account_id": account_id, "pattern": pattern})
-    return first_free(name, {row["name_key"] for row in rows} | reserved.PROJECTS)
+    taken = {row["name_key"] for row in rows} | reserved.PROJECTS
+    free, number = name, 1
+    while free.lower() in taken:
+        number += 1
+        free = name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}"
+    return free
 
 
 async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
-    """`repository_id` is the one that may have the name: its own, in another case. Raise `Invalid`."""
+    """Raise `Invalid` for a taken or reserved name. `repository_id`: the project that may have it, in another case."""
     if reserved_because := reserved.project_fault(name):
         raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
@@ -261,20 +283,11 @@ async def _require_free(tx: Transaction, owner: Account, name: str, *, repositor
 async def publish(
     write: Write, project: Project, action: str, *, changes: Changes | None = None, verb: str | None = None
 ) -> None:
-    """`verb`: what the audit log calls it, where that is not the event's action."""
+    """Publish an event of a project. `verb`: its name in the audit log, if that is not the action."""
     place, record = project.repository, to_response(project)
     await publish_audited(write, place, "project", action, record, project.full_name, changes=changes, verb=verb)
 
 
 def name_from(title: str) -> str:
-    """`Büro: Website 2` gives `buro-website-2`; a title without a Latin letter or digit gives `project`."""
+    """Return `buro-website-2` for `Büro: Website 2`, and `project` for a title without a Latin letter or digit."""
     return slug(title, NAME_MAX_CHARS, otherwise="project")
-
-
-def first_free(name: str, taken: set[str]) -> str:
-    """`name`, or `name` with the first suffix `-2`, `-3` … that is not `taken`: these are in lower case."""
-    free, number = name, 1
-    while free.lower() in taken:
-        number += 1
-        free = name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}"
-    return free

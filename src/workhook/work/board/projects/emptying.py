@@ -26,10 +26,10 @@ async def empty(
     admit: Admit,
     last: Callable[[Transaction], Awaitable[None]] | None = None,
 ) -> bool:
-    """Delete the rows whose `column` is `owner`, table by table, and the content that files have in the store.
+    """Delete the rows whose `column` is `owner`, table by table, and the stored content of files.
 
-    `admit` begins each transaction and locks what is emptied; once it returns False, so does this function. `last`
-    runs in the transaction that finds nothing left.
+    `admit` begins each transaction and locks the owner; once it returns False, so does this function. `last` runs in
+    the transaction that finds nothing left.
     """
     done: bool | None = False
     while not done:
@@ -70,7 +70,7 @@ async def _delete_some(tx: Transaction, tables: Sequence[sa.Table], column: str,
 @cache
 def delete_batch(table: sa.Table, column: str) -> Any:
     """Return a statement that deletes a batch of the rows of an owner, and returns the blobs that they name."""
-    batch = table.alias("batch")  # by itself, whatever the statement around it looks at
+    batch = table.alias("batch")  # independent of the statement around it
     some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(batch.c[column] == big("owner"))
     keys = [*table.primary_key]
     step = sa.delete(table).where((keys[0] if len(keys) == 1 else sa.tuple_(*keys)).in_(some.limit(BATCH)))

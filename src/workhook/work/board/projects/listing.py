@@ -1,8 +1,8 @@
-"""The projects that the caller sees, and those that the caller could restore: found from the caller's accounts.
+"""The projects that the caller sees, and those that the caller could restore, found from the caller's accounts.
 
-The projects of an account are stretches of an index (`work.kernel.pages`). Those to which the caller was added, as a
-collaborator or a client, are a stretch of another. With a token that is confined to chosen repositories, these are
-looked at instead.
+The projects of an account are ranges of an index (`work.kernel.pages`). Those to which the caller was added, as a
+collaborator or a client, are a range of another. For a token that is confined to chosen repositories, these are read
+instead.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
 from workhook.work.board.tasks.matching import PART_MIN, folded, words_of
 from workhook.work.kernel.access import role_in
 from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, with_flag
+from workhook.work.kernel.scopes import CALLER, CHOSEN, WHOLE
 from workhook.work.kernel.tables import clients
 
-CALLER = big("user_id")
-WHOLE, CHOSEN = "reach_whole_accounts", "reach_repositories"
 FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
 
 
 # --- projects, in the order in which they were made ------------------------------------------------------------------
 
-# The cursor names a project, which can be gone.
+# The cursor names a project, which may have been deleted.
 _before = projects.alias("before")
 _behind = sa.func.coalesce(
     sa.select(_before.c.repository_id)
@@ -64,8 +63,8 @@ def _sees_all(role: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 _Order = Callable[[sa.FromClause], Columns]
 
 
-def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
-    """A member sees the projects of an organization that are not private; its owners and apps see all."""
+def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order) -> sa.Select[Any]:
+    """Select the projects of accounts: a member sees those that are not private, owners and apps see all."""
     place = caller_accounts(within=WHOLE if confined else None)
     each = with_flag(place, "private", both=_sees_all(place.c.role))
 
@@ -76,14 +75,14 @@ def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order
     return first_of_each(dialect, projects, "repository_id", each, fits, order, ["repository_id"])
 
 
-def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
+def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order) -> sa.Select[Any]:
     hand, there = table.alias("hand"), projects.alias("there")
     exists = sa.select(there.c.repository_id).where(
         there.c.repository_id == hand.c.repository_id, there.c.deleted_at.is_(None)
     )
     if confined:
         exists = exists.where(any_of(there.c.account_id, WHOLE))
-    # Asked of each, by its key: EXISTS may become a join with all projects.
+    # Checked for each by its key: EXISTS may become a join with all projects.
     mine = [hand.c.user_id == CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
     found = sa.select(hand.c.repository_id).where(*mine, *_further(hand, continues))
     few = found.order_by(*order(hand)).limit(big("limit")).subquery(f"few_{table.name}")
@@ -91,7 +90,7 @@ def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order
 
 
 def each_chosen() -> sa.Subquery:
-    """The chosen repositories. With OFFSET PostgreSQL does not look through other indexes for all projects besides."""
+    """Select the chosen repositories. OFFSET keeps PostgreSQL from also scanning other indexes for all projects."""
     row = projects.alias("row")
     chosen = sa.select(row).where(any_of(row.c.repository_id, CHOSEN))
     return chosen.offset(sa.literal_column("0")).subquery("one")
@@ -112,40 +111,32 @@ def _chosen(*, continues: bool) -> sa.Select[Any]:
     return sa.select(few.c.repository_id)
 
 
-def _visible(confined: bool, continues: bool) -> PerDialect:
+def _visible(confined: bool, continues: bool = False, *, newest: bool = False) -> PerDialect:
+    """Select the first projects that the caller sees. `confined`: in the accounts of a parameter; those that a token
+    has chosen are only added to the oldest ones."""
+    order = _newest_first if newest else _oldest_first
+
     def make(dialect: str) -> sa.Select[Any]:
         ways = [
-            _in_accounts(dialect, confined=confined, continues=continues),
-            *(_added_to(table, confined=confined, continues=continues) for table in (collaborators, clients)),
-            *([_chosen(continues=continues)] if confined else []),
+            _in_accounts(dialect, confined=confined, continues=continues, order=order),
+            *(
+                _added_to(each, confined=confined, continues=continues, order=order)
+                for each in (collaborators, clients)
+            ),
+            *([_chosen(continues=continues)] if confined and not newest else []),
         ]
-        first = first_of(ways, ["repository_id"], _oldest_first)
-        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id)
-
-    return PerDialect.made_by(make)
-
-
-def _newest(confined: bool) -> PerDialect:
-    """Of all accounts, or of those that the parameter of a confined token names."""
-
-    def make(dialect: str) -> sa.Select[Any]:
-        by_hand = (
-            _added_to(each, confined=confined, continues=False, order=_newest_first)
-            for each in (collaborators, clients)
-        )
-        ways = [_in_accounts(dialect, confined=confined, continues=False, order=_newest_first), *by_hand]
-        first = first_of(ways, ["repository_id"], _newest_first)
-        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id.desc())
+        first = first_of(ways, ["repository_id"], order)
+        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(*order(projects))
 
     return PerDialect.made_by(make)
 
 
 _listed = {flags: _visible(*flags) for flags in FLAGS}
-_listed_newest = {confined: _newest(confined) for confined in (False, True)}
+_listed_newest = {confined: _visible(confined, newest=True) for confined in (False, True)}
 
 
 async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
-    """The projects that the caller sees, oldest first; `after` is the id behind which to start."""
+    """List the projects that the caller sees, the oldest first, after the id `after`."""
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
     rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
@@ -155,7 +146,7 @@ _these = PROJECTS.where(any_of(projects.c.id, "project_ids"))
 
 
 async def find_visible(reader: Reader, actor: Actor, project_ids: Collection[str]) -> dict[str, Project]:
-    """Those of the projects that the caller sees, by their ids. Not for tokens that are confined."""
+    """Find the projects among these that the caller sees, by their ids. Not for confined tokens."""
     if not project_ids:
         return {}
     rows = await reader.fetch_all(_these, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})
@@ -166,9 +157,9 @@ NAMED_AMONG = 1000
 
 
 async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
-    """The projects whose titles have each of `words` (`tasks.matching.words_of`), the last one as the beginning of a
-    word, and those of `PART_MIN` characters also inside of one: of the first thousand that the caller sees. Nobody sees
-    so many that an index would be worth it."""
+    """Find the projects whose titles have each of `words` (`tasks.matching.words_of`), the last one as the beginning of
+    a word, and those of `PART_MIN` characters also within one, among the first thousand that the caller sees. No user
+    sees enough projects for an index to pay off."""
     *whole, beginning = folded(words).split() or [""]
     if not beginning:
         return []
@@ -186,8 +177,8 @@ def _is_inside(part: str, words: Sequence[str]) -> bool:
 
 
 async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: int | None = None) -> list[Project]:
-    """The projects that somebody who has signed in sees, or those of one account, the newest first. A confined token
-    has `list_visible`."""
+    """List the projects that a signed-in user sees, or those of one account, the newest first. Use `list_visible` for
+    confined tokens."""
     assert actor.grants is None, "only sessions ask"
     params: dict[str, object] = {"user_id": actor.user.id, "limit": limit}
     if account_id is not None:

@@ -1,4 +1,4 @@
-"""A project: the record, and how it is read."""
+"""A project: the record, its parameters, and how it is read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class Project(Record, frozen=True):
 
 NAME_MAX_CHARS = 100
 
-
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
 
 
@@ -108,21 +107,20 @@ class ProjectsAnswer(msgspec.Struct):
 
 
 PROJECTS = repositories.add_columns(projects.c.avatar, projects.c.label_colors, is_client.label("is_client"))
-"""The projects that exist, with what `project_of` needs."""
-
+"""The existing projects, with the columns that `project_of` reads."""
 
 _label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_id == big("repository_id"))
 
 
 async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:
-    """Return the colours that a project has chosen for its labels, by their names."""
+    """Return a project's colours for labels, by label."""
     row = await reader.fetch_one(_label_colors, {"repository_id": repository_id})
     colors: Mapping[str, LabelColor] = json.decode(row["label_colors"] or "{}") if row else {}
     return colors
 
 
 def project_of(row: Row, actor: Actor) -> Project | None:
-    """None for a project in which the caller has no role: to the caller it does not exist."""
+    """Read a project. None if the caller has no role in it: to the caller it does not exist."""
     repository = repository_of(row, actor.user.id)
     return project_from(repository, row["avatar"], row["label_colors"]) if repository.role or row["is_client"] else None
 

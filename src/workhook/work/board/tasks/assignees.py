@@ -172,11 +172,7 @@ _assigned = telling(
     sa.select(accounts).where(any_of(accounts.c.id, "user_ids")),
     {"task_id": sa.bindparam("task_id", type_=sa.Text)},
 )
-
-
 _pair = task_assignees.c.task_id + ":" + sa.cast(task_assignees.c.user_id, sa.Text)
-
-
 _assigned_in_bulk = telling(
     "assignment",
     sa.select(accounts)

@@ -47,11 +47,8 @@ from workhook.work.board.tasks.schemas import (
     weight,
 )
 from workhook.work.kernel.access import Access, access_of, find_with_access, with_access
-from workhook.work.kernel.pages import PAGE_CHARS
+from workhook.work.kernel.pages import MOST, PAGE_CHARS, ROOM
 
-# More than a page has. PostgreSQL's plan for all values would estimate an unknown limit as a tenth of the rows. SQLite
-# would fetch as many.
-_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
 _page = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
     .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
@@ -75,8 +72,6 @@ _tasks_passed = (
         tasks.c.rank <= big("rank"),
     )
 )
-
-
 _has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
 # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
 _has_blockers = sa.exists().where(task_blockers.c.task_id == tasks.c.id)
@@ -85,9 +80,9 @@ _people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column(
 
 
 def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
-    if dialect == "sqlite":
+    if dialect == "sqlite":  # which would fetch `MOST`
         return page.limit(big("limit")).subquery("some")
-    most = page.limit(_MOST).subquery("most")
+    most = page.limit(MOST).subquery("most")
     return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).subquery("some")
 
 
@@ -104,7 +99,7 @@ def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     order = (some.c.bucket_rank, some.c.rank, some.c.id)
     before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
     sized = sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
-    fits = sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+    fits = sized.c.weight_before < ROOM
     # SQLite runs an outer join from left to right; otherwise it would scan all tasks.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     return _as_json(sized, sized.c.found, whole, fits)
@@ -157,8 +152,6 @@ def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
 
 _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
-
-
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own; then comes the id
 # Tuples of a known length are decoded faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))

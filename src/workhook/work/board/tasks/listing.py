@@ -103,7 +103,6 @@ FILTERS: Mapping[str, Filter] = {
     ),
 }
 
-
 _NAMES = {*TaskFilters.__struct_fields__} - {*ListQuery.__struct_fields__, "timezone"}
 
 

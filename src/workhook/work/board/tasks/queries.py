@@ -163,6 +163,33 @@ async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[
     return {row["number"]: row["id"] for row in rows}
 
 
+_named = sa.select(tasks.c.id, tasks.c.title, tasks.c.completed_at).where(
+    any_of(tasks.c.id, "ids"), tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None)
+)
+
+
+class RelatedTask(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+    is_completed: bool
+
+
+async def find_related(reader: Reader, repository_id: int, ids: Collection[str]) -> Mapping[str, RelatedTask]:
+    """Find the tasks that are in the project and not in the trash, by their ids."""
+    if not ids:
+        return {}
+    rows = await reader.fetch_all(_named, {"ids": sorted(ids), "repository_id": repository_id})
+    return {row["id"]: RelatedTask(row["id"], row["title"], row["completed_at"] is not None) for row in rows}
+
+
+_any = sa.select(tasks.c.id).limit(1)
+
+
+async def has_any_task(reader: Reader) -> bool:
+    """Tell whether the server has any task, the trash included."""
+    return await reader.fetch_one(_any) is not None
+
+
 # --- reading to write -------------------------------------------------------------------------------------------------
 
 _first_lock, _second_lock = columns.alias("first_lock"), columns.alias("second_lock")
@@ -288,7 +315,7 @@ class Busy(Unavailable):
     code = "busy"
 
 
-async def _fresh(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Row | None:
+async def fresh_row(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Row | None:
     """Return the row, locked and current. None can also mean that another row matched before the wait."""
     row = await tx.fetch_one(statement, params)
     if row is not None and not row["fresh"]:
@@ -324,12 +351,12 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask
     """Lock a task to change its content. Raise `NotFound`."""
     params = {"task_id": task_id, "user_id": actor.user.id}
     # None also for a task that moved to another column meanwhile: its own lock is held then, and is the right one.
-    return _accessed(await _fresh(tx, _locked, params) or await _fresh(tx, _locked, params), actor)
+    return _accessed(await fresh_row(tx, _locked, params) or await fresh_row(tx, _locked, params), actor)
 
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
     """Lock a column, and so the order of its tasks. Raise `NotFound`."""
-    row = await _fresh(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
+    row = await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     return access, locked_column(row)
@@ -341,7 +368,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     Raise `NotFound` for a task that the caller does not see, `Invalid` if its project has no such column, and `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
-    row = await _fresh(tx, _to_move, params)
+    row = await fresh_row(tx, _to_move, params)
     if row is None:
         if await tx.fetch_one(_can_move, params) is not None:
             raise Busy("It is being moved by many at once.")
@@ -364,7 +391,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     Raise `NotFound` for a caller without a role in its project.
     """
     params = {"task_id": task_id, "user_id": actor.user.id}
-    row = await _fresh(tx, _to_restore, params)
+    row = await fresh_row(tx, _to_restore, params)
     if row is None:
         if await tx.fetch_one(_to_restore, params) is not None:
             raise Busy("It is being moved by many at once.")

@@ -55,7 +55,10 @@ async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collec
         raise Invalid(faults=faults)
     for each in changes:
         if each.waits_anew:
-            each.after = _with_open_blockers(each, known)
+            before = each.before.open_blockers if each.before else ()
+            new, wanted = each.new_blockers, each.after.blocked_by
+            found = tuple(one for one in wanted if (known.is_open(one) if one in new else one in before))
+            each.after = msgspec.structs.replace(each.after, open_blockers=found, blocked=bool(found))
 
 
 async def _read(
@@ -148,13 +151,6 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     return [
         Fault(field=field, code="circle", message=say("{}: these tasks would wait for one another: {}", field, names))
     ]
-
-
-def _with_open_blockers(change: TaskChange, known: _Relations) -> Task:
-    before = change.before.open_blockers if change.before else ()
-    new = change.new_blockers
-    found = tuple(each for each in change.after.blocked_by if (known.is_open(each) if each in new else each in before))
-    return msgspec.structs.replace(change.after, open_blockers=found, blocked=bool(found))
 
 
 # --- circles of tasks that block one another --------------------------------------------------------------------------

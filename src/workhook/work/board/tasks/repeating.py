@@ -321,9 +321,7 @@ async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
     first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
     assert first is not None, "a column was moved to"
     params = {"column_id": first["id"], "user_id": access.user.id}
-    row = await tx.fetch_one(_free_column, params)
-    if row is not None and not row["fresh"]:
-        row = await tx.fetch_one(_free_column, params)
+    row = await queries.fresh_row(tx, _free_column, params)
     if row is None:
         raise Busy("The column of the next task is being changed by others.")
     return queries.locked_column(row)

@@ -11,6 +11,7 @@ A deleted task is in no bucket; its column may be gone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 from msgspec import Meta
 
 from workhook.core import json
+from workhook.core.clock import DAY_MS
 from workhook.core.money import amount_text
 from workhook.core.records import (
     COMPUTED,
@@ -32,6 +34,7 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
+from workhook.core.zones import end_of
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
@@ -373,21 +376,23 @@ def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
     )
 
 
-related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks"), blockers.label("task_blockers")]
-"""The subtasks and blockers of a task."""
-
-task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees, *related_columns]
+task_columns: list[sa.Label[Any]] = [
+    *selected(Task, tasks, "task_"),
+    assignees,
+    subtasks.label("task_subtasks"),
+    blockers.label("task_blockers"),
+]
 """What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
 
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
     task_buckets, task_buckets.c.id == tasks.c.bucket_id
 )
-position_columns: list[sa.Label[Any]] = [
+every_column: list[sa.Label[Any]] = [
+    *task_columns,
     (_buckets_before + bucket_index).label("task_position"),
     columns.c.id.label("column_id"),
     columns.c.title.label("column_title"),
 ]
-every_column = [*task_columns, *position_columns]
 """What `task_at` reads, and the column and the position, from `with_column`."""
 
 
@@ -429,3 +434,16 @@ def people_of(text: str) -> Assignees:
         return ()
     people = sorted(json.decode(text), key=lambda fields: fields[0])
     return tuple(person_of_values(*fields) for fields in people)
+
+
+Urgency = Literal["", "warn", "bad"]
+"""`bad`: overdue. `warn`: due within a day. Empty: due later, without a deadline, or completed."""
+
+
+def urgency(deadline: int | None, *, is_completed: bool, now: int, zone: tzinfo) -> Urgency:
+    """Return how urgent a task is. `deadline` and `now` are milliseconds; a deadline that is a day ends with the day in
+    the zone."""
+    if deadline is None or is_completed:
+        return ""
+    left = end_of(deadline, zone) - now
+    return "bad" if left <= 0 else "warn" if left <= DAY_MS else ""

@@ -13,14 +13,13 @@ from workhook.identity import actions, invitations
 from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT, Invitation, InvitationLink, find_by_link
 from workhook.identity.queries import find_member_role
-from workhook.identity.schemas import Account, Repository
+from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
 from workhook.storage import Reader, Transaction
 from workhook.work.kernel.people import Email
 from workhook.work.people.clients import is_client, put_in
 from workhook.work.people.membership import (
     add_link,
-    invite,
     is_collaborator,
     record_invitation,
     set_collaborator,
@@ -32,12 +31,6 @@ GONE = (
 )
 
 
-class InvitedByAddress(msgspec.Struct):
-    """Whom to invite by an e-mail address."""
-
-    email: Email
-
-
 class NewAccount(msgspec.Struct):
     """The account that a person wants. `login` is checked with the other logins (`actions.faults_of_login`). `email`: a
     name to sign in with, which others never see as an address (decision 41)."""
@@ -45,11 +38,6 @@ class NewAccount(msgspec.Struct):
     login: str
     name: Title | None = None
     email: Email | None = None
-
-
-async def invite_by_address(write: Write, repository: Repository, address: InvitedByAddress, role: str) -> Invitation:
-    """Invite the owner of an address to a project."""
-    return await invite(write, repository, role, email=address.email, field="email" if role == CLIENT else "who")
 
 
 async def renew_link(write: Write, found: Invitation, language: str | None = None) -> InvitationLink:
