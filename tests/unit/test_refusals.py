@@ -6,6 +6,7 @@ import ast
 import gettext
 import pickle
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +18,20 @@ from hypothesis import strategies as st
 
 from hatch_build import LOCALES
 from scripts.texts import ENGLISH, said, stored_in
-from workhook.core import json
-from workhook.core.errors import Invalid, Message, Number, compose, must_be, or_null, packed, say, unpacked
+from workhook.core import errors, json
+from workhook.core.errors import (
+    Fault,
+    Invalid,
+    Message,
+    Number,
+    Problem,
+    compose,
+    must_be,
+    or_null,
+    packed,
+    say,
+    unpacked,
+)
 from workhook.http import parameters
 from workhook.http.parameters import LongText, Money, Title, WebAddress
 from workhook.identity.audit import LATE_MS, _Alike, _row, _Seen
@@ -297,3 +310,26 @@ _VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(["ref", "commits", "head_commit", "repository"]), _VALUES))
 def test_whatever_is_published_is_read(payload: dict[str, Any]) -> None:
     closed_by_push(payload, NAME)
+
+
+PROTOCOL = {"Malformed", "UnsupportedMediaType", "TooLarge"}  # of requests that no page of ours makes
+
+
+def _formatted() -> Iterator[str]:
+    """Refusals that pages can show, and that have a text which was put together before it could be translated."""
+    for area in ("work", "web"):
+        for path in sorted((SOURCE / area).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+                kind = getattr(errors, name, None)
+                if name in PROTOCOL or not (kind is Fault or (isinstance(kind, type) and issubclass(kind, Problem))):
+                    continue
+                assert isinstance(node, ast.Call)
+                messages = [each.value for each in node.keywords if each.arg == "message"]
+                messages += node.args if kind is not Fault else []
+                if any(isinstance(each, ast.JoinedStr) for each in messages):
+                    yield f"{path.relative_to(SOURCE)}:{node.lineno}"
+
+
+def test_a_refusal_that_pages_show_is_translated_with_its_values() -> None:
+    assert list(_formatted()) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workhook.core.errors import Conflict, Invalid, NotFound
+from workhook.core.errors import Conflict, Invalid, NotFound, say
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import (
@@ -100,7 +100,7 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
     """What is written by hand, of these; lines of time stay as they are. Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
-        raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
+        raise Conflict(say("An invoice has at most {} lines. Make another one.", ITEMS_MAX), code="too_many_items")
     by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
     given = [input_of_item(each, invoice.currency) if isinstance(each, Item) else each for each in by_hand]
     await actions.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Conflict, Invalid, NotFound
+from workhook.core.errors import Conflict, Invalid, NotFound, say
 from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
@@ -253,7 +253,9 @@ async def add_price(visit: Visit) -> Answer:
 
     def added(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
         if len(prices) >= PRICES_MAX:
-            raise Conflict(f"A service has at most {PRICES_MAX} prices. Remove one first.", code="too_many_prices")
+            raise Conflict(
+                say("A service has at most {} prices. Remove one first.", PRICES_MAX), code="too_many_prices"
+            )
         return [*map(parameters_of, prices), price]
 
     price = _read_price(visit)

@@ -179,7 +179,7 @@ async def add_organization(write: Write, login: str, owner: str, name: str | Non
     faults = await actions.faults_of_login(write.tx, login)
     who = await find_account(write.tx, owner)
     if who is None or who.kind != "user":
-        faults.append(Fault(field="admin", message=f"admin {owner} is no user of this server"))
+        faults.append(Fault(field="admin", message=say("admin {} is no user of this server", owner)))
     if faults or who is None:
         raise Invalid(faults=faults)
     place = await actions.create_account(write.tx, "organization", login, name=name or login, email=None)
@@ -268,7 +268,7 @@ async def _free_login(tx: Transaction, account: Account) -> str:
         if await find_account(tx, login) is None:
             return login
         login = f"former-{account.id}-{number}"
-    raise Conflict(f"No login like former-{account.id} is free.", code="logins_taken")
+    raise Conflict(say("No login like {} is free.", f"former-{account.id}"), code="logins_taken")
 
 
 # --- the API, which others cannot see ---------------------------------------------------------------------------------

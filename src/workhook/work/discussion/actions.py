@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Forbidden, Number, say
+from workhook.core.errors import Conflict, Forbidden, Number, compose, part, say
 from workhook.core.records import Record, to_response
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -351,7 +351,7 @@ async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> 
         _require_may_edit(held, wanted)
     _require_may_hide(access, change.private)
     if not _words(before):
-        raise Conflict("It was deleted.", code="deleted")
+        raise Conflict(say("It was deleted."), code="deleted")
     if all(getattr(before, name) == value for name, value in wanted.items()):
         return before
     if isinstance(before, Reply) and isinstance(body := wanted.get("body"), str) and len(body) > len(before.body):
@@ -366,8 +366,9 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
     else:
         held.access.require_own(held.comment.user.id, "edit")
     if not held.access.is_admin or any(name != "private" for name in wanted):
-        why = "What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it"
-        raise Forbidden(f"{why}; an admin can hide it from clients (private: true) or delete it.", code="not_author")
+        why = part("What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it")
+        message = compose("{}; an admin can hide it from clients (private: true) or delete it.", why)
+        raise Forbidden(message, code="not_author")
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
@@ -396,7 +397,7 @@ async def delete(write: Write, held: Held[C]) -> None:
     access.require_writable()
     if not held.is_own and not access.is_admin:
         access.require_own(comment.user.id, "delete")
-        raise Forbidden("Only the author or an admin can delete it.", code="not_author")
+        raise Forbidden(say("Only the author or an admin can delete it."), code="not_author")
     replies = comment.comments if isinstance(comment, FileComment) else ()
     is_answered = any(each.user.id != access.user.id for each in replies)
     if not _words(comment) and not access.is_admin:

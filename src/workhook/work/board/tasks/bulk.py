@@ -81,15 +81,15 @@ def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
             yield Fault(field=field, code="missing", message=say("{} is required", field))
     if operation.action == "move" and not given & {"column_id", "position"}:
         field = _field(number, "column_id")
-        yield Fault(field=field, code="missing", message=f"{field} or {_field(number, 'position')} is required")
+        yield Fault(field=field, code="missing", message=say("{} or {} is required", field, _field(number, "position")))
     for name in sorted(given - _ALLOWED[operation.action]):
         field = _field(number, name)
-        yield Fault(field=field, code="unknown", message=f"{field}: {operation.action} does not take it")
+        yield Fault(field=field, code="unknown", message=say("{}: {} does not take it", field, operation.action))
 
 
-def _not_found(number: int, name: str, message: str) -> Invalid:
+def _not_found(number: int, name: str, sentence: str) -> Invalid:
     field = _field(number, name)
-    return Invalid(faults=[Fault(field=field, code="not_found", message=f"{field}: {message}")])
+    return Invalid(faults=[Fault(field=field, code="not_found", message=say(sentence, field))])
 
 
 async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
@@ -180,7 +180,7 @@ class _Run:
         task_id = str(operation.id)
         found = self.found.get(task_id)
         if found is None or (change := self.writer.change(found)).deleted_as is not None:
-            raise _not_found(number, "id", "there is no such task")
+            raise _not_found(number, "id", "{}: there is no such task")
         access, source = found.access, self.columns[change.after.column.id][1]
         self._require_project(number, access, operation)
         actions.require_changeable(access, change.after)
@@ -213,7 +213,7 @@ class _Run:
     def _column(self, number: int, operation: TaskOperation) -> tuple[Access, LockedColumn]:
         found = self.columns.get(str(operation.column_id))
         if found is None:
-            raise _not_found(number, "column_id", "there is no such column")
+            raise _not_found(number, "column_id", "{}: there is no such column")
         self._require_project(number, found[0], operation)
         return found
 
@@ -221,7 +221,7 @@ class _Run:
         try:
             actions.require_project(access, operation.project_id)
         except NotFound:
-            raise _not_found(number, "project_id", "it is not the project of the task") from None
+            raise _not_found(number, "project_id", "{}: it is not the project of the task") from None
 
     def _people(self, access: Access, operation: TaskOperation, before: Assignees) -> Assignees | UnsetType:
         if isinstance(operation.assignees, UnsetType):

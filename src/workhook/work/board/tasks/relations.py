@@ -139,9 +139,9 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
     graph = await reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
     if graph is None:
-        too_many = f"more than {REACH_MAX} tasks would wait for one another; make fewer of them wait"
+        sentence = "{}: more than {} tasks would wait for one another; make fewer of them wait"
         fields = [each.named("blocked_by") for each in changes if each.new_blockers]
-        return [Fault(field=each, code="too_many", message=f"{each}: {too_many}") for each in fields]
+        return [Fault(field=each, code="too_many", message=say(sentence, each, REACH_MAX)) for each in fields]
     circle = find_circle({**graph, **after}, after)
     if not circle:
         return []

@@ -193,8 +193,8 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     given = if_set(wanted.invoice_items) or []
     extra = [name for name in ("total", "tax", "tax_category") if if_set(getattr(wanted, name)) is not None]
     if extra:
-        message = "the lines state the amounts and rates that are credited; leave out one of both"
-        raise Invalid(faults=[Fault(field=each, message=f"{each}: {message}") for each in extra])
+        sentence = "{}: the lines state the amounts and rates that are credited; leave out one of both"
+        raise Invalid(faults=[Fault(field=each, message=say(sentence, each)) for each in extra])
     items = items_of_inputs(given, invoice.currency)
     if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
         raise Invalid(faults=faults)
@@ -238,12 +238,14 @@ def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:
     if len(found) == 1:
         return found[0]
     is_unclear = len(found) > 1 or rate == TaxRate()
-    code, words = "not_on_invoice", "the invoice has nothing at this rate; it has"
-    if is_unclear:
-        code, words = "missing", "state the rate to credit; the invoice has"
-    name = "tax" if (rate.millionths is None) == is_unclear else "tax_category"
+    field = path + ("tax" if (rate.millionths is None) == is_unclear else "tax_category")
     has = ", ".join(rate_words(each.billed) for each in rates.rows)
-    raise Invalid(faults=[Fault(field=f"{path}{name}", code=code, message=f"{path}{name}: {words} {has}")])
+    if is_unclear:
+        code, message = "missing", say("{}: state the rate to credit; the invoice has {}", field, has)
+    else:
+        code = "not_on_invoice"
+        message = say("{}: the invoice has nothing at this rate; it has {}", field, has)
+    raise Invalid(faults=[Fault(field=field, code=code, message=message)])
 
 
 def rate_words(row: TaxRow) -> str:

@@ -483,9 +483,11 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
     for index, each in enumerate(asked):
         time = times.get(each)
         if wrong := time_lines.complaint(time, invoice_id):
-            other = f" ({time.invoice_id})" if time and time.invoice_id not in (None, invoice_id) else ""
             field = f"timesheet_ids[{index}]"
-            faults.append(Fault(field=field, message=f"{field} ({shown(each)}): {wrong}{other}"))
+            message = compose("{} ({}): {}", field, shown(each), part(wrong))
+            if time and time.invoice_id not in (None, invoice_id):
+                message = compose("{} ({})", message, time.invoice_id)
+            faults.append(Fault(field=field, message=message))
     return faults
 
 

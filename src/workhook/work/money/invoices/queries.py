@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, Number, say
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
@@ -288,7 +288,10 @@ async def next_number(tx: Transaction, account_id: int, year: int) -> str:
 
 def numbers_taken() -> Conflict:
     return Conflict(
-        f"The next {NUMBERS_TRIED_MAX:,} invoice numbers are taken. Change the number format in the billing settings.",
+        say(
+            "The next {} invoice numbers are taken. Change the number format in the billing settings.",
+            Number(NUMBERS_TRIED_MAX),
+        ),
         code="numbers_taken",
     )
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Invalid
+from workhook.core.errors import Conflict, Invalid, say
 from workhook.core.ids import new_id, slug
 from workhook.identity import actions, audit
 from workhook.identity.queries import key_of
@@ -347,7 +347,7 @@ async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> s
             return login
         ending = f"-{number}"
         login = f"{slug(base, _LOGIN_MAX_CHARS - len(ending), otherwise=_FORMER)}{ending}"
-    raise Conflict(f"No login like {base} is free here.", code="logins_taken")
+    raise Conflict(say("No login like {} is free here.", base), code="logins_taken")
 
 
 async def add_people(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, NotFound, shown
+from workhook.core.errors import Fault, Invalid, NotFound, say, shown
 from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
@@ -137,13 +137,13 @@ async def set_project_rates(
 
 def _complaint(key: str, before: Sequence[str], found: Mapping[str, object]) -> str | None:
     if key in before:
-        return "is there twice"
-    return None if key in found else "is no member of the project"
+        return "{}: {} is there twice"
+    return None if key in found else "{}: {} is no member of the project"
 
 
 def _fault(index: int, username: str, wrong: str) -> Fault:
     field = f"rates[{index}].username"
-    return Fault(field=field, message=f"{field}: {shown(username)} {wrong}")
+    return Fault(field=field, message=say(wrong, field, shown(username)))
 
 
 # --- an organization --------------------------------------------------------------------------------------------------
