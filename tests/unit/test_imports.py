@@ -21,9 +21,9 @@ from workhook.web.frame.refusals import in_words
 from workhook.work.portability.imports import plan_process, sources
 from workhook.work.portability.imports.apply import remarks_of
 from workhook.work.portability.imports.people import Stranger, unknown_people
-from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.plan import Choices, ImportPlan
 from workhook.work.portability.imports.remaining import Counts, Remaining
-from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 
 PROGRAM = """
 import atexit, sys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workhook.web.frame.formats import hue
-from workhook.work.portability.imports.board import COLORS, nearest_color
+from workhook.work.portability.imports.mapping import COLORS, nearest_color
 
 
 @pytest.mark.parametrize(

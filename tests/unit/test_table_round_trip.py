@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.csv_tables import rows
 from workhook.work.portability.imports.csv_tasks import read_rows
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.plan import Choices
 
 _ODD = st.sampled_from(["- bullet", "'- bullet", "=1", "a;=1", "\n'+1", "[x]", '["a"]', "a\nb", ", ;", "a, b", "\t@x"])
 _ANY = st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029\u0085") | st.sampled_from(
@@ -56,7 +59,7 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
 
 
 def _read(made: list[SimpleNamespace]) -> Any:
-    return read_rows(rows([tuple(CELLS), *map(cells_of, cast(list[Task], made))]), "again")
+    return read_rows(rows([tuple(CELLS), *map(cells_of, cast(list[Task], made))]), "again", Choices())
 
 
 @given(tasks())
@@ -90,3 +93,11 @@ def test_subtasks_come_back(made: list[SimpleNamespace]) -> None:
     first, second = _read([one, other]).tasks
     assert second.parent_key == first.key
     assert "parent_id" not in second.fields
+
+
+def test_cells_of_another_type_are_faults() -> None:
+    cells = dict.fromkeys(CELLS, "") | {"title": "Title", "fields": "true", "sections": "[]", "billable": "Yes"}
+    with pytest.raises(NotUsable) as caught:
+        read_rows(rows([tuple(CELLS), list(cells.values())]), "again", Choices())
+    found = [each.partition(": ")[0] for each in caught.value.faults]
+    assert found == ["line 2, field fields", "line 2, field sections", "line 2, field billable"]

@@ -23,8 +23,8 @@ from tests.work.trello_importer import small
 from workhook.web.frame import refusals
 from workhook.web.welcome.plans import FIELD_LABELS, LOST_LABELS
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.losses import SENTENCES
-from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.plan import SENTENCES, Choices
+from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 from workhook.work.portability.imports.words import FIELDS
 
 

@@ -25,14 +25,14 @@ from tests.work import test_import_github as github_files
 from tests.work.studio import Studio
 from tests.work.trello import encoded, make_export
 from tests.work.trello_importer import Importer, columns_of, logins, small, tasks_of
-from workhook.cli.imports import Wanted, import_boards
+from workhook.cli.imports import ImportTarget, import_boards
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.work.portability.imports import apply
 from workhook.work.portability.imports.apply import Imported
 from workhook.work.portability.imports.json_file import NotUsable, parse_json
-from workhook.work.portability.imports.plan import ImportPlan, Person
-from workhook.work.portability.imports.sources import Choices, SourceFile, detect, plan_of_any, plans_of
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Person
+from workhook.work.portability.imports.sources import SourceFile, detect, plan_of_any, plans_of
 
 BOARD = make_export(3, lists=3, closed_lists=1, cards=6, closed=2, actions=9, comments=6, checklists=3)
 FILES: dict[str, bytes] = {
@@ -225,10 +225,10 @@ def test_an_import_that_was_interrupted_is_completed(
     ]
     made = plan("\n".join(["Id,Title,Parent,Blocked by", *lines]).encode(), f"{what}{number}.csv")
     waiting = sum(bool(each.blocked_by) for each in made.tasks)
-    place = Wanted(studio.world.organization, base=studio.server.url)
+    place = ImportTarget(studio.world.organization)
 
     async def write(services: Services) -> list[Imported]:
-        return await import_boards(services.database, [made], place, _stopping(what, number))
+        return await import_boards(services.database, [made], place, studio.server.url, _stopping(what, number))
 
     with pytest.raises(_Stop):
         studio.server.run(write)

@@ -12,7 +12,7 @@ from tests.work.trello_importer import Importer, board_of, columns_of, logins, t
 from workhook.core.clock import parse_rfc3339
 from workhook.work.portability.imports import asana
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.plan import Choices, ImportPlan
 
 Object = dict[str, Any]
 
@@ -45,7 +45,7 @@ def encoded(*tasks: Object) -> bytes:
 
 
 def plan(*tasks: Object, **more: Any) -> ImportPlan:
-    return asana.plan_of_project(asana.read_project(encoded(*tasks)), "file", **more)
+    return asana.plan_of_project(asana.read_project(encoded(*tasks)), "file", Choices(**more))
 
 
 def project_with(**assignee: Any) -> list[Object]:

@@ -13,11 +13,11 @@ from tests.work.trello_importer import Importer, board_of, columns_of, logins, t
 from workhook.cli.imports import TABLE_FIELDS
 from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.refusals import in_words
-from workhook.work.portability.imports import csv_file
-from workhook.work.portability.imports.csv_file import read_table
+from workhook.work.portability.imports import tables
 from workhook.work.portability.imports.csv_tasks import day_or_moment, read_rows
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.plan import ImportPlan, PlannedTask
+from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask
+from workhook.work.portability.imports.tables import read_table
 from workhook.work.portability.imports.words import FIELDS, StageNames
 
 TABLE = """Id;Name;Status;Assignee;Due;Tags;Estimate;Priority;Budget;Parent;Blocked by;Completed;Notes
@@ -31,7 +31,7 @@ A4;Announce;Done;;;;;;;;A2, A1;yes;
 
 def plan(text: str | bytes, title: str = "Relaunch", **more: Any) -> ImportPlan:
     data = text if isinstance(text, bytes) else text.encode()
-    return read_rows(data, title, **more)
+    return read_rows(data, title, Choices(**more))
 
 
 def only(text: str) -> PlannedTask:
@@ -253,7 +253,7 @@ def test_empty_cells_take_no_place() -> None:
 
 
 def test_a_table_has_only_so_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_file, "ROWS_MAX", 2)
+    monkeypatch.setattr(tables, "ROWS_MAX", 2)
     assert len(plan("Title\na\nb\n").tasks) == 2
     assert faults("Title\na\nb\nc\n") == ["line 4: more than 2 lines are not read; part the file into several"]
 

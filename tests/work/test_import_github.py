@@ -10,9 +10,10 @@ import pytest
 from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, comments_of, logins, tasks_of
 from workhook.core.clock import parse_rfc3339
-from workhook.work.portability.imports import github, github_tasks
+from workhook.work.portability.imports import github
+from workhook.work.portability.imports.github import plan_of_files, title_in
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.plan import Choices, ImportPlan
 
 Object = dict[str, Any]
 
@@ -54,7 +55,7 @@ def encoded(found: Any) -> bytes:
 
 
 def plan(*files: Any, title: str = "Website", **more: Any) -> ImportPlan:
-    return github_tasks.plan_of_files([github.read_file(encoded(each)) for each in files], title, **more)
+    return plan_of_files([github.read_file(encoded(each)) for each in files], title, Choices(**more))
 
 
 def issues_with(*logins: str) -> list[Object]:
@@ -130,8 +131,8 @@ def test_issues_without_addresses_are_found_by_their_numbers() -> None:
 def test_the_title_is_that_of_the_repository() -> None:
     one, other = issue(1, "a"), issue(2, "b", url="https://github.com/acme/blog/issues/2")
     read = [github.read_file(encoded([one])), github.read_file(encoded([other]))]
-    assert github_tasks.title_in(read[:1], "file") == "acme/website"
-    assert github_tasks.title_in(read, "file") == "file"
+    assert title_in(read[:1], "file") == "acme/website"
+    assert title_in(read, "file") == "file"
 
 
 @pytest.mark.parametrize(

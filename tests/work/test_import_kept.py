@@ -10,12 +10,11 @@ from tests.work.trello_importer import Importer, columns_of, comment, comments_o
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.work.board.tasks.imported_fields import SOURCES, imported_of, own_fields_text, source_of
-from workhook.work.portability.imports import asana, github_tasks
-from workhook.work.portability.imports import trello_mapping as mapping
+from workhook.work.portability.imports import asana, github, trello
 
 
 def test_every_field_of_an_importer_is_known_as_one() -> None:
-    modules = {mapping: "Trello", asana: "Asana", github_tasks: "GitHub"}
+    modules = {trello: "Trello", asana: "Asana", github: "GitHub"}
     names = {
         value: source
         for module, source in modules.items()

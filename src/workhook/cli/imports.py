@@ -16,13 +16,14 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, show_progress
 from workhook.identity import queries as identity_queries
-from workhook.work.portability.imports import apply, json_file, losses, people, sources, writer
+from workhook.work.portability.imports import apply, json_file, people, sources, writer
+from workhook.work.portability.imports import plan as planned
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
-    from workhook.work.portability.imports.plan import ImportPlan
-    from workhook.work.portability.imports.sources import Choices, Source, SourceFile
+    from workhook.work.portability.imports.plan import Choices, ImportPlan
+    from workhook.work.portability.imports.sources import Source, SourceFile
 
 app = new_app("Boards, projects and tables of other systems.")
 
@@ -163,11 +164,9 @@ async def _import(
 ) -> None:
     with show_progress() as progress:
         read = [sources.SourceFile(str(file), _read(file, progress, source)) for file in files]
-        plans = _plans(source, read, sources.Choices(title=title, done=target.done, mapping=mapping or {}))
+        plans = _plans(source, read, planned.Choices(title=title, done=target.done, mapping=mapping or {}))
         async with context.services() as services:
-            base = base_address(context.settings)
-            wanted = Wanted(target.organization, target.member, target.as_login, target.dry_run, base)
-            made = await import_boards(services.database, plans, wanted, progress)
+            made = await import_boards(services.database, plans, target, base_address(context.settings), progress)
     names = [str(file) for file in files] if len(plans) == len(files) else [", ".join(map(str, files))]
     shown = [_to_json(name, each, target.dry_run) for name, each in zip(names, made, strict=True)]
     context.answer(shown[0] if len(shown) == 1 else shown, "\n".join(_sentence(each) for each in shown))
@@ -175,28 +174,17 @@ async def _import(
         _warn(shown, made)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Where boards go, and who brings them; `base` is what links in events start with."""
-
-    organization: str
-    member: Sequence[str] = ()
-    as_login: str | None = None
-    dry_run: bool = False
-    base: str = ""
-
-
 async def import_boards(
-    database: Database, plans: Sequence[ImportPlan], wanted: Wanted, progress: Progress
+    database: Database, plans: Sequence[ImportPlan], target: ImportTarget, base: str, progress: Progress
 ) -> list[apply.Imported]:
-    """One after the other. Raises `CliError`."""
-    place = await find_organization(database, wanted.organization)
-    actor = await _actor(database, place, wanted.as_login)
-    members = await _people(database, place, wanted.member)
+    """One after the other. `base`: what links in events start with. Raises `CliError`."""
+    place = await find_organization(database, target.organization)
+    actor = await _actor(database, place, target.as_login)
+    members = await _people(database, place, target.member)
     made = []
     for plan in plans:
-        this = writer.Import(plan, place, actor, members, wanted.base)
-        importing = apply.preview(database, this) if wanted.dry_run else apply.import_plan(database, this, progress)
+        this = writer.Import(plan, place, actor, members, base)
+        importing = apply.preview(database, this) if target.dry_run else apply.import_plan(database, this, progress)
         made.append(await importing)
     return made
 
@@ -277,7 +265,7 @@ def _plan_of(shown: Mapping[str, Any]) -> list[str]:
     """What there is to say of a plan before anything is written, a line each."""
     lines = [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
     finished = [each["title"] for each in shown["columns"] if each["finished"]]
-    return [*lines, f"  columns whose tasks are finished: {losses.name_some(finished) if finished else 'none'}"]
+    return [*lines, f"  columns whose tasks are finished: {planned.name_some(finished) if finished else 'none'}"]
 
 
 def _became(field: Mapping[str, Any]) -> str:
@@ -290,7 +278,7 @@ def _became(field: Mapping[str, Any]) -> str:
 def _warn(shown: Sequence[Mapping[str, Any]], made: Sequence[apply.Imported]) -> None:
     for each, imported in zip(shown, made, strict=True):
         for lost in imported.lost:
-            click.echo(f"workhook: {each['title']}: no place here for {losses.in_words(lost)}", err=True)
+            click.echo(f"workhook: {each['title']}: no place here for {planned.in_words(lost)}", err=True)
         warnings = each["warnings"]
         for warning in warnings[:WARNINGS_SHOWN]:
             click.echo(f"workhook: {each['title']}: {warning}", err=True)

@@ -10,8 +10,7 @@ from workhook.identity.schemas import Account
 from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.work.files.upload import Fields
 from workhook.work.portability.imports.apply import Imported
-from workhook.work.portability.imports.plan import ImportPlan
-from workhook.work.portability.imports.sources import Choices
+from workhook.work.portability.imports.plan import Choices, ImportPlan
 
 COLUMNS_SHOWN, PEOPLE_SHOWN, FIELDS_SHOWN = 50, 30, 100
 PARTS_MAX = 256

@@ -65,7 +65,7 @@ CELLS: Mapping[str, Callable[[Task], Cell]] = {
     "sections": lambda task: "" if task.sections == "{}" else task.sections,
 }
 """The columns of the table, and the cell of each. Usernames and labels share one cell, one a line. An import reads all
-columns (`imports.own_table`), except those that it computes."""
+columns (`imports.csv_tasks`), except those that it computes."""
 
 
 def cells_of(task: Task) -> list[Cell]:

@@ -1,32 +1,44 @@
 """Writes a plan, a batch of tasks in each transaction: one event for each thing that is made, as if it had been made
-over the API. What is made is linked to what it was made of in the same commit, so whoever is interrupted goes on."""
+over the API. What is made is linked to what it was made of in the same commit, so whoever is interrupted goes on.
+
+What tasks wait for is written when all of them are there, as their edits.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
-from workhook.core.errors import Conflict, Message, Number, say
+from workhook.core.errors import Conflict, Invalid, Message, NotFound, Number, part, say, shown
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Database, Transaction
 from workhook.work.board.projects.actions import add_project, lock_names
 from workhook.work.board.projects.schemas import ProjectCreate
+from workhook.work.board.tasks.actions import edit_task, lock_task
+from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.kernel.access import Access, find_access
-from workhook.work.portability.imports import dependencies
-from workhook.work.portability.imports.losses import name_some
 from workhook.work.portability.imports.people import Stranger, strangers_of, unknown_people
-from workhook.work.portability.imports.plan import Lost, PlannedField
-from workhook.work.portability.imports.remaining import Counts, Remaining, batches_of, made_in_all, remaining_of
+from workhook.work.portability.imports.plan import Lost, PlannedField, name_some
+from workhook.work.portability.imports.remaining import (
+    Counts,
+    Remaining,
+    Wait,
+    batches_of,
+    insert_link,
+    made_in_all,
+    remaining_of,
+)
 from workhook.work.portability.imports.writer import BatchWriter, Import, Progress
 
 BATCH = 250
-"""Tasks and comments that one transaction makes: others write in between."""
+"""Tasks and comments of one transaction: others write in between."""
 SQLITE_PAUSE_S = 0.12
-"""Between two of them on SQLite, where one who waits for the lock looks every tenth of a second whether it is free."""
+"""Between two batches on SQLite, where waiting writers try again every tenth of a second."""
 
 
 class CreatedCounts(msgspec.Struct, frozen=True):
@@ -40,16 +52,16 @@ class CreatedCounts(msgspec.Struct, frozen=True):
 
 
 class ImportedColumn(msgspec.Struct, frozen=True):
-    """A column of the plan. `finished`: its tasks are."""
-
     title: str
     finished: bool
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """`skipped`: what was there already. `changed`: how many of those tasks have changed there since.
-    `lost`: what of the plan has no place here. `columns`: all of the plan. `fields`: what those of a table become.
-    `unmatched`: people of what is new who are nobody here."""
+    """The result of an import.
+
+    `skipped`: existing records. `changed`: how many of those tasks have changed in the other service since.
+    `unmatched`: people of new records without an account here.
+    """
 
     title: str
     project_id: str | None
@@ -65,30 +77,29 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 async def preview(database: Database, this: Import) -> Imported:
-    """What `import_plan` would do now."""
+    """Return what `import_plan` would do now."""
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
     return await asyncio.to_thread(_summary, this, rest, rest.repository)
 
 
 async def import_plan(database: Database, this: Import, progress: Progress) -> Imported:
-    """Write what of the plan is not there yet. Where there is nothing to write, nothing is written.
+    """Write the records of the plan that do not exist yet.
 
-    Project and columns are made with the first tasks, and what tasks wait for at the end. What raises later, or dies,
-    leaves what was made before it; the same import again makes the rest.
+    Project and columns are made with the first tasks, and dependencies at the end. An error leaves what was made before
+    it; the same import again makes the rest.
 
-    Raises `Forbidden`, `Conflict` (the project is archived, or was deleted meanwhile), `Invalid` (more columns than a
-    project may have).
+    Raises `Forbidden`, `Conflict` (the project is archived, or was deleted meanwhile), `Invalid` (too many columns).
     """
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
     place, done = rest.repository, list[Remaining]()
-    for part in batches_of(this.plan, rest, BATCH) if not rest.is_empty else ():
+    for some in batches_of(this.plan, rest, BATCH) if not rest.is_empty else ():
         if done and database.name == "sqlite":
             await asyncio.sleep(SQLITE_PAUSE_S)
         counted = _counted(progress, rest.created, made_in_all(this.plan, rest, done).created)
-        batch = partial(_write, this=msgspec.structs.replace(this, plan=part), begun=place, progress=counted)
+        batch = partial(_write, this=msgspec.structs.replace(this, plan=some), begun=place, progress=counted)
         made, place = await database.in_transaction(batch)
         done.append(made)
-    refused = await dependencies.write(database, this, progress) if rest.waits else []
+    refused = await _write_waits(database, this, progress) if rest.waits else []
     made_of_all = made_in_all(this.plan, rest, done)
     return await asyncio.to_thread(_summary, this, made_of_all, place, refused)
 
@@ -96,7 +107,7 @@ async def import_plan(database: Database, this: Import, progress: Progress) -> I
 async def _write(
     tx: Transaction, *, this: Import, begun: Repository | None, progress: Progress
 ) -> tuple[Remaining, Repository]:
-    """One batch: what was made, and where. `begun`: the project that the ones before went to."""
+    """Write one batch, and return what was made and where. `begun`: the project of the batches before."""
     await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
     rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
@@ -109,7 +120,7 @@ async def _write(
 
 
 def _counted(progress: Progress, wanted: Counts, before: Counts) -> Progress:
-    """What a batch calls with its progress; it passes on that of the whole import."""
+    """Return a batch's progress callback, which adds the batches before."""
 
     def add_up(what: str, number: int, total: int) -> None:
         progress(what, getattr(before, what) + number, max(getattr(wanted, what), getattr(before, what) + total))
@@ -118,7 +129,7 @@ def _counted(progress: Progress, wanted: Counts, before: Counts) -> Progress:
 
 
 async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
-    """The access to the project, which is made if it is not there."""
+    """Return the access to the project, which is created if it does not exist."""
     if rest.repository is not None:
         access = await find_access(tx, this.actor, rest.repository.project_id)
         access.require_writable()
@@ -151,7 +162,7 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None, refus
 
 
 def remarks_of(rest: Remaining) -> list[Message]:
-    """What there is to say of tasks that are there already, or cannot be what they were."""
+    """Return warnings about existing tasks, and tasks that cannot have their parent."""
     warnings = []
     if rest.changed:
         number, names = Number(len(rest.changed)), name_some(rest.changed)
@@ -163,3 +174,49 @@ def remarks_of(rest: Remaining) -> list[Message]:
     if rest.alone:
         warnings.append(say("tasks that cannot be subtasks here stand by themselves: {}", name_some(rest.alone)))
     return warnings
+
+
+async def _write_waits(database: Database, this: Import, progress: Progress) -> list[str]:
+    """Write missing dependencies, and return a warning for each task that may not have them."""
+    rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
+    by_task: dict[str, list[Wait]] = defaultdict(list)
+    for each in rest.waits:
+        by_task[each.task_key].append(each)
+    warnings = []
+    for number, waits in enumerate(by_task.values(), 1):
+        warnings += await database.in_transaction(partial(_write_waits_of_one, this=this, waits=waits))
+        progress("dependencies", number, len(by_task))
+    return warnings
+
+
+async def _write_waits_of_one(tx: Transaction, *, this: Import, waits: Sequence[Wait]) -> list[str]:
+    await lock_names(tx, this.organization.id)  # of two imports the second finds what the first made
+    keys = {key for each in waits for key in (each.task_key, each.blocker_key)}
+    some = msgspec.structs.replace(this.plan, columns=[], tasks=[each for each in this.plan.tasks if each.key in keys])
+    rest = await remaining_of(tx, this.organization, some, this.actor.user.id)
+    wanted = [each for each in rest.waits if each.task_key == waits[0].task_key]
+    if rest.repository is None or not wanted:
+        return []
+    task_id = rest.ids[waits[0].task_key]
+    blockers = [rest.ids[each.blocker_key] for each in wanted]
+    try:
+        found = await lock_task(tx, this.actor, task_id, TaskEdit())
+        edit = TaskEdit(blocked_by=[*found.task.blocked_by, *blockers])
+        await edit_task(Write(tx, this.actor, this.base), found, edit)
+    except (Invalid, NotFound) as problem:
+        title = next(each.title for each in some.tasks if each.key == waits[0].task_key)
+        return [say("task {} does not wait for others here: {}", repr(shown(title)), part(problem.message))]
+    links = [
+        {
+            "account_id": this.organization.id,
+            "source": this.plan.source,
+            "external_id": each.key,
+            "repository_id": rest.repository.id,
+            "kind": "task_blocker",
+            "internal_id": rest.ids[each.blocker_key],
+            "fingerprint": "",
+        }
+        for each in wanted
+    ]
+    await tx.execute_many(insert_link, links)
+    return []

@@ -1,6 +1,7 @@
 """From a table to the plan of a project: a line is a task. Pure.
 
-docs/how-to/import.md says which names of fields mean what.
+docs/how-to/import.md says which names of fields mean what. The table of tasks that Workhook exports itself has more:
+lists, checklists, fields and rules in its cells.
 """
 
 from __future__ import annotations
@@ -8,32 +9,40 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
+import msgspec
+
+from workhook.core import json
 from workhook.core.clock import HOUR_MS, MINUTE_MS
-from workhook.core.errors import Message, compose, say, shown
+from workhook.core.errors import Malformed, Message, compose, say, shown
 from workhook.core.text import one_line
-from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS
+from workhook.http import parameters
+from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, TaskCreate
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
-from workhook.work.portability.imports.board import ColumnNames, in_families
-from workhook.work.portability.imports.csv_file import Table, TableRow, read_table
-from workhook.work.portability.imports.dependencies import without_circles
 from workhook.work.portability.imports.json_file import FAULTS_MAX, NotUsable
-from workhook.work.portability.imports.losses import NAMES_SHOWN, Losses, name_some
-from workhook.work.portability.imports.own_table import NOTHING_OWN, READ_HERE, OwnValues, listed, own_values
-from workhook.work.portability.imports.plan import ImportPlan, Person, PlannedField, PlannedTask
+from workhook.work.portability.imports.mapping import PlanMaker
+from workhook.work.portability.imports.plan import (
+    NAMES_SHOWN,
+    Choices,
+    ImportPlan,
+    Person,
+    PlannedField,
+    PlannedTask,
+    name_some,
+)
+from workhook.work.portability.imports.tables import Table, TableRow, read_table
 from workhook.work.portability.imports.texts import (
-    KEY_MAX_CHARS,
     LABELS_MAX,
     PEOPLE_MAX,
-    Distinct,
     PropertyBudget,
     ThingWarnings,
     described,
     first_of,
     moment_of,
     title_of,
-    unknown_names,
 )
 from workhook.work.portability.imports.words import (
     FIELD_KEYS,
@@ -41,7 +50,6 @@ from workhook.work.portability.imports.words import (
     MINUTES,
     NO,
     YES,
-    StageNames,
     header_key,
     level_of,
     says_more,
@@ -50,29 +58,28 @@ from workhook.work.portability.imports.words import (
 SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
+READ_HERE = frozenset(
+    {"number", "updated_at", "estimate_hours", "hourly_rate", "billable", "fields", "sections", "repeat", "cover_url"}
+)
+"""Columns of Workhook's own export that become no field of the task: they are read here, or counted anew. Rates are
+left out: clients would see them in a field."""
+_AS_JSON = ("fields", "sections", "billable")
+
 _DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
 
 
-def read_rows(
-    data: bytes,
-    title: str,
-    *,
-    done: Collection[str] = (),
-    not_done: Collection[str] = (),
-    mapping: Mapping[str, str] | None = None,
-) -> ImportPlan:
-    """`title`: of the project, by which a later import finds it. `done` and `not_done`: names of columns, as
-    `StageNames` has them. `mapping`: names of fields by what they mean; an empty one means that there is none. Raises
-    `NotUsable`."""
+def read_rows(data: bytes, title: str, choices: Choices) -> ImportPlan:
+    """Raises `NotUsable`. `title` identifies the project for later imports. An empty name in `choices.mapping` means
+    that there is no such field."""
     table = read_table(data)
-    chosen = _chosen(table, mapping or {})
-    stages = StageNames(done, [*not_done, *_not_done(table, chosen, done)])
-    return _RowMapper(table, title_of(title), chosen, stages).plan(done)
+    chosen = _chosen(table, choices.mapping)
+    not_done = [*choices.not_done, *_not_done(table, chosen, choices.done)]
+    return _RowMapper(table, title_of(title), chosen, msgspec.structs.replace(choices, not_done=not_done)).plan()
 
 
 def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) -> list[str]:
-    """The columns of an own table that have open tasks, whatever their names are."""
+    """Return the columns of an own table that have open tasks."""
     if not table.is_own or not {"column", "completed"} <= chosen.keys():
         return []
     named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
@@ -80,7 +87,7 @@ def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) ->
 
 
 def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
-    """The name of a field of the table by what it means. Raises `NotUsable`."""
+    """Return the names of fields of the table by their meaning. Raises `NotUsable`."""
     by_key: dict[str, str] = {}
     for name in table.names:
         by_key.setdefault(header_key(name), name)
@@ -105,38 +112,23 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 class _RowMapper:
-    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], stages: StageNames) -> None:
-        self._table = table
-        self._title = title
-        self._chosen = chosen
-        self._project_key = f"project:{title}"
-        self._columns = ColumnNames(self._project_key, stages, NO_COLUMN)
-        self._warnings: list[Message] = []
+    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], choices: Choices) -> None:
+        self._table, self._title, self._chosen = table, title, chosen
+        self._made = PlanMaker(SOURCE, title, choices, NO_COLUMN)
         self._faults: list[str] = []
-        self._losses = Losses()
         self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
         self._keys = self._keys_of_rows()
         self._by_key = dict(zip(self._keys, table.rows, strict=True))
         self._by_name = self._keys_by_name()
 
-    def plan(self, done: Collection[str]) -> ImportPlan:
-        """`done`: names that a column has to have. Raises `NotUsable` with what is wrong in which line and field."""
+    def plan(self) -> ImportPlan:
+        """Raises `NotUsable`."""
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
             raise NotUsable(self._faults[:FAULTS_MAX])
-        tasks = without_circles(in_families(tasks, self._losses), self._losses)
-        columns = self._columns.columns
-        warnings = [
-            *self._table.remarks,
-            *unknown_names(done, (each.title for each in columns), "column"),
-            *self._warnings,
-        ]
-        warnings += self._columns.warnings
-        lost, fields = self._losses.found(), self._became()
-        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, lost, fields)
+        return self._made.plan(self._title, tasks, "column", remarks=self._table.remarks, fields=self._became())
 
     def _became(self) -> list[PlannedField]:
-        """What each field of the table becomes."""
         meanings = {name: meaning for meaning, name in self._chosen.items()}
         said = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
         return [
@@ -149,8 +141,8 @@ class _RowMapper:
         return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
 
     def _keys_of_rows(self) -> list[str]:
-        """By the id of each; without one by its title, and the how-manieth of that title it is."""
-        key_of, keys = Distinct(KEY_MAX_CHARS), []
+        """Return keys by the id of each row, or by its title and number among these."""
+        keys = []
         lines: dict[str, int] = {}
         for row in self._table.rows:
             row_id = self._text(row, "id")
@@ -158,11 +150,11 @@ class _RowMapper:
                 self._fault(row, "id", compose("{} is that of line {}, too", repr(shown(row_id)), lines[row_id]))
             lines.setdefault(row_id, row.line)
             named = f"id {row_id[:255]}" if row_id else title_of(self._text(row, "title"))
-            keys.append(key_of(f"task:{self._title}/{named}"))
+            keys.append(self._made.key_of(f"task:{self._title}/{named}"))
         return keys
 
     def _keys_by_name(self) -> dict[str, str | None]:
-        """The key of a row by its id, and by its title where no other has that; None for a title of several."""
+        """Return keys by ids and by distinct titles; None for a title of several rows."""
         found: dict[str, str | None] = {}
         for row, key in zip(self._table.rows, self._keys, strict=True):
             title = self._text(row, "title")
@@ -178,8 +170,8 @@ class _RowMapper:
 
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
-        warn = ThingWarnings("task", text("title"), self._warnings)
-        column = self._columns.column(self._column_text(row))
+        warn = ThingWarnings("task", text("title"), self._made.warnings)
+        column = self._made.column(self._column_text(row))
         finished, finished_at = self._completed(row)
         priority = level_of(text("priority"))
         left = ["priority"] if text("priority") and (priority is None or says_more(text("priority"))) else []
@@ -195,10 +187,8 @@ class _RowMapper:
             title=title_of(text("title")),
             description=described("title", text("title"), text("description"), warn),
             deadline=self._moment(row, "due"),
-            cover_url=own.cover_url,
             labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, say("labels"), warn),
-            fields={**own.fields, **self._fields(row, left, PropertyBudget(warn))},
-            sections=own.sections,
+            fields={**own.pop("fields", {}), **self._fields(row, left, PropertyBudget(warn))},
             members=first_of(people, PEOPLE_MAX, say("people"), warn),
             finished=finished or column.completes,
             finished_at=finished_at,
@@ -207,24 +197,38 @@ class _RowMapper:
             estimate_ms=self._estimate(row),
             parent_key=parent_key,
             blocked_by=[self._by_name.get(each) or each for each in self._list(text("blocked_by"))],
-            repeat=own.repeat,
-            billable=own.billable,
+            **own,
         )
 
     def _list(self, cell: str) -> list[str]:
-        return list(dict.fromkeys(listed(cell))) if self._table.is_own else _parts(cell)
+        """Return the names in a cell: JSON or one a line in an own table, else with any of the usual separators."""
+        separator = "\n" if self._table.is_own else next((each for each in ("\n", ";", ",") if each in cell), "\n")
+        texts: list[str] = cell.split(separator)
+        if self._table.is_own and cell.startswith("["):
+            with suppress(Malformed, msgspec.ValidationError):
+                texts = msgspec.convert(json.decode_untrusted(cell.encode()), list[str])
+        return list(dict.fromkeys(name for each in texts if (name := one_line(each))))
 
-    def _own(self, row: TableRow) -> OwnValues:
-        if not self._table.is_own:
-            return NOTHING_OWN
-        found = own_values(row)
-        for name, wrong in found.faults.items():
-            if len(self._faults) < FAULTS_MAX:
+    def _own(self, row: TableRow) -> dict[str, Any]:
+        """Return the values that only Workhook's own export has, by the names of the task's fields."""
+        values = dict[str, Any]()
+        for name in (*_AS_JSON, "repeat", "cover_url") if self._table.is_own else ():
+            cell = row.cells.get(name)
+            if not cell:
+                continue
+            try:
+                value = json.decode_untrusted(cell.encode()) if name in _AS_JSON else cell
+                wrong = parameters.fault_of(TaskCreate, name, value)
+            except Malformed:
+                wrong = "it is not JSON"
+            if not wrong:
+                values[name] = value
+            elif len(self._faults) < FAULTS_MAX:
                 self._faults.append(f"line {row.line}, field {name}: {wrong}")
-        return found
+        return values
 
     def _column_text(self, row: TableRow) -> str:
-        """The column that the line names. A subtask without one is in that of the task above it, as Asana means it."""
+        """Return the row's column. A subtask without one is in that of the task above it, as in Asana."""
         seen: set[int] = set()
         at: TableRow | None = row
         while at is not None and at.line not in seen:
@@ -235,7 +239,7 @@ class _RowMapper:
         return ""
 
     def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
-        """What has no other place: the fields that mean nothing here, and those in `left`, which do not as they are."""
+        """Return the fields without a meaning here, and those in `left`."""
         elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
         if self._table.is_own:
             elsewhere |= READ_HERE | {"parent_id"}
@@ -255,7 +259,7 @@ class _RowMapper:
         return found
 
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
-        """Whether, and when."""
+        """Return whether, and when."""
         text = self._text(row, "completed")
         if text.casefold() in NO:
             return False, None
@@ -287,9 +291,8 @@ _UNITS = {HOUR_MS: HOURS, MINUTE_MS: MINUTES}
 
 
 def day_or_moment(text: str) -> int | None:
-    """A day or a time as tables have them: of ISO 8601, with a blank in between and without a zone (which is UTC), or
-    with dots, where the day is first: `31.12.2026`, `4.12.26 17:00`. Years of two digits are those from 2000 on. None
-    for another text, such as `1/2/2026`, which means two days."""
+    """Return a day or time of ISO 8601, with a space and without a zone (UTC), or with dots and the day first:
+    `31.12.2026`, `4.12.26 17:00`. None for others, such as `1/2/2026`, which is ambiguous."""
     if found := _DAY_FIRST.fullmatch(text):
         day, month, year, hour, minute, seconds = found.groups()
         text = f"{year if len(year) == 4 else '20' + year}-{int(month):02}-{int(day):02}"
@@ -297,9 +300,3 @@ def day_or_moment(text: str) -> int | None:
     elif found := _LOCAL_TIME.fullmatch(text):
         text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
     return moment_of(text)
-
-
-def _parts(text: str) -> list[str]:
-    """The names in a cell: one a line, else with semicolons between, else with commas."""
-    separator = next((each for each in ("\n", ";", ",") if each in text), "\n")
-    return list(dict.fromkeys(name for each in text.split(separator) if (name := one_line(each))))

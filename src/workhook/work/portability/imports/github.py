@@ -1,67 +1,105 @@
-"""Reads issues and projects of GitHub as `gh` prints them, with `gh issue list --json …` and `gh project item-list
---format json`.
+"""From issues and projects of GitHub to the plan of a project. Pure. docs/how-to/import.md says what becomes what.
+
+The files are what `gh issue list --json …` and `gh project item-list --format json` print.
 
 Which keys an issue has depends on what was asked for; only its number and title have to be there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from workhook.work.portability.imports.json_file import Node, NotUsable, name_of, parse_json
+from workhook.core.errors import say, shown
+from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
+from workhook.work.portability.imports.json_file import Key, Made, Node, NotUsable, name_of, parse_json
+from workhook.work.portability.imports.mapping import PlanMaker, nearest_color
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedComment, PlannedTask
+from workhook.work.portability.imports.texts import (
+    KEY_MAX_CHARS,
+    LABELS_MAX,
+    PEOPLE_MAX,
+    Distinct,
+    PropertyBudget,
+    ThingWarnings,
+    described,
+    first_of,
+    moment_of,
+    priority_in,
+    title_of,
+    within,
+)
+from workhook.work.portability.imports.words import means
+
+SOURCE = "github"
+OPEN, CLOSED, NO_STATUS = "Open", "Closed", "No status"
+URL, AUTHOR, MILESTONE, REASON, KIND, NUMBER = (
+    "github_url", "github_author", "github_milestone", "github_reason", "github_type", "github_number",
+)  # fmt: skip
+
+_OWN = ("content", "id", "title", "status", "assignees", "labels", "milestone", "repository")
+_REPOSITORY = re.compile(r"https://[^/]+/([^/]+/[^/]+)/(?:issues|pull)/\d+")
+_NOBODY = Person("", "", "")
 
 
-class IssuePerson(msgspec.Struct, frozen=True):
-    login: str
-    name: str
+# --- the files --------------------------------------------------------------------------------------------------------
 
 
 class IssueComment(msgspec.Struct, frozen=True):
     id: str
     body: str
-    created_at: str = msgspec.field(name="createdAt")
-    author: IssuePerson
-    reactions: int
+    created_at: Annotated[str, Key("createdAt")]
+    author: Annotated[Person, Made(_author)]
+    reactions: Annotated[int, Made(_reactions)]
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """`is_closed` None: the file does not say. `colors`: of labels, by their names."""
+    """An issue. `colors`: of labels, by their names."""
 
-    number: str
-    title: str
+    number: Annotated[str, Key("number", by=_there(Node.scalar))]
+    title: Annotated[str, Key("title", by=_there(Node.text))]
+    state: str
+    milestone: Annotated[str, Key("milestone.title")]
+    author: Annotated[Person, Made(_author)]
+    assignees: Annotated[list[Person], Made(_assignees)]
+    colors: Annotated[
+        dict[str, str], Made(lambda issue: {each.text("name"): each.text("color") for each in issue.nodes("labels")})
+    ]
+    comments: list[IssueComment]
+    reactions: Annotated[int, Made(_reactions)]
     body: str
     url: str
-    is_closed: bool | None
-    state_reason: str = msgspec.field(name="stateReason")
-    created_at: str = msgspec.field(name="createdAt")
-    closed_at: str = msgspec.field(name="closedAt")
-    milestone: str
-    author: IssuePerson
-    assignees: list[IssuePerson]
-    labels: list[str]
-    colors: dict[str, str]
-    comments: list[IssueComment]
-    reactions: int
+    state_reason: Annotated[str, Key("stateReason")]
+    created_at: Annotated[str, Key("createdAt")]
+    closed_at: Annotated[str, Key("closedAt")]
+
+    @property
+    def is_closed(self) -> bool | None:
+        return self.state.upper() in ("CLOSED", "MERGED") if self.state else None
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.colors)
 
 
 class ProjectItem(msgspec.Struct, frozen=True):
     """An issue, pull request or draft on a project. `fields`: those of the project, by their names, as text."""
 
     id: str
-    kind: str
-    number: str
-    title: str
-    body: str
-    url: str
-    repository: str
+    kind: Annotated[str, Key("content.type")]
+    number: Annotated[str, Key("content.number", by=Node.scalar)]
+    title: Annotated[str, Key("content.title", "title")]
+    body: Annotated[str, Key("content.body")]
+    url: Annotated[str, Key("content.url")]
+    repository: Annotated[str, Made(_repository)]
     status: str
-    milestone: str
+    milestone: Annotated[str, Key("milestone.title")]
     assignees: list[str]
     labels: list[str]
-    fields: dict[str, str]
+    fields: Annotated[dict[str, str], Made(_fields_in)]
 
 
 class GitHubFile(NamedTuple):
@@ -69,11 +107,7 @@ class GitHubFile(NamedTuple):
     items: list[ProjectItem]
 
 
-_OWN = ("content", "id", "title", "status", "assignees", "labels", "milestone", "repository")
-
-
 def is_export(found: object) -> bool:
-    """Whether JSON looks like what `gh` prints."""
     if isinstance(found, dict):
         return isinstance(found.get("items"), list)
     return isinstance(found, list) and all(isinstance(each, dict) and "title" in each for each in found)
@@ -84,10 +118,10 @@ def read_file(data: bytes) -> GitHubFile:
     found = parse_json(data)
     if isinstance(found, list):
         top = Node({"": found}, "")
-        read = GitHubFile([_issue(each) for each in top.nodes("")], [])
+        read = GitHubFile([each.read(Issue) for each in top.nodes("")], [])
     elif isinstance(found, dict) and "items" in found:
         top = Node(found, "")
-        read = GitHubFile([], [_item(each) for each in top.nodes("items")])
+        read = GitHubFile([], [each.read(ProjectItem) for each in top.nodes("items")])
     else:
         raise NotUsable([f"it is neither a list of issues nor the items of a project: it holds {name_of(found)}"])
     if top.faults:
@@ -95,61 +129,41 @@ def read_file(data: bytes) -> GitHubFile:
     return read
 
 
-def _issue(node: Node) -> Issue:
-    if node.values.get("number") is None:
-        node.note("number", "there", None)
-    if node.values.get("title") is None:
-        node.note("title", "there", None)
-    state = node.text("state").upper()
-    labels = list(node.nodes("labels"))
-    return node.read(
-        Issue,
-        number=node.scalar("number"),
-        is_closed=None if not state else state in ("CLOSED", "MERGED"),
-        milestone=node.node("milestone").text("title"),
-        author=_person(node.node("author")),
-        assignees=[_person(each) for each in node.nodes("assignees")],
-        labels=[each.text("name") for each in labels],
-        colors={each.text("name"): each.text("color") for each in labels},
-        comments=[_comment(each) for each in node.nodes("comments")],
-        reactions=_reactions(node),
-    )
+def _there(read: Callable[[Node, str], str]) -> Callable[[Node, str], str]:
+    def needed(node: Node, key: str) -> str:
+        if node.values.get(key) is None:
+            node.note(key, "there", None)
+        return read(node, key)
+
+    return needed
 
 
-def _person(node: Node) -> IssuePerson:
-    return IssuePerson(node.text("login"), node.text("name"))
+def _person(node: Node) -> Person:
+    return Person("", node.text("login"), node.text("name"))
 
 
-def _comment(node: Node) -> IssueComment:
-    return node.read(IssueComment, author=_person(node.node("author")), reactions=_reactions(node))
+def _assignees(issue: Node) -> list[Person]:
+    return [_person(each) for each in issue.nodes("assignees")]
+
+
+def _author(node: Node) -> Person:
+    return _person(node.node("author"))
 
 
 def _reactions(node: Node) -> int:
-    counts = (each.node("users").number("totalCount") for each in node.nodes("reactionGroups"))
-    return sum(int(each) for each in counts if 0 <= each < 1_000_000)  # what is missing is infinite
+    return sum(each.node("users").count("totalCount") for each in node.nodes("reactionGroups"))
 
 
-def _item(node: Node) -> ProjectItem:
-    content = node.node("content")
-    repository = content.text("repository") or node.text("repository").removeprefix("https://github.com/")
-    return ProjectItem(
-        id=node.text("id"),
-        kind=content.text("type"),
-        number=content.scalar("number"),
-        title=content.text("title") or node.text("title"),
-        body=content.text("body"),
-        url=content.text("url"),
-        repository=repository,
-        status=node.text("status"),
-        milestone=node.node("milestone").text("title"),
-        assignees=node.texts("assignees"),
-        labels=node.texts("labels"),
-        fields={key: text for key in node.values if key not in _OWN and (text := _field(node, key))},
-    )
+def _repository(item: Node) -> str:
+    return item.node("content").text("repository") or item.text("repository").removeprefix("https://github.com/")
+
+
+def _fields_in(item: Node) -> dict[str, str]:
+    return {key: text for key in item.values if key not in _OWN and (text := _field(item, key))}
 
 
 def _field(node: Node, key: str) -> str:
-    """A value of a field of the project: text, a number, a day, an iteration, or a list of texts."""
+    """Return a project field as text: text, a number, a day, an iteration, or a list of texts."""
     value: Any = node.values[key]
     if isinstance(value, list):
         return ", ".join(node.texts(key))
@@ -157,3 +171,150 @@ def _field(node: Node, key: str) -> str:
         inside = node.node(key)
         return inside.text("title") or inside.text("name")
     return node.scalar(key)
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def plan_of_files(files: Sequence[GitHubFile], title: str, choices: Choices) -> ImportPlan:
+    """Make one project of all files, which later imports find by its `title`. Without a project of GitHub the columns
+    are Open and Closed; with one they are its values of Status."""
+    title = title_of(title)
+    issues = _by_address(files)
+    items = [each for file in files for each in file.items]
+    made = PlanMaker(SOURCE, title, choices, NO_STATUS, finished=(CLOSED,))
+    mapper = _IssueMapper(title, made, has_project=bool(items))
+    planned = []
+    for item in items:
+        by_address = issues.pop(_address(item), None)
+        planned.append(mapper.task(by_address or issues.pop(f"#{item.number}", None), item))
+    planned += [mapper.task(each, None) for each in issues.values()]
+    return made.plan(title, planned, "column", label_colors=_colors(files))
+
+
+def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
+    """Return the last of each. Raises `NotUsable` for two issues of one number without repositories."""
+    found: dict[str, Issue] = {}
+    for each in (issue for file in files for issue in file.issues):
+        address = _address(each)
+        if not each.url and address in found and found[address].title != each.title:
+            raise NotUsable([f"two issues have the number {shown(each.number)}; let gh print the field url, too"])
+        found[address] = each
+    return found
+
+
+def _address(thing: Issue | ProjectItem) -> str:
+    """Return what is the same for an issue and for its item. A draft has only an id."""
+    if thing.url:
+        return thing.url
+    if isinstance(thing, Issue):
+        return f"#{thing.number}"
+    return f"{thing.repository}#{thing.number}" if thing.number else thing.id
+
+
+class _IssueMapper:
+    def __init__(self, title: str, made: PlanMaker, *, has_project: bool) -> None:
+        self._title, self._made, self._has_project = title, made, has_project
+        if not has_project:
+            made.column(OPEN)
+            made.column(CLOSED)
+
+    def task(self, issue: Issue | None, item: ProjectItem | None) -> PlannedTask:
+        """`issue` or `item` may be missing."""
+        name = issue.title if issue else item.title if item else ""
+        warn = ThingWarnings("issue", name, self._made.warnings)
+        is_closed = issue.is_closed if issue else None
+        column = self._made.column(self._status(item, is_closed=bool(is_closed)))
+        finished = bool(is_closed) or column.completes
+        thing = issue or item
+        labels = [*(issue.labels if issue else ()), *(item.labels if item else ())]
+        labels = list(dict.fromkeys(title_of(each) for each in labels if each.strip()))
+        priority, others = priority_in(list(item.fields.items()) if item else [])
+        custom = dict(others)
+        due = next((each for each in custom if means("due", each) and moment_of(custom[each]) is not None), "")
+        self._note_lost(issue, name)
+        key = self._made.key_of(f"task:{self._title}/{_address(thing) if thing else ''}")
+        return PlannedTask(
+            key=key,
+            column_key=column.key,
+            title=title_of(name),
+            description=described("title", name, (issue.body if issue else "") or (item.body if item else ""), warn),
+            deadline=moment_of(custom.pop(due)) if due else None,
+            labels=first_of(labels, LABELS_MAX, say("labels"), warn),
+            fields=_fields(issue, item, custom, PropertyBudget(warn)),
+            members=first_of(_people(issue, item), PEOPLE_MAX, say("assignees"), warn),
+            finished=finished,
+            finished_at=moment_of(issue.closed_at) if issue and finished else None,
+            created_at=moment_of(issue.created_at) if issue else None,
+            comments=list(self._comments(issue, key, warn)) if issue else [],
+            priority=priority,
+        )
+
+    def _status(self, item: ProjectItem | None, *, is_closed: bool) -> str:
+        if item is not None and item.status.strip():
+            return item.status
+        if self._has_project and not is_closed:
+            return NO_STATUS
+        return CLOSED if is_closed else OPEN
+
+    def _comments(self, issue: Issue, key: str, warn: ThingWarnings) -> Iterator[PlannedComment]:
+        key_of = Distinct(KEY_MAX_CHARS)
+        cut = 0
+        for each in issue.comments:
+            text = each.body.strip()
+            if not text:
+                continue
+            kept = within(text)
+            cut += kept != text
+            known = each.id or f"{each.author.username}/{each.created_at}"
+            comment_key = key_of(f"task_comment:{key.removeprefix('task:')}/{known}")
+            yield PlannedComment(comment_key, kept, each.author, moment_of(each.created_at))
+        if cut:
+            warn(say("{} of its comments cut to {} KiB", cut, 64))
+
+    def _note_lost(self, issue: Issue | None, name: str) -> None:
+        if issue is None:
+            return
+        if issue.milestone:
+            self._made.losses.add_once("milestones", issue.milestone, kept=f"the field {MILESTONE}")
+        reactions = issue.reactions + sum(each.reactions for each in issue.comments)
+        self._made.losses.add("reactions", name, count=reactions)
+
+
+def _colors(files: Sequence[GitHubFile]) -> dict[str, LabelColor]:
+    found: dict[str, LabelColor] = {}
+    for name, text in (pair for file in files for issue in file.issues for pair in issue.colors.items()):
+        color = nearest_color(text)
+        if name.strip() and color and len(found) < LABEL_COLORS_MAX:
+            found.setdefault(title_of(name), color)
+    return found
+
+
+def _people(issue: Issue | None, item: ProjectItem | None) -> list[Person]:
+    logins = {each.username: each for each in (issue.assignees if issue else ())}
+    logins = {each: Person("", each, "") for each in (item.assignees if item else ())} | logins
+    return [person for login, person in logins.items() if login]
+
+
+def _fields(
+    issue: Issue | None, item: ProjectItem | None, custom: dict[str, str], budget: PropertyBudget
+) -> dict[str, str]:
+    author = issue.author.display_name if issue and issue.author != _NOBODY else ""
+    kind = item.kind if item and item.kind != "Issue" else ""
+    own = {
+        URL: (issue.url if issue else "") or (item.url if item else ""),
+        NUMBER: (issue.number if issue else "") or (item.number if item else ""),
+        AUTHOR: author,
+        MILESTONE: (issue.milestone if issue else "") or (item.milestone if item else ""),
+        REASON: issue.state_reason.lower() if issue and issue.is_closed else "",
+        KIND: {"PullRequest": "pull request", "DraftIssue": "draft"}.get(kind, kind),
+    }
+    return budget.fields((*own.items(), *((title_of(name), text) for name, text in custom.items())))
+
+
+def title_in(files: Sequence[GitHubFile], otherwise: str) -> str:
+    """Return the repository of all issues and items, else `otherwise`."""
+    addresses = [each.url for file in files for each in file.issues]
+    addresses += [each.url for file in files for each in file.items]
+    found = {match[1] for each in addresses if (match := _REPOSITORY.match(each))}
+    return shown(found.pop()) if len(found) == 1 else otherwise

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -24,16 +24,16 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 FAULTS_MAX = 20  # what is told of one file
 VALUES_MAX = 1_000_000
-"""Values of one file: objects, lists, texts, numbers."""
 ENTRIES_MAX = 20_000
-"""Entries of one list of it: a project of more tasks is not read at once."""
+"""Entries of one list."""
+COUNT_MAX = 1_000_000
 
 _TOO_DEEP = "it is nested too deeply"  # `web.frame.refusals` translates it
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class NotUsable(Exception):
-    """A file that is not what it has to be: every fault of it in words, at most `FAULTS_MAX`."""
+    """An invalid file: its faults in words, at most `FAULTS_MAX`."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
@@ -41,8 +41,8 @@ class NotUsable(Exception):
 
 
 def parse_json(data: bytes) -> object:
-    """JSON in UTF-8, -16 or -32, with or without a byte order mark, and with halves of characters, which some programs
-    leave where they cut a text. Raises `NotUsable` that says where it ends being JSON."""
+    """Parse JSON in UTF-8, -16 or -32, with or without a byte order mark, and with the halves of characters that some
+    programs leave where they cut a text. Raises `NotUsable`."""
     found: object
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
@@ -70,7 +70,6 @@ def parse_json(data: bytes) -> object:
 
 
 def _as_utf_8(data: bytes) -> bytes:
-    """JSON in UTF-16 or -32, with halves of characters."""
     try:
         return data.decode(json.detect_encoding(data), "surrogatepass").encode("utf-8", "surrogatepass")
     except UnicodeError:
@@ -86,39 +85,42 @@ def _refuse(constant: str) -> object:
 
 
 def clean(text: str) -> str:
-    """Text that both databases hold: without NUL, and with a mark for halves of characters."""
+    """Return text that both databases hold: without NUL, and with a mark for halves of characters."""
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "")
 
 
-@cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """To find them takes msgspec a fifth of a millisecond, and a board has very many cards."""
-    return msgspec.structs.fields(kind)
+class Key:
+    """An annotation with the keys that a field is read from; the first that is not empty counts.
+
+    A key with dots leads into objects. `by`: the reader, where the type does not say. The default is the name.
+    """
+
+    def __init__(self, *keys: str, by: Callable[[Node, str], Any] | None = None) -> None:
+        self.paths = [key.split(".") for key in keys]
+        self.by = by
+
+
+class Made:
+    """An annotation with what makes the field of the object."""
+
+    def __init__(self, read: Callable[[Node], Any]) -> None:
+        self.read = read
 
 
 @dataclass(frozen=True)
 class Node:
-    """An object of the file. What is missing or null reads as empty; what has another type is noted in `faults`."""
+    """An object of the file. Missing or null values read as empty; other types are noted in `faults`."""
 
     values: Mapping[str, Any]
     path: str
     faults: list[str] = field(default_factory=list)
 
     def read(self, kind: type[S], **known: Any) -> S:
-        """A struct of which each field is `known` or is read from the key that it has in JSON, by its type."""
-        readers = {str: self.text, bool: self.flag, float: self.number, list[str]: self.texts}
-        values = dict(known)
-        for each in _fields(kind):
-            if each.name in known:
-                continue
-            if each.type in readers:
-                values[each.name] = readers[each.type](each.encode_name)
-            else:
-                (item,) = get_args(each.type)
-                values[each.name] = [node.read(item) for node in self.nodes(each.encode_name)]
-        return kind(**values)
+        """Return a struct of which each field is `known`, or is read as its annotation says."""
+        read = {name: reader(self) for name, reader in _readers(kind) if name not in known}
+        return kind(**known, **read)
 
     def text(self, key: str) -> str:
         value = self._value(key, str, "text")
@@ -128,7 +130,7 @@ class Node:
         return self._value(key, bool, "true or false") is True
 
     def number(self, key: str) -> float:
-        """Of a position; what has none stands behind those that have one."""
+        """Return a position, infinite if there is none."""
         value = self.values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             self._value(key, type(None), "a number")
@@ -136,11 +138,20 @@ class Node:
         return value
 
     def scalar(self, key: str) -> str:
-        """Text, a number, or true or false; as text."""
+        """Return text, a number, or true or false; as text."""
         value = self.values.get(key)
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value) if isinstance(value, (int, float)) else self.text(key)
+
+    def count(self, key: str) -> int:
+        """Return a number of things; 0 if it is too large."""
+        found = self.number(key)
+        return int(found) if 0 <= found < COUNT_MAX else 0
+
+    def length(self, key: str) -> int:
+        """Return how many objects a list has."""
+        return sum(1 for _ in self.nodes(key))
 
     def texts(self, key: str) -> list[str]:
         found = []
@@ -162,7 +173,7 @@ class Node:
                 self.note(f"{key}[{at}]", "an object", value)
 
     def _entries(self, key: str) -> list[Any]:
-        """A list that is not longer than one that is read; nothing is made of another."""
+        """Return a list unless it is too long."""
         found: list[Any] = self._value(key, list, "a list") or []
         if len(found) <= ENTRIES_MAX:
             return found
@@ -174,7 +185,7 @@ class Node:
         return []
 
     def _value(self, key: str, kind: type, wanted: str) -> Any:
-        """What is there and of this type, else None."""
+        """Return the value if it has this type, else None."""
         value = self.values.get(key)
         if value is None or isinstance(value, kind):
             return value
@@ -183,12 +194,53 @@ class Node:
 
     def note(self, key: str, wanted: str, value: object) -> None:
         """Add a fault: what has to be at the key, and what is."""
-        if len(self.faults) < FAULTS_MAX:
-            self.faults.append(f"{self.path}{key} has to be {wanted}, and is {name_of(value)}")
+        fault = f"{self.path}{key} has to be {wanted}, and is {name_of(value)}"
+        if len(self.faults) < FAULTS_MAX and fault not in self.faults:
+            self.faults.append(fault)
+
+
+_BY_TYPE: Mapping[Any, Callable[[Node, str], Any]] = {
+    str: Node.text, bool: Node.flag, float: Node.number, int: Node.count, list[str]: Node.texts,
+}  # fmt: skip
+
+
+@cache
+def _readers(kind: type[msgspec.Struct]) -> list[tuple[str, Callable[[Node], Any]]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [(name, _reader(name, hints[name])) for name in kind.__struct_fields__]
+
+
+def _reader(name: str, hint: Any) -> Callable[[Node], Any]:
+    plain, marks = (hint.__origin__, hint.__metadata__) if get_origin(hint) is Annotated else (hint, ())
+    mark = marks[0] if marks else Key(name)
+    if isinstance(mark, Made):
+        return mark.read
+    read = mark.by or _BY_TYPE.get(plain) or _reader_of_structs(plain)
+    if [len(each) for each in mark.paths] == [1]:  # nearly all: a board has very many cards
+        return lambda node: read(node, mark.paths[0][0])
+    return lambda node: _first(node, mark.paths, read)
+
+
+def _reader_of_structs(plain: Any) -> Callable[[Node, str], Any]:
+    if get_origin(plain) is list:
+        (item,) = get_args(plain)
+        return lambda node, key: [each.read(item) for each in node.nodes(key)]
+    return lambda node, key: node.node(key).read(plain)
+
+
+def _first(node: Node, paths: Iterable[Sequence[str]], read: Callable[[Node, str], Any]) -> Any:
+    found: Any = None
+    for *above, key in paths:
+        at = node
+        for each in above:
+            at = at.node(each)
+        if found := read(at, key):
+            return found
+    return found
 
 
 def name_of(value: object) -> str:
-    """A value of JSON in words."""
+    """Describe a value of JSON."""
     match value:
         case None:
             return "null"

@@ -35,9 +35,8 @@ from workhook.work.portability.imports.plan import Person
 from workhook.work.portability.imports.texts import PEOPLE_MAX
 
 BATCH = 100
-"""Tasks that one transaction changes."""
 NAME_MAX_CHARS = 255
-"""Longer names get no row: no account has them, and they do not fit into an index of PostgreSQL."""
+"""Longer names get no row: no account has them, and an index of PostgreSQL has no room."""
 
 _here = sa.and_(projects.c.deleted_at.is_(None), projects.c.archive.is_(sa.false()))
 _in_projects = unmatched.join(projects, projects.c.repository_id == unmatched.c.repository_id)
@@ -86,10 +85,7 @@ class _Match(NamedTuple):
 
 
 def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict[str, str]]:
-    """Return the rows of a task for `insert_unmatched`, without its project.
-
-    Ids of the other service identify no account.
-    """
+    """Return the rows of a task for `insert_unmatched`, without its project."""
     names = dict.fromkeys((one_line(each.username), one_line(each.full_name)) for each in strangers)
     return [
         {"task_id": task_id, "source": source, "username": username, "full_name": full_name}
@@ -99,7 +95,7 @@ def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict
 
 
 async def assign_newcomers(services: Services, now: int) -> int:
-    """Assign tasks to people who have joined since these were imported; return how many names were found."""
+    """Return how many names were found."""
 
     async def match(account_id: int) -> int:
         done = 0
@@ -127,8 +123,7 @@ async def _matches_in(services: Services, account_id: int) -> list[_Match]:
 
 
 async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int, match: _Match) -> int:
-    """Assign a batch of the tasks that a person had elsewhere, in the projects that they see. No notifications are
-    sent: the tasks are as old as the import."""
+    """Assign a batch of the person's tasks, in the projects that they see, without notifications."""
     person = {"username": match.person.username, "full_name": match.person.full_name}
     params = {**person, "source": match.source, "account_id": account_id, "user_id": match.user.id}
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]
@@ -147,7 +142,7 @@ async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int,
 
 
 def _assigned(task: Task, match: _Match) -> Task:
-    """The task with the person; itself where somebody has taken the name out of its field, or it has no room."""
+    """Return the task unchanged if its field no longer has the name, or it has no room."""
     fields = without_name(json.decode(task.fields), match.person, match.source)
     people = {each.id: each for each in task.assignees} | {match.user.id: person_shape(match.user)}
     if fields is None or len(people) > PEOPLE_MAX:

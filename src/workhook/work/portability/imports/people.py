@@ -16,8 +16,7 @@ from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.portability.imports.losses import name_some
-from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask
+from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask, name_some
 from workhook.work.portability.imports.texts import title_of, within
 
 _members = (
@@ -29,7 +28,7 @@ _members = (
 
 
 async def members_of(reader: Reader, organization_id: int) -> list[Account]:
-    """The members of the organization, oldest first."""
+    """Return the members of the organization, oldest first."""
     return [account_of(row) for row in await reader.fetch_all(_members, {"organization_id": organization_id})]
 
 
@@ -37,12 +36,12 @@ _addresses = _members.with_only_columns(accounts.c.id, mail_address.label("addre
 
 
 async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
-    """Ids of the members by their confirmed e-mail addresses; without those that two of them have."""
+    """Return the members' ids by their confirmed e-mail addresses, without shared ones."""
     return by_address(await reader.fetch_all(_addresses, {"organization_id": organization_id}))
 
 
 def by_address(rows: Iterable[Row]) -> dict[str, int]:
-    """Return the `id` of each row by its `address`, without addresses of several rows."""
+    """Return the `id` of each row by its `address`, without shared addresses."""
     found: dict[str, set[int]] = defaultdict(set)
     for row in rows:
         found[_key(row["address"] or "")].add(row["id"])
@@ -53,7 +52,7 @@ class People:
     """Members of the organization by their logins, and by the names that the caller gave them."""
 
     def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
-        """`named`: login by user name, full name or id in the other service. `addresses`: ids of members by their
+        """`named`: logins by user name, full name or id in the other service. `addresses`: ids of members by their
         confirmed e-mail addresses. Raises `KeyError` with a login outside of the organization."""
         by_login = {key_of(each.login): each for each in members}
         by_id = {each.id: each for each in by_login.values()}
@@ -69,9 +68,8 @@ class People:
         self._by_name = by_address | {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
 
     def find(self, member: Person, source: str) -> Account | None:
-        """The account of a member: the one that the caller gave any of its names, else the one of its user name, else
-        the one whose name nobody else has. A confirmed e-mail address is as good as either. Where anybody can have an
-        account, as at GitHub, names prove nothing."""
+        """Return the account that the caller named, else that of the user name or confirmed e-mail address, else that
+        of a unique full name, unless anyone can have an account, as at GitHub."""
         names = (_key(each) for each in (member.username, member.full_name, member.id) if each.strip())
         named = next((self._named[each] for each in names if each in self._named), None)
         found = named or self._by_login.get(_key(member.username))
@@ -81,7 +79,7 @@ class People:
 
 
 _OF_A_TEAM = ("trello",)
-"""Sources with logins whose people somebody has let in."""
+"""Sources with logins whose people were invited by somebody."""
 
 
 def _key(name: str) -> str:
@@ -89,8 +87,7 @@ def _key(name: str) -> str:
 
 
 class Assigned(NamedTuple):
-    """The people of a task: `assignees`, oldest account first, and `strangers` without an account here or a place in
-    the project."""
+    """The `assignees` of a task, oldest account first, and `strangers` without an account or a place in the project."""
 
     assignees: list[Account]
     strangers: list[Person]
@@ -111,13 +108,12 @@ def field_of(source: str) -> str:
 
 
 def fields_with(task: PlannedTask, strangers: Sequence[Person], source: str) -> dict[str, str]:
-    """The fields of a task, with the names of strangers."""
     names = ", ".join(each.display_name for each in strangers)
     return {**task.fields, field_of(source): within(names)} if strangers else task.fields
 
 
 def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> dict[str, str] | None:
-    """The fields without the name of a stranger; None if they no longer name this one."""
+    """Return the fields without the name of a stranger; None if they do not name this one."""
     field, name = field_of(source), stranger.display_name
     names = f", {fields.get(field, '')}, "  # names may contain commas
     if f", {name}, " not in names:
@@ -129,14 +125,14 @@ def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> di
 
 
 def author_of(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str | None]:
-    """Return whose the comment is here, and the author's name where that is the importer's for want of an account."""
+    """Return the comment's owner, and the author's name if that is the importer."""
     author = people.find(comment.author, source)
     return (author, None) if author is not None else (importer, title_of(comment.author.display_name))
 
 
 class Stranger(msgspec.Struct, frozen=True):
-    """Somebody who is nobody here. `known_as`: by what `--member` names them. `assigned`: to a task; else they have
-    only written comments."""
+    """A person without an account here. `known_as`: the name for `--member`. `assigned`: to a task, not only an
+    author."""
 
     name: str
     known_as: str
@@ -146,7 +142,7 @@ class Stranger(msgspec.Struct, frozen=True):
 def strangers_of(
     tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, source: str
 ) -> list[Stranger]:
-    """Those who are nobody here, each once."""
+    """Return those without an account, each once."""
     found: dict[str, Stranger] = {}
     members = [member for task in tasks for member in task.members]
     authors = [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
@@ -158,8 +154,7 @@ def strangers_of(
 
 
 def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
-    """What there is to say about those who are nobody here; nothing where everybody is somebody. `hint`: what can be
-    done about it."""
+    """`hint`: what can be done about it."""
     names = [each.name for each in strangers]
     remark = say("nobody here is {}", name_some(names))
     return [f"{remark}: {hint}" if hint else remark] if names else []

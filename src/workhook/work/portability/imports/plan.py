@@ -1,23 +1,24 @@
 """What an import makes: a project, its columns, their tasks and comments, and who is assigned. Every source gives this.
 
-Every key is `KIND:ID` with the id of the other service: by it a later import knows what was made already.
+Every key is `KIND:ID` with the id of the other service: by it a later import knows what was made already. What of the
+other service has no place here is counted, with names, before anything is written.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Message
+from workhook.core.errors import Message, Number, say, shown
 from workhook.work.board.projects.schemas import LabelColor
 from workhook.work.board.tasks.schemas import Level, Stage, completes
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody of the other service. What is not known of them is empty."""
+    """A person of the other service. Unknown names are empty."""
 
     id: str
     username: str
@@ -25,12 +26,11 @@ class Person(msgspec.Struct, frozen=True):
 
     @property
     def known_as(self) -> str:
-        """What tells them from others of the same name."""
         return self.username or self.id or self.full_name
 
     @property
     def display_name(self) -> str:
-        """`Ada Lovelace (ada)`, as far as it is known."""
+        """Return `Ada Lovelace (ada)`, as far as it is known."""
         names = list(dict.fromkeys(each for each in (self.full_name.strip(), self.username.strip()) if each))
         if len(names) == 2:
             return f"{names[0]} ({names[1]})"
@@ -45,12 +45,11 @@ class PlannedColumn(msgspec.Struct, frozen=True):
 
     @property
     def completes(self) -> bool:
-        """A task that is in such a column is finished."""
         return completes(self.stage, self.finished)
 
 
 class PlannedComment(msgspec.Struct, frozen=True):
-    """`created_at` None: nobody knows."""
+    """A comment, whose `created_at` may be unknown."""
 
     key: str
     text: str
@@ -58,10 +57,12 @@ class PlannedComment(msgspec.Struct, frozen=True):
     created_at: int | None
 
 
-class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """`finished_at`: when, as far as that is known, for a task that is `finished`. Comments are oldest first.
-    `parent_key`: of the task that it is a subtask of, which stands before it in the plan. `blocked_by`: keys of the
-    tasks that it waits for. `repeat`: the rule by which the next task is made."""
+class PlannedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task.
+
+    `parent_key`: the task above, which is before it in the plan. `blocked_by`: keys of tasks. Comments are oldest
+    first. Defaults are left out of the JSON, so that a new field changes no `fingerprint`.
+    """
 
     key: str
     column_key: str
@@ -86,8 +87,8 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Things of the other service that have no place here. `what`: one of `losses.SENTENCES`. `names`: the first of
-    them. `kept`: where their text is kept; None: nowhere."""
+    """Things of the other service that have no place here. `what`: a key of `SENTENCES`. `names`: the first of them.
+    `kept`: where their text is kept, if it is."""
 
     what: str
     count: int
@@ -96,8 +97,8 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class PlannedField(msgspec.Struct, frozen=True):
-    """What a field of a table becomes: one of `words.FIELDS`, or `field`, one of the task with the same name, or
-    `nothing`, where no line has a value. `kept`: the first of its values that mean no such thing, and stay as text."""
+    """The meaning of a table's field: one of `words.FIELDS`, `field` for one of the task with the same name, or
+    `nothing` without values. `kept`: the first of its invalid values, which stay as text."""
 
     name: str
     becomes: str
@@ -105,8 +106,11 @@ class PlannedField(msgspec.Struct, frozen=True):
 
 
 class ImportPlan(msgspec.Struct, frozen=True):
-    """Columns in their order; tasks in the order of their columns, and in each in theirs, but for subtasks: they come
-    behind the task above them. `fields`: those of a table, in its order. `label_colors`: of a project that is new."""
+    """A project to import.
+
+    `tasks` are in the order of their columns, subtasks behind their task. `fields`: those of a table. `label_colors`:
+    of a project that is new.
+    """
 
     source: str
     key: str
@@ -119,20 +123,82 @@ class ImportPlan(msgspec.Struct, frozen=True):
     label_colors: dict[str, LabelColor] = {}
 
 
-_LATER: Mapping[str, object] = {
-    "priority": None,
-    "estimate_ms": None,
-    "parent_key": None,
-    "blocked_by": [],
-    "repeat": None,
-    "billable": None,
-}
-"""Fields that earlier fingerprints did not have: they are part of one only where they say something."""
-
-
 def fingerprint(planned: PlannedColumn | PlannedTask | PlannedComment) -> str:
-    """Tells two states of one thing of the other service apart. The comments of a task are not part of it."""
-    names = [each for each in planned.__struct_fields__ if each not in ("comments", "finished_at")]
-    values = {each: getattr(planned, each) for each in names}
-    said = {name: value for name, value in values.items() if name not in _LATER or value != _LATER[name]}
-    return hashlib.blake2b(json.encode(said), digest_size=12).hexdigest()
+    """Identify the state of a thing of the other service. The comments of a task are not part of it."""
+    if isinstance(planned, PlannedTask):
+        planned = msgspec.structs.replace(planned, comments=[], finished_at=None)
+    return hashlib.blake2b(json.encode(planned), digest_size=12).hexdigest()
+
+
+class Choices(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller's options. `title`: of the project. `done` and `not_done`: names of columns whose tasks are finished,
+    or are not whatever they are called. `mapping`: names of fields of a table by their meaning (`words.FIELDS`)."""
+
+    title: str = ""
+    done: Collection[str] = ()
+    not_done: Collection[str] = ()
+    mapping: Mapping[str, str] = {}
+
+
+NAMES_SHOWN = 10
+
+SENTENCES: Mapping[str, str] = {
+    "project_description": "the description of the project",
+    "files": "contents of files",
+    "cover_colors": "colours of covers",
+    "votes": "votes",
+    "item_details": "dates and people of checklist items",
+    "start_dates": "dates when work starts",
+    "history": "entries of the history",
+    "stickers": "stickers",
+    "followers": "followers",
+    "reactions": "reactions",
+    "milestones": "milestones",
+    "deep_subtasks": "subtasks of subtasks",
+    "more_subtasks": "subtasks beyond 100 of a task",
+    "dependencies": "dependencies on tasks that are not in the file",
+    "circular_dependencies": "dependencies that lead in a circle",
+    "comments": "comments on tasks that are not in the file",
+    "checklists": "checklists of tasks that are not in the file",
+}
+"""Descriptions of what is lost, by its code."""
+
+
+class Losses:
+    """Counters of what is lost while a plan is made."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Lost] = {}
+        self._once: set[tuple[str, str]] = set()
+
+    def add(self, what: str, name: str = "", *, kept: str | None = None, count: int = 1) -> None:
+        """`what`: a key of `SENTENCES`. `kept`: where its text is."""
+        if not count:
+            return
+        lost = self._found.get(what, Lost(what, 0, []))
+        name = shown(name.strip())
+        is_new = name and name not in lost.names and len(lost.names) < NAMES_SHOWN
+        self._found[what] = Lost(what, lost.count + count, [*lost.names, name] if is_new else lost.names, kept)
+
+    def add_once(self, what: str, name: str, *, kept: str | None = None) -> None:
+        """Add a thing that many others have, such as a label."""
+        if (what, name) not in self._once:
+            self._once.add((what, name))
+            self.add(what, name, kept=kept)
+
+    def found(self) -> list[Lost]:
+        return list(self._found.values())
+
+
+def in_words(lost: Lost) -> str:
+    """Return `colours of labels: 2 (Bug: red, Late: blue)`."""
+    names = ", ".join(lost.names)
+    more = ", …" if names and len(lost.names) < lost.count and len(lost.names) == NAMES_SHOWN else ""
+    line = f"{SENTENCES[lost.what]}: {lost.count:,}" + (f" ({names}{more})" if names else "")
+    return f"{line}, kept as text in {lost.kept}" if lost.kept else line
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return the first of them, and how many more there are."""
+    text = ", ".join(shown(each) for each in names[:NAMES_SHOWN])
+    return say("{} and {} more", text, Number(len(names) - NAMES_SHOWN)) if len(names) > NAMES_SHOWN else text

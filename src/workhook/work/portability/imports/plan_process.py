@@ -15,9 +15,9 @@ from workhook.core.errors import Unavailable, unpacked
 from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits, ProcessFailed
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.plan import ImportPlan, PlannedTask
+from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask
 from workhook.work.portability.imports.plan_script import TOO_LARGE, PlanHead
-from workhook.work.portability.imports.sources import Choices, SourceFile
+from workhook.work.portability.imports.sources import SourceFile
 
 LIMITS = Limits(timeout_s=60, cpu_s=30, memory_bytes=1024**3, output_bytes=64 * 1024 * 1024)
 AT_ONCE, WAITING_MAX, WAITING_MAX_EACH = 2, 16, 4
@@ -32,10 +32,8 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictio
 
 
 async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:
-    """The plan of a file of any source. Organizations take turns.
-
-    Raises `NotUsable`, `Unavailable` if too many files wait already.
-    """
+    """Return the plan of any file. Organizations take turns. Raises `NotUsable`, `Unavailable` if too many files
+    wait."""
     queue = _queues.setdefault(asyncio.get_running_loop(), FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH))
     job = {"name": file.name, "choices": choices}
     try:
@@ -51,7 +49,7 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
 
 
 async def _decoded(output: bytes) -> ImportPlan:
-    """Decode some tasks at a time: requests are answered in between."""
+    """Decode some tasks at a time, so that requests are answered in between."""
     lines = output.split(b"\n")
     head = msgspec.json.decode(lines[0], type=PlanHead, dec_hook=unpacked)
     if head.plan is None:

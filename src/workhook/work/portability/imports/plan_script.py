@@ -13,17 +13,16 @@ import msgspec
 
 from workhook.core.errors import Message, packed, part
 from workhook.work.portability.imports.json_file import NotUsable
-from workhook.work.portability.imports.plan import ImportPlan
-from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.plan import Choices, ImportPlan
+from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 
 TOO_LARGE = "it takes too long to read; part the file into several"
-
 
 _encode = msgspec.json.Encoder(enc_hook=packed).encode
 
 
 class PlanHead(msgspec.Struct, frozen=True):
-    """The first line of the answer. `plan` has no tasks; None: the file cannot be used, for these faults."""
+    """The first line of the answer. `plan` has no tasks, or is None if the file has `faults`."""
 
     plan: ImportPlan | None
     faults: list[Message]
@@ -34,7 +33,6 @@ def head_of(plan: ImportPlan | None, faults: list[str]) -> PlanHead:
 
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
-    """What `limited_main` writes."""
     file = SourceFile(job["name"], (folder / "content").read_bytes())
     try:
         plan = plan_of_any(file, msgspec.convert(job["choices"], Choices))

@@ -69,12 +69,13 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Remaining(msgspec.Struct, frozen=True):
-    """`repository` None: the project is to be made too. `columns`: ids of those that are there, by key. `again`: keys
-    of columns that were deleted here and that new tasks need. `comments`: new ones on tasks that are there, with the
-    task. `changed`: titles of tasks that have changed in the other service since they were imported. `ids`: of tasks
-    that are there, by key. `waits`: which tasks, there or new, are to wait for others. `elsewhere`: titles of tasks
-    that were imported to another project before, such as cards that have moved since. `alone`: titles of subtasks that
-    came without the task above them, which may not have them here."""
+    """The records of a plan that do not exist yet.
+
+    `repository` None: neither does the project. `columns` and `ids`: ids of existing columns and tasks, by key.
+    `again`: keys of columns that were deleted here and that new tasks need. `comments`: new ones on existing tasks.
+    `changed`: titles of tasks that have changed in the other service since. `elsewhere`: titles of tasks that were
+    imported to another project before. `alone`: titles of subtasks that came without the task above them.
+    """
 
     repository: Repository | None
     columns: dict[str, str]
@@ -91,7 +92,7 @@ class Remaining(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether columns, tasks and comments are all there; `waits` are not looked at."""
+        """Tell whether columns, tasks and comments all exist; `waits` are ignored."""
         return self.repository is not None and not (self.new_columns or self.new_tasks or self.comments)
 
     @property
@@ -101,7 +102,7 @@ class Remaining(msgspec.Struct, frozen=True):
 
 
 async def remaining_of(reader: Reader, organization: Account, plan: ImportPlan, user_id: int) -> Remaining:
-    """What is not there yet, with the role of the user in the project, if there is one."""
+    """Compare the plan with the database."""
     comment_keys = [each.key for task in plan.tasks for each in task.comments]
     keys = [plan.key, *(each.key for each in plan.columns), *(each.key for each in plan.tasks), *comment_keys]
     keys += [each.key for each in waits_of(plan)]
@@ -119,15 +120,14 @@ async def remaining_of(reader: Reader, organization: Account, plan: ImportPlan, 
 
 
 def waits_of(plan: ImportPlan) -> Iterator[Wait]:
-    """Those between tasks of the plan."""
     keys = {each.key for each in plan.tasks}
     for task in plan.tasks:
         yield from (Wait(task.key, each) for each in task.blocked_by if each in keys)
 
 
 def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportPlan]:
-    """The plan in parts, each with whole tasks of which something is new: `size` tasks and comments in all, or one task
-    with its comments and subtasks. The first part makes the columns; there is one in any case."""
+    """Split the plan into parts of whole tasks: `size` tasks and comments, or one task with its comments and subtasks.
+    The first part makes the columns; there is at least one."""
     new_tasks, new_comments = {each.key for each in rest.new_tasks}, {each.key for _, each in rest.comments}
 
     def is_new(task: PlannedTask) -> bool:
@@ -151,7 +151,7 @@ def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportP
 
 
 def _families(tasks: Sequence[PlannedTask]) -> Iterator[list[PlannedTask]]:
-    """Tasks with their subtasks, which stand behind them."""
+    """Yield tasks with their subtasks."""
     family: list[PlannedTask] = []
     for task in tasks:
         if family and task.parent_key is None:
@@ -163,7 +163,7 @@ def _families(tasks: Sequence[PlannedTask]) -> Iterator[list[PlannedTask]]:
 
 
 def made_in_all(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) -> Remaining:
-    """What all batches made, where `before` was what there was to make; another import may have made a part of it."""
+    """Add up the batches; another import may have made a part of `before`."""
     columns = [column for each in done for column in each.new_columns]
     tasks = [task for each in done for task in each.new_tasks]
     comments = [comment for each in done for comment in each.comments]
@@ -192,7 +192,7 @@ def _compare(
     column_ids: set[str],
     titles: dict[str, str],
 ) -> Remaining:
-    """`column_ids` and `titles` of tasks by id: what is still there of what was imported."""
+    """`column_ids` and `titles` of tasks by id: what still exists of the imported records."""
     ids: dict[str, str] = {key: row["internal_id"] for key, row in links.items()}
     new_tasks = [each for each in plan.tasks if each.key not in ids]
     old_tasks = [each for each in plan.tasks if each.key in ids]

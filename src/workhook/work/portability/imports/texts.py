@@ -26,7 +26,7 @@ _OBJECT_ID = re.compile(r"[0-9a-f]{24}")
 
 
 def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS) -> str:
-    """On one line, trimmed, of at most `limit` characters, and never empty."""
+    """Return one line of at most `limit` characters, never empty."""
     title = one_line(text)
     if len(title) > limit:
         title = title[: limit - len(_MARK)].rstrip() + _MARK
@@ -34,12 +34,12 @@ def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS)
 
 
 def is_cut(text: str, limit: int = TITLE_MAX_CHARS) -> bool:
-    """Whether `title_of` leaves something out."""
+    """Tell whether `title_of` leaves something out."""
     return len(one_line(text)) > limit
 
 
 def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
-    """At most so many bytes of UTF-8, cut between characters."""
+    """Cut to so many bytes of UTF-8, between characters."""
     data = text.encode()
     if len(data) <= limit_bytes:
         return text
@@ -49,7 +49,7 @@ def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
 
 
 class Distinct:
-    """Makes names unlike those it made before: `name`, `name (2)`, `name (3)` …"""
+    """A maker of names that differ from those before: `name`, `name (2)`, `name (3)` …"""
 
     def __init__(self, limit: int = TITLE_MAX_CHARS) -> None:
         self._limit = limit
@@ -66,20 +66,28 @@ class Distinct:
 
 
 def moment_of(text: str) -> int | None:
-    """Milliseconds since the epoch; None for what is no time or day from 1970 to 9998."""
+    """Return milliseconds since the epoch; None if it is not a time or day from 1970 to 9998."""
     try:
         return read_day_or_moment(text)
     except ValueError:
         return None
 
 
+def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
+    """`field`: of the task, which keeps an invalid time."""
+    found = moment_of(text)
+    if text and found is None:
+        warn(say("its due date {} is no time; the field {} keeps it", repr(shown(text)), field))
+    return found
+
+
 def moment_of_id(external_id: str) -> int | None:
-    """Trello's ids begin with the second in which they were made, in eight hexadecimal digits."""
+    """Return the time of an id of Trello, which begins with the second in eight hexadecimal digits."""
     return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
 
 
 def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[tuple[str, str]]]:
-    """The priority that the first field of that name tells, and the other fields; that one, too, if it says more."""
+    """Return the level of the first priority field, and the other fields; that one, too, if it says more."""
     for at, (name, text) in enumerate(fields):
         if means("priority", name) and (found := level_of(text)):
             return found, list(fields) if says_more(text) else [*fields[:at], *fields[at + 1 :]]
@@ -87,13 +95,13 @@ def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[t
 
 
 def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[Message]:
-    """Warnings about names in `done` that no column has."""
+    """Return warnings about names in `done` that no column has."""
     plain = {plain_name(each) for each in names}
     return [say("there is no {} {}", kind, repr(shown(each))) for each in done if plain_name(each) not in plain]
 
 
 def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
-    """A task's description. A name that is too long for a title begins it, whole."""
+    """Return a task's description. A name that is too long for a title begins it."""
     if is_cut(name):
         warn(say("its {} is cut to {} characters; the description begins with all of it", kind, TITLE_MAX_CHARS))
         text = f"{name.strip()}\n\n{text}".rstrip()
@@ -110,7 +118,7 @@ def first_of(things: list[T], most: int, what: Message, warn: ThingWarnings) -> 
 
 
 class ThingWarnings:
-    """Warnings about one card or task, each once. `kind`: how the source calls it."""
+    """Distinct warnings about one card or task. `kind`: its name in the source."""
 
     def __init__(self, kind: str, name: str, warnings: list[Message]) -> None:
         self._kind, self._name = kind, repr(shown(name.strip() or NAMELESS))
@@ -124,7 +132,7 @@ class ThingWarnings:
 
 
 class PropertyBudget:
-    """What is left for the fields and sections of one task."""
+    """The remaining room for the fields and sections of one task."""
 
     def __init__(self, warn: ThingWarnings) -> None:
         self.warn = warn
@@ -151,11 +159,11 @@ class PropertyBudget:
         return False
 
     def fields(self, named: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """The fields of a task, of names that are titles and texts; without empty ones."""
+        """Return the fields of a task, without empty ones."""
         found: dict[str, str] = {}
         name_of = Distinct()
         for name, text in named:
-            # One key stays free, for the people that nobody here is.
+            # One key is reserved for people without an account.
             if text and self.take_key(len(found), KEYS_MAX - 1, say("fields")):
                 found[name_of(name)] = self.take(text, name)
         return found

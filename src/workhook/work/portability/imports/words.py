@@ -38,7 +38,7 @@ STAGES: Mapping[Stage, tuple[str, ...]] = {
         "a fazer", "por fazer", "pendente", "pendentes",
     ),
 }  # fmt: skip
-"""Names of columns by the stage that they tell."""
+"""Names of columns by their stage."""
 
 LEVELS: Mapping[Level, tuple[str, ...]] = {
     "high": (
@@ -55,7 +55,7 @@ LEVELS: Mapping[Level, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 URGENT = ("urgent", "dringend", "dringlich", "urgente")
-"""Priorities of `LEVELS` that say more than the level does: their word is kept as a field."""
+"""Priorities that say more than their level: the word is kept as a field."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "title": (
@@ -100,7 +100,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "blocked_by": ("blocked by", "blocked by dependencies"),
     "id": ("id", "key", "task id", "issue key", "schlüssel"),
 }  # fmt: skip
-"""The names of fields that a table may have, by what they mean."""
+"""Names of fields by their meaning."""
 
 YES: Collection[str] = (
     "true", "yes", "x", "1", "ja", "oui", "sí", "si", "sì", "sim", "wahr", "vrai", "verdadero", "vero", "waar",
@@ -114,14 +114,13 @@ MINUTES: Collection[str] = ("m", "min", "minutes", "minuten")
 
 
 def plain_name(name: str) -> str:
-    """A name without regard to case, signs and pictures: `✅ Done!` is `done`. An accent may be a character of its own,
-    as it is in names that some systems write."""
+    """Normalize a name's case, signs and pictures, and accents of their own: `✅ Done!` is `done`."""
     whole = unicodedata.normalize("NFC", name).casefold()
     return " ".join(re.findall(r"\w+", whole)) or whole.strip()
 
 
 def header_key(name: str) -> str:
-    """The name of a field without regard to case, signs and underscores: `Due_Date:` is `due date`."""
+    """Normalize the name of a field: `Due_Date:` is `due date`."""
     return plain_name(name.replace("_", " "))
 
 
@@ -131,11 +130,9 @@ _LEVEL_OF = {plain_name(name): level for level, names in LEVELS.items() for name
 
 
 class StageNames:
-    """The stages that names of columns tell, as the caller says it of some of them."""
-
     def __init__(self, done: Collection[str] = (), not_done: Collection[str] = ()) -> None:
-        """`done`: names of columns whose tasks are finished. `not_done`: of those whose tasks are not, whatever their
-        names say. A name counts as it is written before names that are alike."""
+        """`done` and `not_done`: names of columns whose tasks are finished, or not whatever they are called. An exact
+        name counts before similar ones."""
         self._exactly = {**dict.fromkeys(not_done, False), **dict.fromkeys(done, True)}
         self._plainly = {plain_name(name): is_done for name, is_done in self._exactly.items()}
 
@@ -149,15 +146,14 @@ class StageNames:
 
 
 def level_of(text: str) -> Level | None:
-    """The priority that a text names, in any case."""
     return _LEVEL_OF.get(plain_name(text))
 
 
 def says_more(text: str) -> bool:
-    """Whether a priority says more than its level."""
+    """Tell whether a priority says more than its level."""
     return plain_name(text) in URGENT
 
 
 def means(meaning: str, name: str) -> bool:
-    """Whether a field of this name means that: one of `FIELDS`."""
+    """Tell whether a field of this name has the meaning: one of `FIELDS`."""
     return header_key(name) in FIELD_KEYS[meaning]

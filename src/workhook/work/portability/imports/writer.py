@@ -32,15 +32,14 @@ from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, Pl
 from workhook.work.portability.imports.remaining import Remaining, forget_links, insert_link
 
 Progress = Callable[[str, int, int], None]
-"""What is done, how much of it, of how much."""
+"""Called with the step, its progress and its total."""
 
 
 class Import(msgspec.Struct, frozen=True):
-    """One plan, where it goes, and who brings it. `base` is what links in events start with.
+    """One plan, its organization, and the importer. `base`: the start of links in events.
 
-    `keeps_authors`: a comment becomes that of the member who wrote it. Only whoever runs the server may say so: anybody
-    can write an export. Else it becomes the importer's, with the author's name beside it. `hint`: how to tell who is
-    who.
+    `keeps_authors`: comments belong to the members who wrote them. Only the server's operator may choose that: anyone
+    can write an export. Else they are the importer's, with the author's name.
     """
 
     plan: ImportPlan
@@ -53,8 +52,6 @@ class Import(msgspec.Struct, frozen=True):
 
 
 class BatchWriter:
-    """One batch's work."""
-
     def __init__(self, tx: Transaction, this: Import, access: Access, progress: Progress) -> None:
         self._tx = tx
         self._this = this
@@ -86,7 +83,7 @@ class BatchWriter:
         self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})
 
     async def _columns(self, wanted: Sequence[PlannedColumn]) -> dict[str, str]:
-        """Ids by key."""
+        """Return ids by key."""
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
@@ -105,14 +102,14 @@ class BatchWriter:
         return made
 
     async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, LockedColumn]:
-        """The columns that tasks come to, locked in the order in which everybody locks them."""
+        """Lock the columns that tasks come to, in the usual order."""
         found = {}
         for key, column_id in sorted(column_ids.items(), key=lambda item: item[1]):
             _, found[key] = await lock_column(self._tx, self._this.actor, column_id)
         return found
 
     async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
-        """Ids of the assigned people who see the project: not every member sees a private one."""
+        """Return the ids of the assigned people who see the project."""
         source = self._this.plan.source
         people = (self._this.people.find(member, source) for task in wanted for member in task.members)
         logins = {each.login for each in people if each is not None}
@@ -122,10 +119,8 @@ class BatchWriter:
     async def _append(
         self, wanted: Sequence[PlannedTask], targets: Mapping[str, LockedColumn], seeing: Collection[int]
     ) -> list[Task]:
-        """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
-
-        Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by their keys.
-        """
+        """Insert tasks at the ends of their columns with few statements. Returns them in the order of `wanted`, as
+        their ids sort."""
         task_ids = sorted(new_id("tsk") for _ in wanted)
         ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}
         writer = TaskWriter(self._context, tells=False)
@@ -148,7 +143,7 @@ class BatchWriter:
         return assigned(planned, self._this.people, seeing, self._this.plan.source)
 
     async def _settle(self, made: Sequence[TaskChange]) -> None:
-        """Take away those parents that may not have their tasks. A parent of the same batch is nobody else's yet."""
+        """Remove parents that may not have their tasks."""
         new_ids = {each.after.id for each in made}
         parented = [each for each in made if each.after.parent_id and each.after.parent_id not in new_ids]
         for at, each in enumerate(parented):

@@ -52,6 +52,5 @@ async def export_organization(call: Call, login: str) -> Answer:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    """For HEAD, which makes no archive and writes nothing down: nobody has got anything."""
     for piece in list[bytes]():
         yield piece

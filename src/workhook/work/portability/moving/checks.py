@@ -106,9 +106,9 @@ _OTHERWISE = {
     ("invoices", "credit_type"): "stored as text",
     ("task_credits", "kind"): "the ledger has more kinds than the API makes",
 }
-"""Fields that the API sets from parameters of the same name in another form, and why."""
+"""Fields that the API sets from parameters of another form, and why."""
 EMPTIED = (("task_comments", "text"), ("file_comments", "text"), ("file_comment_replies", "body"))
-"""Texts that somebody has to write, and that are empty once they were deleted."""
+"""Required texts that are empty once the comment was deleted."""
 
 
 def declared_check(kind: str, column: str) -> Check | None:
@@ -124,7 +124,7 @@ def declared_check(kind: str, column: str) -> Check | None:
 
 
 def party_check(name: str, *, bills: bool) -> Check | None:
-    """The same for a field of a party that an invoice has frozen."""
+    """Return the check of a field of a party on an invoice."""
     shape, parameter = (AccountBillingEdit, "legal_name" if name == "name" else name) if bills else (BuyerEdit, name)
     if name in ("timezone", "logo") or not parameters.takes(shape, parameter):
         return None
@@ -132,15 +132,15 @@ def party_check(name: str, *, bills: bool) -> Check | None:
 
 
 MINOR_MAX = 10**15
-"""No amount or sum that the API takes is more in any currency, and JavaScript's numbers hold it exactly."""
+"""The largest amount of the API in any currency, exact in JavaScript."""
 NUMBER_MAX = 2**53 - 1
 KEY_MAX_BYTES = 1024
-"""Of a text in a key: what PostgreSQL has in an index is not longer than some 2,700 bytes."""
+"""The longest text in a key: an index of PostgreSQL holds some 2,700 bytes."""
 _PERIODS_MAX = 10_000
 _RANK_MAX = 1 << 62
-"""What is put before or behind it keeps to 64 bits, a billion times over."""
+"""Ranks beside it keep to 64 bits, a billion times over."""
 _RATE_MAX = RATE_MAX_MINOR * 10
-"""What was given in hundredths may have become minor units of a currency with three decimals."""
+"""Hundredths may have become minor units of a currency with three decimals."""
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
 
 _MOMENTS = frozenset({
@@ -148,7 +148,7 @@ _MOMENTS = frozenset({
     "pause_date", "period_end", "repeat_since", "running_since", "start_time",
 })  # fmt: skip
 _WHOLE = frozenset({"id", "bucket_id"})
-"""The database chose them, of 64 bits."""
+"""Numbers of 64 bits that the database chose."""
 _RANGES: dict[str, tuple[int, int]] = {
     "hourly_rate_minor": (0, _RATE_MAX),
     "billable_rate_minor": (0, _RATE_MAX),
@@ -166,7 +166,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 
 
 def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
-    """The check of a field. `kind`: the name of the kind of line."""
+    """`kind`: the name of the kind of line."""
     name = str(column.name)
     if is_json:
         check: Check = _JSON.get(name, _check_numbers)
@@ -174,16 +174,12 @@ def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: 
     declared = declared_check(kind, name)
     if declared is not None and not is_reference and not isinstance(column.type, sa.Boolean):
         usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
-        return _both(usual, declared)
+        return declared if usual is None else lambda value: usual(value) or declared(value)
     if is_reference or isinstance(column.type, sa.Boolean):
         return None
     if isinstance(column.type, sa.Integer):
         return _number_check(name)
     return _text_check(kind, column)
-
-
-def _both(first: Check | None, second: Check) -> Check:
-    return second if first is None else lambda value: first(value) or second(value)
 
 
 def _number_check(name: str) -> Check | None:
@@ -225,7 +221,7 @@ def _text_check(kind: str, column: sa.Column[Any]) -> Check:
 
 @cache
 def _as(kind: Any) -> Check:
-    """As the API stores a parameter of this type: what is mended in a request has to be mended here."""
+    """Check a value as a parameter of the API: what is corrected there is a fault here."""
     checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Checked)]
     prepare = preparer(kind)
 
@@ -247,10 +243,6 @@ def _check_key(value: str) -> str | None:
 
 
 _check_currency = _is(CURRENCIES.__contains__, "a currency of ISO 4217")
-
-
-def _check_project(value: str) -> str | None:
-    return _as(ProjectName)(value) or reserved.project_fault(value)
 
 
 def _check_file_name(value: str) -> str | None:
@@ -280,7 +272,7 @@ def _check_document_number(value: str) -> str | None:
         return f"it has to be {error}"
 
 
-# An odd rank has no room beside it, and the ranks of what comes later have to fit as well: see `column_order`.
+# An odd rank has no room beside it (`column_order`).
 _check_rank = _is(lambda value: value % 2 == 0 and abs(value) <= _RANK_MAX, "an even number, at most 2^62")
 _check_country = _is(COUNTRIES.__contains__, "a country of ISO 3166-1")
 _check_media_type = _is(lambda value: clean_media_type(value) == value, "a media type, such as image/png")
@@ -288,7 +280,7 @@ _check_sha256 = _is(re.compile("[0-9a-f]{64}").fullmatch, "64 hexadecimal digits
 _check_source = _is(SOURCES.__contains__, f"one of {', '.join(SOURCES)}")
 _LINKED = ("project", "column", "task", "task_comment", "task_blocker")
 _check_linked = _is(_LINKED.__contains__, f"one of {', '.join(_LINKED)}")
-# What was sent keeps its zone: also one with a name that is not taken for settings any more.
+# Sent documents keep zones that settings no longer take.
 _check_zone = _is(is_known, "the name of a time zone which this server knows")
 
 _COMMIT_ID = Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
@@ -321,7 +313,7 @@ _TEXTS: dict[str, Check] = {
     "logo": _as(Id),
 }
 _TEXTS_OF: dict[tuple[str, str], Check] = {
-    ("projects", "name"): _check_project,
+    ("projects", "name"): lambda value: _as(ProjectName)(value) or reserved.project_fault(value),
     ("task_comments", "imported_author"): _as(Title),
     ("organization", "login"): check_login,
     ("organization", "name"): check_account_name,
@@ -332,7 +324,6 @@ _TEXTS_OF: dict[tuple[str, str], Check] = {
     ("unmatched_assignees", "username"): check_name,
     ("unmatched_assignees", "full_name"): check_name,
 }
-
 
 CHECKED_BY_NAME: Collection[str | tuple[str, str]] = {*_TEXTS, *_TEXTS_OF}
 """Columns with a rule here, by their names alone or with the kind of line."""
@@ -423,7 +414,6 @@ def _check_config(value: dict[str, Any]) -> str | None:
 
 
 def _check_numbers(value: Any) -> str | None:
-    """Of any JSON."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -437,7 +427,7 @@ def _check_numbers(value: Any) -> str | None:
 
 
 def _of_a_task(kind: Any) -> Check:
-    """As a parameter of a task. What a request can hold is the longest that a text in it can be."""
+    """Check a parameter of a task, which is at most as long as a request."""
     as_parameter = _as(kind)
 
     def check(value: Any) -> str | None:

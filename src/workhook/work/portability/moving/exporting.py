@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -57,7 +56,7 @@ Progress = Callable[[str, int, int], None]
 PAGE_ROWS = 200
 ROWS, BYTES = "kinds of lines written", "files copied"
 CONTENTS = ".contents"
-"""In the folder while it is written: which blob is whose. It is no part of the export."""
+"""The blobs by file, in the folder while it is written. Not part of the export."""
 
 MEDIA_TYPE = "application/x-tar"
 FOLDER = "exports"  # in the data folder
@@ -69,7 +68,7 @@ _TAR_BLOCK = 512
 
 log = structlog.get_logger(__name__)
 
-# Their addresses are read only of members: owners see those, and no others.
+# E-mail addresses are only those of members, which owners see.
 people_rows = (
     sa.select(
         accounts.c.id,
@@ -99,9 +98,12 @@ project_numbers = (
 
 
 class KindPages:
-    """`first` and `next` take `owner` (the account, or the number of the project) and `limit`; `next` also `after(row)`
-    of the last row of the page before. They read rows of the kind. If the kind belongs to its owner `through` another
-    table, they read the ids of that one's rows, and `below` the kind's rows that refer to some of them (`ids`)."""
+    """Statements for the rows of a kind, a page at a time.
+
+    `first` and `next` take `owner` (the account, or the number of the project) and `limit`; `next` also `after(row)` of
+    the last row of the page before. If the kind belongs to its owner `through` another table, they read the ids of that
+    one's rows, and `below` the kind's rows that refer to some of them (`ids`).
+    """
 
     def __init__(self, kind: LineKind) -> None:
         table = kind.source
@@ -118,8 +120,8 @@ class KindPages:
             self.below = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
-        """On PostgreSQL the order is one that the key alone has not: else the planner may go through everybody's rows
-        by their keys (see `storage.index_ranges`)."""
+        """Order by the owner, too, on PostgreSQL: else the planner may read everybody's rows by their keys (see
+        `storage.index_ranges`)."""
         owner, after = big("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
         order = self.key
         rows = self._rows.where(self.owner == owner)
@@ -142,7 +144,7 @@ def pages_of(kind: LineKind) -> KindPages:
 
 
 def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
-    """Rows of apps stay: their webhooks, and the places of their bots."""
+    """Leave out the webhooks and bots of apps."""
     if kind.name == "webhooks":
         return (table.c.app_id.is_(None), table.c.installation_id.is_(None))
     if kind.name == "members":
@@ -154,7 +156,7 @@ def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
-    """The bytes of a file or a logo: its id, the name in the store, how many bytes."""
+    """The id, the name in the store and the size of a file or logo."""
 
     id: str
     blob: str
@@ -162,19 +164,19 @@ class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LinesWritten(msgspec.Struct, frozen=True):
-    """What `write_lines` has made; `exported_at` is the moment that it is of."""
+    """The result of `write_lines`, of the moment `exported_at`."""
 
     lines: dict[str, LinesFile]
     exported_at: int
 
     @property
     def files(self) -> int:
-        """How many files go along, with those that the store has lost."""
+        """Return the number of files, with those that the store has lost."""
         return sum(self.lines[f"{each}.jsonl"].lines for each in WITH_BYTES)
 
 
 class _LinesWriter:
-    """One file, on threads: a slow disk stops nobody else."""
+    """A file that is written on threads: a slow disk stops nothing else."""
 
     def __init__(self, path: Path) -> None:
         self._file = _new_file(path)
@@ -190,32 +192,25 @@ class _LinesWriter:
     def facts(self) -> LinesFile:
         return LinesFile(self.lines, self._digest.hexdigest())
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> _LinesWriter:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
         await asyncio.to_thread(self._file.close)
 
 
-@asynccontextmanager
-async def _lines_file(path: Path) -> AsyncIterator[_LinesWriter]:
-    writer = _LinesWriter(path)
-    try:
-        yield writer
-    finally:
-        await writer.close()
-
-
 def _new_file(path: Path) -> IO[bytes]:
-    """For its owner alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 async def write_lines(database: Database, account: Account, folder: Path, progress: Progress) -> LinesWritten:
-    """Into `folder`, which is there and empty. Raises `Unavailable`, `OSError`."""
-    async with _lines_file(folder / CONTENTS) as contents, database.snapshot() as reader:
+    """Write into `folder`, which is empty. Raises `Unavailable`, `OSError`."""
+    async with _LinesWriter(folder / CONTENTS) as contents, database.snapshot() as reader:
         return await _Lines(reader, account, folder, contents, progress).write()
 
 
 class _Lines:
-    """One export's reading. Held in memory are a page of rows, the people, and the ids of the projects."""
+    """One export's reading. A page of rows, the people, and the ids of the projects are held in memory."""
 
     def __init__(
         self, reader: Reader, account: Account, folder: Path, contents: _LinesWriter, progress: Progress
@@ -238,7 +233,7 @@ class _Lines:
         return LinesWritten(files, at)
 
     async def _kind(self, kind: LineKind) -> LinesFile:
-        async with _lines_file(self._folder / f"{kind.name}.jsonl") as writer:
+        async with _LinesWriter(self._folder / f"{kind.name}.jsonl") as writer:
             for owner in sorted(self._names.projects) if kind.of_project else [self._account.id]:
                 async for rows in self._pages(kind, owner):
                     await self._know(people_in(kind, rows))
@@ -262,7 +257,7 @@ class _Lines:
             rows = await self._reader.fetch_all(pages.next, {**params, **pages.after(rows[-1])})
 
     async def _know(self, ids: set[int]) -> None:
-        """Look up who these accounts are."""
+        """Look up accounts."""
         new = sorted(ids - self._people.keys())
         if not new:
             return
@@ -271,14 +266,13 @@ class _Lines:
             self._names.logins[row["id"]] = row["login"]
 
     async def _write_people(self) -> LinesFile:
-        async with _lines_file(self._folder / PEOPLE_FILE) as writer:
+        async with _LinesWriter(self._folder / PEOPLE_FILE) as writer:
             known = [self._people[each] for each in sorted(self._people)]
             await writer.add([json.on_one_line(json.encode(each)) + b"\n" for each in known])
         return writer.facts()
 
 
 def contents_of(folder: Path) -> Iterator[ExportedBytes]:
-    """The files whose bytes go along, one after the other."""
     decoder = msgspec.json.Decoder(ExportedBytes)
     with (folder / CONTENTS).open("rb") as file:
         for line in file:
@@ -304,7 +298,6 @@ def manifest_of(
 
 
 def _text_of(manifest: ExportManifest) -> bytes:
-    """For people to read as well."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
@@ -315,7 +308,7 @@ _reading: set[int] = set()
 
 
 class Archive(AsyncIterator[bytes]):
-    """The bytes of a tar. Close it, begun or not: until then the organization has no other export in this process."""
+    """The bytes of a tar. Until it is closed the organization has no other export in this process."""
 
     def __init__(
         self, services: Services, account: Account, base: str, folder: Path, written: LinesWritten, request_id: str
@@ -328,13 +321,12 @@ class Archive(AsyncIterator[bytes]):
         return await self._pieces.__anext__()
 
     async def aclose(self) -> None:
-        """May be called several times."""
         _running.discard(self._account.id)
         await self._pieces.aclose()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _send(self) -> AsyncGenerator[bytes, None]:
-        """What goes wrong here comes too late for an answer: the connection is cut, and the manifest is missing."""
+        """Log an error and cut the connection: then the manifest is missing."""
         try:
             for name in [f"{each.name}.jsonl" for each in KINDS] + [PEOPLE_FILE]:
                 async for piece in self._lines(name):
@@ -380,11 +372,7 @@ def _padding(size: int) -> bytes:
 
 
 async def make_archive(services: Services, actor: Actor, account: Account, base: str, request_id: str) -> Archive:
-    """All lines are read when this returns, and the audit log says so. The caller sees to it that the actor owns the
-    organization.
-
-    Raises what `require_room` does.
-    """
+    """Read all lines, and record it in the audit log. The caller has checked that the actor owns the organization."""
     require_room(account)
     _running.add(account.id)
     _reading.add(account.id)
@@ -419,7 +407,7 @@ async def _record(tx: Transaction, actor: Actor, account: Account, written: Line
 
 
 def _new_folder(parent: Path) -> Path:
-    """For the process's user alone. What dead processes have left goes."""
+    """Make a folder for this user alone, and remove those of dead processes."""
     parent.mkdir(mode=0o700, exist_ok=True)
     before = time.time() - LEFT_AFTER_S
     for each in os.scandir(parent):
@@ -429,7 +417,6 @@ def _new_folder(parent: Path) -> Path:
 
 
 def headers_of(account: Account, at_ms: int) -> dict[str, str]:
-    """A browser saves the answer under that name."""
     day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
     return {**disposition(f"{account.login}-{day}.tar"), "Cache-Control": "no-store"}
 
@@ -440,7 +427,7 @@ def headers_of(account: Account, at_ms: int) -> dict[str, str]:
 async def export_to_folder(
     database: Database, blobs: Blobs, account: Account, server: str, folder: Path, progress: Progress
 ) -> ExportManifest:
-    """`folder` is there and empty, for its owner alone to read. Raises `Unavailable`, `OSError`."""
+    """Write into `folder`, which is empty. Raises `Unavailable`, `OSError`."""
     written = await write_lines(database, account, folder, progress)
     (folder / FILES).mkdir(mode=0o700)
     missing = []
@@ -455,7 +442,7 @@ async def export_to_folder(
 
 
 async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
-    """Whether the store had it, whole."""
+    """Return False if the store has lost the file."""
     with _new_file(path) as file:
         try:
             async for piece in await blobs.read(content.blob, 0, content.size):

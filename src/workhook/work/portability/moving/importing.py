@@ -49,8 +49,7 @@ _as_it_was = (
 
 
 class ImportedOrganization(msgspec.Struct, frozen=True):
-    """What an import has made, or would make. `newcomers`: people who are nobody here yet, and what they are called.
-    `lines`: how many of each kind. `timers_paused`: timers that ran."""
+    """The result of an import, or its preview. `lines`: the number of each kind."""
 
     login: str
     organization_id: int | None
@@ -64,7 +63,7 @@ class ImportedOrganization(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is imported: as which login, and who of its people is who here."""
+    """An export to import as `login`, with the accounts of its people."""
 
     checked: CheckedExport
     login: str
@@ -72,8 +71,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 async def import_organization(database: Database, blobs: Blobs, plan: Plan, progress: Progress) -> ImportedOrganization:
-    """Raises `Invalid` for a login that cannot be had, `Unavailable`, `UniqueViolation` for lines that exclude each
-    other, `ExportNotUsable` for an export that was changed meanwhile. Then nothing was written."""
+    """Write all or nothing. Raises `Invalid` for an unavailable login, `Unavailable`, `UniqueViolation`, and
+    `ExportNotUsable` for an export that was changed meanwhile."""
     if faults := await actions.faults_of_login(database, plan.login):
         raise Invalid(faults=faults)
     stored: dict[str, str] = {}
@@ -87,7 +86,7 @@ async def import_organization(database: Database, blobs: Blobs, plan: Plan, prog
 
 
 async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], progress: Progress) -> None:
-    """Put the bytes into the store; `stored` gets their names there by the old ids. What was missing stays missing."""
+    """Put the bytes into the store; `stored` gets their names there by the old ids."""
     total = sum(checked.count(each) for each in WITH_BYTES)
     for name in WITH_BYTES:
         for old in checked.texts[name].by_old if name in checked.texts else ():
@@ -99,7 +98,7 @@ async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], p
 
 async def _store_one(blobs: Blobs, path: Path) -> str:
     async with blobs.incoming() as incoming:
-        # A link that took the place of the file after it was checked is not followed.
+        # Do not follow a link that replaced the file after it was checked.
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             while block := await asyncio.to_thread(file.read, _BLOCK):
                 await incoming.write(block)
@@ -151,7 +150,7 @@ ROWS_A_STATEMENT = 250
 WEBHOOKS = "webhooks"
 _LINKED = {"project": PROJECTS, "column": "columns", "task": "tasks", "task_comment": "task_comments"}
 
-# A trigger gives each new column a stretch. The export has all of them.
+# Remove the stretches that a trigger gives new columns: the export has its own.
 _forget_buckets = sa.delete(task_buckets).where(
     task_buckets.c.column_id.in_(
         sa.select(columns.c.id)
@@ -163,7 +162,6 @@ _forget_buckets = sa.delete(task_buckets).where(
 
 @cache
 def _insert_of(kind: LineKind) -> sa.Insert:
-    """Of every column but ids that the database gives."""
     without = {"id"} if kind.name == "mentions" else set()
     return insert_into(kind.source, *(each.name for each in kind.source.columns if each.name not in without))
 
@@ -175,8 +173,8 @@ def _update_of(kind: LineKind) -> sa.Update:
 
 
 class ImportRows:
-    """Of one import, in one transaction. Call `reserve`, then for each kind in its order `add` for every line and
-    `end`. `people`: accounts' ids by logins there; `stored`: names in the store of files by ids there."""
+    """The rows of one import. Call `reserve`, then for each kind in its order `add` for every line and `end`. `people`:
+    account ids by the old logins; `stored`: names in the store of files by the old ids."""
 
     def __init__(
         self, checked: CheckedExport, account_id: int, people: Mapping[str, int], stored: Mapping[str, str]
@@ -190,7 +188,7 @@ class ImportRows:
         self.timers_paused = 0
 
     async def reserve(self, tx: Transaction) -> None:
-        """Get the numbers of everything that has one."""
+        """Reserve the numbers of everything that has one."""
         for kind in KINDS:
             if kind.name in (*NUMBERED, PROJECTS, WEBHOOKS):
                 self._numbers[kind.name] = await reserve_numbers(tx, kind.source, self._checked.count(kind.name))
@@ -236,18 +234,16 @@ class ImportRows:
             ids = [self._texts(each) for each in field.json.ids_of]
             return json.encode_text(_renamed(json.decode(json.encode(value)), ids) if ids else value)
         if field.refers is not None:
-            return self._refers(field.refers.kind, value)
+            kind_name = field.refers.kind
+            if kind_name == PEOPLE:
+                return self._people[value]
+            return self._number(PROJECTS, value) if kind_name == PROJECTS else self._named(kind_name, value)
         if field.is_id:
             return self._named(kind.name, value)
         return value
 
-    def _refers(self, kind: str, value: Any) -> object:
-        if kind == PEOPLE:
-            return self._people[value]
-        return self._number(kind, value) if kind == PROJECTS else self._named(kind, value)
-
     def _named(self, kind: str, old: Any) -> object:
-        """The new id of a line."""
+        """Return the new id of a line."""
         if kind == "task_buckets":
             return self._checked.buckets[old]
         return self._number(kind, old) if kind in NUMBERED else self._texts(kind).get(old)
@@ -259,7 +255,7 @@ class ImportRows:
         return self._checked.texts.setdefault(kind, NewIds())
 
     def _complete(self, kind: LineKind, line: Any, row: dict[str, object]) -> None:
-        """What a line does not have."""
+        """Add what a line does not have."""
         if kind.name == PROJECTS:
             number, key = self._number(PROJECTS, line.id), key_of(line.name)
             row |= {"repository_id": number, "name_key": f"{key}#{number}" if line.deleted_at is not None else key}
@@ -278,7 +274,7 @@ class ImportRows:
             row["internal_id"] = self._made(line.kind, line.internal_id)
 
     def _count_whole_seconds(self, line: Any, row: dict[str, object]) -> None:
-        """Pause a running timer, too: its owner was not here while it ran."""
+        """Pause a running timer, too."""
         if not line.is_active:
             row["duration_ms"] = whole_seconds(line.duration_ms)
             return
@@ -290,7 +286,7 @@ class ImportRows:
         self.timers_paused += 1
 
     def _made(self, kind: str, old: str) -> str:
-        """What an import of Trello has made; what is gone is not made again."""
+        """Return the new id of an imported record."""
         target = _LINKED.get(kind)
         if target in NUMBERED:
             there = self._checked.places.get(target, {})
@@ -299,7 +295,7 @@ class ImportRows:
 
 
 def _renamed(value: Any, ids: list[NewIds]) -> Any:
-    """The same JSON, where what is an old id is the new one."""
+    """Replace the old ids in JSON."""
     if isinstance(value, list):
         return [_renamed(each, ids) for each in value]
     if isinstance(value, dict):
@@ -318,7 +314,7 @@ _insert = insert_into(
 
 
 class Newcomer(msgspec.Struct, frozen=True):
-    """`was`: the login on the other server. `kind`: user, who can be let in, or former, who cannot."""
+    """A new account. `was`: the login on the other server. `kind`: user, or former, who cannot sign in."""
 
     was: str
     login: str
@@ -328,7 +324,7 @@ class Newcomer(msgspec.Struct, frozen=True):
 async def name_people(
     reader: Reader, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> list[tuple[MovedPerson, Newcomer]]:
-    """What those who are nobody here will be called: as there, or with a number behind it where that is taken."""
+    """Return the logins of new accounts: the old ones, or with a number where these are taken."""
     taken: set[str] = set()
     found = []
     for each in people:
@@ -353,7 +349,7 @@ async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> s
 async def add_people(
     tx: Transaction, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> tuple[dict[str, int], list[Newcomer]]:
-    """Ids by their logins there, and who is new."""
+    """Return account ids by the old logins, and the new accounts."""
     now = now_ms()
     ids = {old: account.id for old, account in matched.items()}
     named = await name_people(tx, people, matched)
@@ -371,7 +367,7 @@ _last = sa.select(sa.func.max(_sequences.c.seq).label("last")).where(_sequences.
 
 
 async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[int]:
-    """As many new ids of a table that numbers its rows, ascending. Nobody else gets them."""
+    """Return new ids of a table that numbers its rows, ascending, which no other transaction gets."""
     if not count:
         return []
     column = next(iter(table.primary_key.columns))

@@ -36,15 +36,15 @@ millionths, one in minor units, the rate of tax in millionths, its category, and
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A column that names a line of another kind. `may_be_gone`: that line need not be there any more."""
+    """A column that names a line of another kind, which is not required if it `may_be_gone`."""
 
     kind: str
     may_be_gone: bool = False
 
 
 class JsonColumn(msgspec.Struct, frozen=True):
-    """A text column that holds JSON of this type. `ids_of`: the kinds whose ids may stand in it. `without_secrets`:
-    what an export has instead of the value."""
+    """A text column that holds JSON of this type. `ids_of`: the kinds whose ids it may hold. `without_secrets` makes
+    the exported value."""
 
     type: Any
     ids_of: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class JsonColumn(msgspec.Struct, frozen=True):
 
 
 class Through(msgspec.Struct, frozen=True):
-    """Rows belong to a project or organization by another table: `column` holds the key of its rows."""
+    """The table, with its key in `column`, by which rows belong to a project or organization."""
 
     column: str
     table: str
@@ -61,9 +61,8 @@ class Through(msgspec.Struct, frozen=True):
 class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One kind of line, in the file `NAME.jsonl`.
 
-    `by`: the column that says whose a row is, of an organization or of a project. `refers`: columns with references.
-    `left_out`: columns that a line does not have. `types`: what a column may hold, where its table says less.
-    `later`: columns that refer to lines of the same kind, and are written when all of them are there.
+    `by`: the column with the organization or project of a row. `types`: the values of columns, where the table says
+    less. `later`: a column that refers to lines of the same kind, and is written when all of them are there.
     """
 
     name: str
@@ -96,7 +95,7 @@ _ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))
 
 
 def _without_key(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a webhook. Anyone who has the key in a receiver's URL can send to it."""
+    """Remove the key from the receiver's URL, with which anyone can send to it."""
     return {name: without_receiver_key(each) if isinstance(each, str) else each for name, each in config.items()}
 
 

@@ -37,7 +37,7 @@ _AT = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of a line, and the column that holds it. `id`: the line is named by it."""
+    """One field of a line, and the column that holds it. `is_id`: it names the line."""
 
     name: str
     column: str
@@ -61,7 +61,7 @@ def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
 
 
 def _types_of(kind: LineKind) -> dict[str, Any]:
-    """What columns hold, where that is one of few texts."""
+    """Return the types of columns that hold one of few texts."""
     found = {}
     for each in fields_of(kind.record) if kind.record else ():
         mark = each.mark(Stored)
@@ -102,20 +102,19 @@ def _is_person(refers: Reference | None) -> bool:
 
 @cache
 def line_type(kind: LineKind) -> type[msgspec.Struct]:
-    """The struct that checks a line."""
+    """Return the struct that validates a line."""
     fields = [(each.name, each.type) for each in fields_of_kind(kind)]
     return msgspec.defstruct(f"{kind.name}_line", fields, forbid_unknown_fields=True, frozen=True)
 
 
 class ReferenceNames(msgspec.Struct):
-    """What references read as: logins by accounts' ids, projects' ids by their numbers."""
+    """The texts of references: logins by account id, project ids by their numbers."""
 
     logins: dict[int, str] = msgspec.field(default_factory=dict)
     projects: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 def write_line(kind: LineKind, row: Row, names: ReferenceNames) -> bytes:
-    """With its line break."""
     made = {each.name: _shown(each, row[each.column], names) for each in fields_of_kind(kind)}
     return json.on_one_line(json.encode(made)) + b"\n"
 
@@ -135,17 +134,17 @@ def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
 
 
 def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
-    """The accounts that the rows refer to."""
+    """Return the ids of the accounts that the rows refer to."""
     columns = [each.column for each in fields_of_kind(kind) if _is_person(each.refers)]
     return {row[column] for row in rows for column in columns if row[column] is not None}
 
 
 class BadLine(Exception):
-    """A line that is none of its kind: what is wrong with which field."""
+    """An invalid line: what is wrong with which field."""
 
 
 def reader_of(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
-    """What reads a line. It raises `BadLine`."""
+    """Return a reader of lines, which raises `BadLine`."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(line: bytes) -> Any:
@@ -169,9 +168,9 @@ def reader_of(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
 
 FORMAT: Literal["workhook-organization"] = "workhook-organization"
 VERSION = 1
-"""Of the format. It changes when a server of an earlier version could not read an export, or not whole."""
+"""The version of the format, for changes that earlier servers cannot read."""
 LINES_MAX = 50_000_000
-"""Of an export: what is known of each is held in memory, some 200 bytes."""
+"""The most lines of an export, each with some 200 bytes in memory."""
 MANIFEST_MAX_BYTES = 64 << 20
 MANIFEST, FILES, PEOPLE_FILE = "manifest.json", "files", "people.jsonl"
 
@@ -184,7 +183,7 @@ class LinesFile(msgspec.Struct, frozen=True):
 
 
 class StoredBytes(msgspec.Struct, frozen=True):
-    """What is in `files/`. `missing`: ids of files whose bytes the server had lost; their lines are there."""
+    """The content of `files/`. `missing`: ids of files whose bytes the server had lost."""
 
     count: int
     bytes: int
@@ -192,9 +191,10 @@ class StoredBytes(msgspec.Struct, frozen=True):
 
 
 class ExportManifest(msgspec.Struct, frozen=True):
-    """`format_version`: see `VERSION`. `workhook`: the version of the server; `server`: its address. `exported_at`: the
-    moment that everything is of. `lines`: the files of lines, by name. The manifest is written last: a folder without
-    one is no export."""
+    """The last file to be written: a folder without it is not an export.
+
+    `exported_at`: the moment of everything in it. `lines`: the files of lines, by name.
+    """
 
     format: Literal["workhook-organization"]
     format_version: int
@@ -207,7 +207,7 @@ class ExportManifest(msgspec.Struct, frozen=True):
 
 
 def fault_of_manifest(manifest: ExportManifest, now: int) -> str | None:
-    """Return what no export says, or None. `now` in milliseconds: an export is not of the future."""
+    """Return why the manifest is invalid at `now`, or None."""
     if wrong := check_moment(manifest.exported_at):
         return f"exported_at: {wrong}"
     if manifest.exported_at > now + DAY_MS:
@@ -233,7 +233,7 @@ class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def faults_of(person: MovedPerson) -> Iterator[tuple[str, str]]:
-    """The fields that are wrong, and what is wrong with each. Only users sign in: bots have other logins."""
+    """Yield each invalid field and its fault. Bots have other logins than users."""
     login = check_login(person.login) if person.kind == "user" else check_name(person.login)
     name = None if person.name is None else check_account_name(person.name)
     email = None if person.email is None else check_email(person.email)

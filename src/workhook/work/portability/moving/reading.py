@@ -49,13 +49,13 @@ FAULTS_MAX = 20
 LINE_MAX_BYTES = 64 << 20
 LINE_VALUES_MAX = 1_000_000
 RUNNING_MAX_MS = 10 * 366 * DAY_MS
-"""A timer that somebody forgot for years is one; one that would overflow sums is not."""
+"""A forgotten timer may run for years, but must not overflow sums."""
 NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
 """Kinds whose ids are numbers that the database gives."""
 
 
 class ExportNotUsable(Exception):
-    """What is wrong with an export, a sentence each."""
+    """The faults of an export, a sentence each."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
@@ -67,11 +67,10 @@ _STEP_BITS = 40
 
 
 class NewIds:
-    """Of one kind that has texts for ids: `tsk_…`. Held in memory, some 200 bytes for each.
+    """New ids of one kind that has texts for ids, `tsk_…`, some 200 bytes each.
 
-    Lists are in the order of ids, so new ones sort as the old did: an id keeps its time and gets another random part.
-
-    `chosen`: new ids that follow from others, by the old ones.
+    An id keeps its time and gets another random part, so that new ones sort as the old did. `chosen`: new ids that
+    follow from others, by the old ones.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class NewIds:
         self._head, self._tail = "", 0
 
     def add(self, old: str) -> str:
-        """Give the next one, in the order of the old ones."""
+        """Make the next one, in the order of the old ones."""
         prefix, _, rest = old.partition("_")
         head = rest[:_HEAD_CHARS]
         same = head == self._head
@@ -91,16 +90,16 @@ class NewIds:
         return new
 
     def get(self, old: str) -> str:
-        """Also of what is gone: it gets an id that nothing has."""
+        """Return the new id; one that nothing has for what is gone."""
         return self.by_old.get(old) or self.add(old)
 
 
 class CheckedExport(msgspec.Struct):
-    """An export that is whole, and what its things will be called.
+    """A valid export, and the new ids of its records.
 
     `texts`: new ids by old ones, by the name of the kind. `places`: of the kinds in `NUMBERED`, of `projects` and of
     `webhooks`, the old ids in their order: the n-th gets the n-th new number. `buckets`: new ids of the stretches of
-    columns. `owners`: logins of the owners. `timers`: how many run.
+    columns. `timers`: how many run.
     """
 
     folder: Path
@@ -114,7 +113,7 @@ class CheckedExport(msgspec.Struct):
     organization: Any = None
 
     def known(self, kind: str) -> Any:
-        """What is there of a kind so far, by the old ids."""
+        """Return the records of a kind so far, by the old ids."""
         if kind == PEOPLE:
             return self.people
         if kind == "task_buckets":
@@ -126,10 +125,8 @@ class CheckedExport(msgspec.Struct):
 
 
 def check(folder: Path, progress: Progress, check_url: CheckUrl) -> CheckedExport:
-    """`check_url` returns why no webhook could be delivered to an address, or None.
-
-    Raises `ExportNotUsable`, `OSError`.
-    """
+    """`check_url` returns why a webhook could not be delivered to an address, or None. Raises `ExportNotUsable`,
+    `OSError`."""
     manifest = _read_manifest(folder)
     checker = _Checker(CheckedExport(folder, manifest), progress, check_url)
     checker.check()
@@ -171,7 +168,7 @@ class _Head(msgspec.Struct):
 
 
 def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tuple[int, Any]]:
-    """Each line with its number, from 1. Raises `ExportNotUsable` for the first that is none."""
+    """Yield each line with its number, from 1. Raises `ExportNotUsable` for the first invalid one."""
     read = reader_of(kind)
     with (folder / name).open("rb") as file:
         number = 0
@@ -272,7 +269,7 @@ class _Checker:
             self._check_columns()
 
     def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
-        """Give it a new id."""
+        """Give the line a new id."""
         if not hasattr(line, "id"):
             return
         checked, known = self.checked, self.checked.known(kind.name)
@@ -325,7 +322,7 @@ class _Checker:
             self._fault(f"{place}, {field}: {wrong}")
 
     def _check_running(self, kind: LineKind, line: Any, place: str) -> None:
-        """A timer is paused at the moment of the export, by then it has not run for longer than time may last."""
+        """Limit how long a timer has run until the export, at which it is paused."""
         if kind.name != "timesheets" or not line.is_active:
             return
         since = line.running_since if line.running_since is not None else line.start_time
@@ -334,7 +331,7 @@ class _Checker:
             self._fault(f"{place}, running_since: it does not fit to when the export was made")
 
     def _note(self, kind: LineKind, line: Any, place: str) -> None:
-        """What is looked at together later."""
+        """Note what is checked together later."""
         if kind.name == "organization":
             if self.checked.organization is not None:
                 self._fault(f"{place}: there is more than one organization")
@@ -360,7 +357,7 @@ class _Checker:
             self._credited[line.invoice_id].add(line.taxes)
 
     def _check_columns(self) -> None:
-        """A column without a stretch could take no task."""
+        """Require a stretch of each column, without which it could take no task."""
         for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
             self._fault(f"task_buckets.jsonl: the column {column_id} has none")
 
@@ -377,7 +374,7 @@ class _Checker:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Not a link, which could lead to any file of this machine."""
+    """Tell a file from a link, which could lead to any file of this machine."""
     return path.is_file() and not path.is_symlink()
 
 
@@ -390,36 +387,32 @@ _OWNERS = frozenset({"account_id", "organization_id"})
 
 
 class Keys:
-    """Those of the lines of one kind so far. Held in memory until the kind ends."""
+    """The unique keys of the lines of one kind so far."""
 
     def __init__(self, kind: LineKind) -> None:
         self._kind = kind
         self._seen: dict[tuple[object, ...], int] = {}
 
     def add(self, number: int, line: Any) -> Iterator[str]:
-        """What the line `number` has that was there before: `invoice_number: 7 was there before, in line 2`."""
+        """Yield the repeated keys of line `number`, such as `invoice_number: 7 was there before, in line 2`."""
         for names in keys_of(self._kind):
             values = tuple(getattr(line, each) for each in names)
             if None in values:
                 continue
             first = self._seen.setdefault((names, *values), number)
-            if first != number:
-                yield _words(names, values, first)
+            if first != number and names:
+                yield f"{', '.join(names)}: {', '.join(map(str, values))} was there before, in line {first}"
+            elif first != number:
+                yield "there can be only one line"
         if self._kind.name == PROJECTS and line.deleted_at is None:
             first = self._seen.setdefault(("name", key_of(line.name)), number)
             if first != number:
                 yield f"name: {line.name} was there before, in line {first}"
 
 
-def _words(names: tuple[str, ...], values: tuple[object, ...], first: int) -> str:
-    if not names:
-        return "there can be only one line"
-    return f"{', '.join(names)}: {', '.join(map(str, values))} was there before, in line {first}"
-
-
 @cache
 def keys_of(kind: LineKind) -> tuple[tuple[str, ...], ...]:
-    """The fields of each key. Without ids, which are looked at as such, and what the import gives."""
+    """Return the fields of each key, without ids, and what the import gives."""
     names = {each.column: each.name for each in fields_of_kind(kind)}
     found = []
     for columns in _unique_columns(kind.source):
@@ -440,14 +433,13 @@ def _unique_columns(table: sa.Table) -> Iterator[set[str]]:
 
 
 class CreditedRates:
-    """What is left of an invoice at each of its rates, while its credit notes are read."""
+    """The amounts that are left of an invoice at each rate, while its credit notes are read."""
 
     def __init__(self, billed: Sequence[TaxRow]) -> None:
         self._left = {(each.millionths, each.category): [each.base, each.tax] for each in billed}
         self._is_foreign = False
 
     def add(self, taxes: Sequence[TaxRow]) -> None:
-        """Take off the taxes of a credit note."""
         for each in taxes:
             left = self._left.get((each.millionths, each.category))
             if left is None:
@@ -457,7 +449,6 @@ class CreditedRates:
             left[1] -= each.tax
 
     def fault(self) -> str | None:
-        """Return what is wrong with the credit notes together, or None."""
         if self._is_foreign:
             return "they credit a rate that the invoice does not have"
         if any(min(each) < 0 for each in self._left.values()):
@@ -466,7 +457,7 @@ class CreditedRates:
 
 
 def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
-    """The fields that are wrong, and what is wrong with each. The values have passed the checks of each alone."""
+    """Yield each wrong field and its fault. The values have passed the checks of each alone."""
     items = [item for each in (line.items, line.recurring_items) for item in rules.items_of(json.encode_text(each))]
     for number, item in enumerate(items, 1):
         for fault in rules.item_faults(item, f"line {number} of the invoice, "):
@@ -490,7 +481,7 @@ def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
 
 
 def faults_of_credit_note(line: Any) -> Iterator[tuple[str, str]]:
-    """The same; a credit note need not have lines."""
+    """Yield the same; a credit note need not have lines."""
     if line.amount_minor != sum(each.base for each in line.taxes):
         yield "amount_minor", "it is not the sum of what is taxed"
     if line.total_minor != sum(each.gross for each in line.taxes):

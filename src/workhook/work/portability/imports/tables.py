@@ -1,4 +1,7 @@
-"""Reads a table: CSV with commas, semicolons or tabs between its fields. What is wrong is told with its line."""
+"""Reads a table: CSV with commas, semicolons or tabs between its fields. What is wrong is told with its line.
+
+It may be UTF-8, UTF-16 with a byte order mark, or Windows-1252 where that is clear.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,94 @@ from typing import NamedTuple
 from workhook.core.errors import Message, Number, say, shown
 from workhook.work.board.tasks.export import CELLS
 from workhook.work.kernel.csv_tables import without_guard, without_guards
-from workhook.work.portability.imports.decoding import decoded, place_in
-from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, NotUsable
+from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, NotUsable, clean
 from workhook.work.portability.imports.texts import Distinct
+
+# Letters of western Europe, and usual signs: euro, ellipsis, quotation marks, bullet, dashes, ™, œ. Other characters
+# point to another code page: an umlaut of a Macintosh reads as `Š`, one of DOS as a sign within a word, and Cyrillic as
+# runs of letters. Icelandic cannot be told from Turkish and Lithuanian, whose code pages have other letters for `ð` and
+# `þ`.
+_LETTERS = r"A-Za-zÀ-ÏÑ-ÖØ-Üß-ïñ-öø-üÿœŒ"
+_PLAIN = re.compile(
+    rf"[\t\r\n\x20-\x7e{_LETTERS}\u20ac\u2026\u2018\u2019\u201c\u201d\u201e\u2022\u2013\u2014™\xa0-\xbf]*"
+)
+_OF_OTHERS = re.compile(
+    rf"[À-ÖØ-öø-ÿ]{{3}}|[{_LETTERS}][^\x00-\x7f\u2019\xad{_LETTERS}][{_LETTERS}]|\u201d[{_LETTERS}]|[{_LETTERS}]\u201e"
+)
+_TILDED, _DOTTED = re.compile("[õÕ]"), re.compile("[öÖüÜ]")
+_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
+_BREAK = re.compile(r"\r\n|\r|\n")
+_WORD = re.compile(rf"[{_LETTERS}]+")
+_ACCENT = re.compile(r"[À-ÖØ-öø-ÿ]")
+
+
+def _decoded(data: bytes) -> tuple[str, list[Message]]:
+    """Return the text, and how it was read. Raises `NotUsable` for another encoding, and for NUL."""
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    remarks = []
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        found = _western(data) if encoding == "utf-8-sig" else None
+        if found is None:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise NotUsable([say("line {}: it is not UTF-8; save the file as CSV in UTF-8", line)]) from None
+        text = found
+        # Words that would read differently in another code page.
+        accented = (each[0] for each in _WORD.finditer(text) if not each[0].isascii())
+        words = dict.fromkeys(islice(accented, 3))
+        remarks.append(say("it is not UTF-8 and was read as Windows-1252: {}", ", ".join(map(shown, words))))
+    if (at := text.find("\0")) >= 0:
+        line, column = place_in(text, at)
+        raise NotUsable(
+            [say("line {}, column {}: it has a NUL character; save the file as CSV in UTF-8", line, column)]
+        )
+    return clean(text), remarks
+
+
+def _western(data: bytes) -> str | None:
+    if _UTF_8.search(data):  # a part of it is UTF-8: the file is damaged, or a mixture
+        return None
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+    opened, closed = text.count("\u201e"), text.count("\u201c") + text.count("\u201d")
+    in_pairs = opened <= closed and (opened + closed) % 2 == 0
+    is_hungarian = _TILDED.search(text) and _DOTTED.search(text)  # its `ő` stands where the other has `õ`
+    is_clear = (
+        in_pairs
+        and not is_hungarian
+        and _PLAIN.fullmatch(text)
+        and _ACCENT.search(text)
+        and not _OF_OTHERS.search(text)
+    )
+    return text if is_clear else None
+
+
+def place_in(text: str, at: int) -> tuple[int, int]:
+    """Return the line and the column of a character, both from 1."""
+    before = _BREAK.split(text[:at])
+    return len(before), len(before[-1]) + 1
+
 
 DELIMITERS = (",", ";", "\t")
 FIELDS_MAX = 500
 ROWS_MAX = ENTRIES_MAX
 CELLS_MAX = 1_000_000
-"""Cells of one table that are not empty."""
+"""Non-empty cells of one table."""
 
 
 class TableRow(NamedTuple):
-    """`line`: where it begins in the file, from 1. `cells`: those that are not empty, by the name of their field,
-    trimmed."""
+    """A line that begins at `line`, from 1. `cells`: those that are not empty, by the name of their field."""
 
     line: int
     cells: dict[str, str]
 
 
 class Table(NamedTuple):
-    """`remarks`: what there is to say of how it was read. `is_own`: the table of tasks that Workhook exports, whose
-    cells are not trimmed."""
+    """A table, with `remarks` on how it was read. `is_own`: it is Workhook's own export, whose cells are not
+    trimmed."""
 
     names: list[str]
     rows: list[TableRow]
@@ -42,9 +111,8 @@ class Table(NamedTuple):
 
 
 def read_table(data: bytes) -> Table:
-    """The first line names the fields. Empty lines are left out, missing fields at the end of a line are empty. Raises
-    `NotUsable`."""
-    text, remarks = decoded(data)
+    """Read the fields from the first line, and the other lines that are not empty. Raises `NotUsable`."""
+    text, remarks = _decoded(data)
     delimiter = _delimiter(text)
     lines = _records(text, delimiter)
     try:
@@ -53,13 +121,14 @@ def read_table(data: bytes) -> Table:
             raise NotUsable(["it is empty: the first line has to name the fields"])
         names = _names(header[1])
         is_own = set(CELLS) <= set(names)
-        return Table(names, list(_rows(names, lines, without_guards if is_own else _trimmed)), remarks, is_own)
+        read = without_guards if is_own else lambda cell: without_guard(cell.strip())
+        return Table(names, list(_rows(names, lines, read)), remarks, is_own)
     except csv.Error as error:
         raise NotUsable([_in_words(text, delimiter, int(error.args[1]))]) from None
 
 
 def _in_words(text: str, delimiter: str, line: int) -> str:
-    """What the reader refuses in the record that begins in this line. The reader itself says no place."""
+    """Return what is wrong with the record that begins in this line: the reader itself names no place."""
     most = csv.field_size_limit()
     at, fault = _fault_of_record(text, delimiter, sum(map(len, islice(io.StringIO(text, newline=""), line - 1))), most)
     line, column = place_in(text, at)
@@ -93,7 +162,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
 
 
 def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[int, str]:
-    """Where in the text it is, and of which kind."""
+    """Return the place in the text, and the kind."""
     plain, at = re.compile(rf"[^{delimiter}\r\n]*"), start
     while at < len(text):
         quoted = _QUOTED.match(text, at)
@@ -112,17 +181,14 @@ def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[
 
 
 def _delimiter(text: str) -> str:
-    """The one that parts the first line into the most fields."""
+    """Return the one that splits the first line into the most fields."""
     first = next((each for each in text.splitlines() if each.strip()), "")
-    return max(DELIMITERS, key=lambda each: _outside_of_quotes(first).count(each))
-
-
-def _outside_of_quotes(line: str) -> str:
-    return "".join(line.split('"')[::2])
+    outside_of_quotes = "".join(first.split('"')[::2])
+    return max(DELIMITERS, key=outside_of_quotes.count)
 
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines that are not empty, with their numbers. Raises `csv.Error` with what is wrong, and the number."""
+    """Yield lines that are not empty, with their numbers. Raises `csv.Error` with the fault and the number."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line = 1
     while True:
@@ -144,14 +210,9 @@ def _names(cells: Sequence[str]) -> list[str]:
     return [name_of(each.strip() or f"field {at}") for at, each in enumerate(cells, 1)]
 
 
-def _trimmed(cell: str) -> str:
-    return without_guard(cell.strip())
-
-
 def _rows(
     names: Sequence[str], lines: Iterator[tuple[int, list[str]]], read: Callable[[str], str]
 ) -> Iterator[TableRow]:
-    """Raises `NotUsable`."""
     faults: list[str] = []
     number_of_cells = 0
     for number, (line, cells) in enumerate(lines, 1):
