@@ -25,10 +25,9 @@ from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.tasks import assigned
 from workhook.work.discussion import mentions
 from workhook.work.discussion.mentions import list_mentions
-from workhook.work.history.activity import editors
-from workhook.work.history.activity.editors import find_last_edits
+from workhook.work.history.activity import task_history
+from workhook.work.history.activity.task_history import find_last_edits
 from workhook.work.history.feeds import feeds
-from workhook.work.history.feeds import queries as due
 from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import in_project
@@ -142,10 +141,10 @@ async def _of_key(reader: Asking) -> None:
         await feeds.require_feed(reader, "k" * 43)  # type: ignore[arg-type]
 
 
-NOW = filled.START + due.BACK_MS + DAY_MS
+NOW = filled.START + feeds.BACK_MS + DAY_MS
 FEEDS: dict[str, Ask] = {
-    "due in a project": lambda reader: due.list_project_due(reader, _access(), NOW),  # type: ignore[arg-type]
-    "due of what is assigned": lambda reader: due.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
+    "due in a project": lambda reader: feeds.list_project_due(reader, _access(), NOW),  # type: ignore[arg-type]
+    "due of what is assigned": lambda reader: feeds.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
     "of a key": _of_key,
     "of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
 }
@@ -172,12 +171,12 @@ PRESETS: dict[str, Ask] = {
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
-        patch.setattr(due, "LOOKS_AT_MOST", LOOKED_AT)
+        patch.setattr(feeds, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(mentions, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(notifications, "LOOKS_AT_MOST", LOOKED_AT)
-        patch.setattr(due, "TASKS_MAX", PER_PAGE)
+        patch.setattr(feeds, "TASKS_MAX", PER_PAGE)
         patch.setattr(due_invoices, "OPEN_MAX", LOOKED_AT)
-        patch.setattr(editors, "LOOKS_AT_MOST", LOOKED_AT)
+        patch.setattr(task_history, "EDITS_LOOKED_AT", LOOKED_AT)
         fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS, *filled.MENTIONS, *filled.NOTIFICATIONS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
             yield scene

@@ -27,7 +27,7 @@ from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.history.feeds import feeds, ical, queries
+from workhook.work.history.feeds import feeds, ical
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import deadline_params
 from workhook.work.kernel.scopes import in_project
@@ -219,10 +219,10 @@ async def page_calendar_feed(call: Call) -> Answer:
     actor = Actor(found.user, 0, "session", frozenset(policy.SCOPES), address=call.address)
     if found.project_id is not None:
         access = await find_access(call.database, actor, found.project_id)
-        name, tasks = access.repository.title, await queries.list_project_due(call.database, access, now_ms())
+        name, tasks = access.repository.title, await feeds.list_project_due(call.database, access, now_ms())
     else:
         name = gettext("Deadlines of %(person)s") % {"person": called(found.user)}
-        tasks = await queries.list_own_due(call.database, found.user, now_ms())
+        tasks = await feeds.list_own_due(call.database, found.user, now_ms())
     body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
     return Answer(body, headers=headers, media_type=ical.MEDIA_TYPE)

@@ -17,7 +17,6 @@ from workhook.web.frame.texts import gettext
 from workhook.web.listing import BUSY
 from workhook.work.board.tasks import actions
 from workhook.work.files.actions import restore_file
-from workhook.work.files.links import links_of
 from workhook.work.history import trash as api
 
 places = Places("trash")
@@ -69,7 +68,7 @@ async def restore(visit: Visit) -> Answer:
             return (await actions.restore_task(write, deleted_id, project_id=project_id)).title
         if visit.path("kind") != "file":
             raise NotFound()
-        file: Any = await restore_file(write, deleted_id, links=links_of(write.call))
+        file: Any = await restore_file(write, deleted_id)
         if file.project.id != project_id:
             raise NotFound()
         return str(file.title)

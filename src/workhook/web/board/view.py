@@ -16,8 +16,8 @@ from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import column_tasks
 from workhook.work.board.tasks.schemas import Column, SubtaskCounts, Urgency, urgency
-from workhook.work.discussion.schemas import count_on_tasks
-from workhook.work.files.queries import count_files
+from workhook.work.discussion.schemas import count_on_tasks, task_comments
+from workhook.work.files import schemas as file_schemas
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape
 from workhook.work.time.timesheets.listing import list_running
@@ -86,8 +86,8 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
     fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
     ids = [task.id for tasks in fitting for task in tasks]
     comments, files, colors = await asyncio.gather(
-        count_on_tasks(reader, access, ids),
-        count_files(reader, access, ids),
+        count_on_tasks(reader, access, task_comments, ids),
+        count_on_tasks(reader, access, file_schemas.files, ids),
         find_label_colors(reader, access.repository.id),
     )
     running = set() if access.is_client else await _running(reader, access)

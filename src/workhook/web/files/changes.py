@@ -13,8 +13,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.work.files import actions, edits
-from workhook.work.files.links import links_of
+from workhook.work.files import actions
 from workhook.work.files.schemas import File, FileEdit, Folder, FolderCreate, FolderEdit
 
 places = Places("file_changes")
@@ -33,7 +32,7 @@ async def rename_file(visit: Visit) -> Answer:
 
     async def rename(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, found.id)
-        await edits.edit_file(write, access, locked, edit, links=links_of(write.call))
+        await actions.edit_file(write, access, locked, edit)
         return locked
 
     before = await visit.change(rename)
@@ -50,7 +49,7 @@ async def change_sight(visit: Visit) -> Answer:
 
     async def change(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, found.id)
-        await edits.edit_file(write, access, locked, edit, links=links_of(write.call))
+        await actions.edit_file(write, access, locked, edit)
         return locked
 
     before = await visit.change(change)
@@ -70,7 +69,7 @@ async def attach_file(visit: Visit) -> Answer:
 
     async def change(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, found.id)
-        await edits.edit_file(write, access, locked, edit, links=links_of(write.call))
+        await actions.edit_file(write, access, locked, edit)
         return locked
 
     before = await visit.change(change)
@@ -90,7 +89,7 @@ async def rename_folder(visit: Visit) -> Answer:
     async def rename(write: Write) -> Folder:
         access, locked = await actions.lock_folder(write.tx, write.actor, folder_id)
         view.require_place(visit, access)
-        await edits.edit_folder(write, access, locked, edit)
+        await actions.edit_folder(write, access, locked, edit)
         return locked
 
     before = await visit.change(rename)
@@ -111,9 +110,7 @@ async def move_files(visit: Visit) -> Answer:
     if not chosen:
         return visit.done(_back(visit), gettext("No file is chosen."))
     folder_id = visit.fields.get("folder") or None
-    before = await visit.change(
-        lambda write: edits.move_files(write, access, chosen, folder_id, links=links_of(write.call))
-    )
+    before = await visit.change(lambda write: actions.move_files(write, access, chosen, folder_id))
     text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before)) % {"num": len(before)}
     return visit.done(_back(visit, chosen[0]), text, undo=_undo_of(visit, before))
 

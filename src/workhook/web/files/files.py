@@ -17,9 +17,8 @@ from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
 from workhook.work.board.tasks import choices
 from workhook.work.files import actions
-from workhook.work.files.links import links_of
-from workhook.work.files.receiving import limit_of, receive
 from workhook.work.files.schemas import File, FileAnswer, Folder, FolderCreate
+from workhook.work.files.upload import limit_of, receive
 
 places = Places("files")
 
@@ -97,7 +96,7 @@ async def delete_file(visit: Visit) -> Answer:
 
     async def delete(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, found.id)
-        await actions.delete_file(write, access, locked, links=links_of(write.call))
+        await actions.delete_file(write, access, locked)
         return locked
 
     gone = await visit.change(delete)
@@ -111,7 +110,7 @@ async def restore_file(visit: Visit) -> Answer:
     """Restore a file that was deleted."""
     await visit.access()
     file_id = visit.path("file_id")
-    made: Any = await visit.change(lambda write: actions.restore_file(write, file_id, links=links_of(write.call)))
+    made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
     text = gettext("“%(title)s” is there again.") % {"title": made.title}
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 

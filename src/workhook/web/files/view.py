@@ -22,10 +22,10 @@ from workhook.work.board.tasks.schemas import Task
 from workhook.work.discussion import actions as comments
 from workhook.work.discussion.markup import clean
 from workhook.work.discussion.schemas import FileComment, Reply
-from workhook.work.files import actions, queries
+from workhook.work.files import actions
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder
-from workhook.work.history.activity.editors import LastEdit, Noun, find_last_edits
+from workhook.work.history.activity.task_history import LastEdit, Noun, find_last_edits
 from workhook.work.kernel.access import Access
 
 FILES_MAX = 100
@@ -67,11 +67,11 @@ class Comments(msgspec.Struct, frozen=True):
 async def read_folder(visit: Visit, access: Access) -> FolderPage:
     """The folder and the page that the address names. Raises `NotFound`."""
     folder_id, before = visit.query("folder"), visit.query("before")
-    folders = await queries.all_folders(visit.database, access.repository.id)
+    folders = await actions.all_folders(visit.database, access.repository.id)
     folder = next((each for each in folders if each.id == folder_id), None)
     if folder_id and folder is None:
         raise NotFound()
-    found = await queries.list_folder_files(
+    found = await actions.list_folder_files(
         visit.database,
         access.repository,
         folder_id=folder.id if folder else None,
@@ -86,7 +86,7 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 
 async def read_folders(visit: Visit, access: Access) -> Sequence[Folder]:
     """All folders of the project, by title."""
-    return await queries.all_folders(visit.database, access.repository.id)
+    return await actions.all_folders(visit.database, access.repository.id)
 
 
 async def find_file(visit: Visit) -> tuple[Access, File]:

@@ -13,7 +13,7 @@ from workhook.identity.invitations import Invitation
 from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import sentence
-from workhook.work.history.notifications.reading import Notification, path_of
+from workhook.work.history.notifications.queries import Notification, path_of
 from workhook.work.money.invoices.mail import MailedInvoice
 from workhook.work.money.invoices.paper import Paper
 

@@ -31,7 +31,7 @@ from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
 from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_numbered, find_related
 from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Task
-from workhook.work.files.receiving import limit_of
+from workhook.work.files.upload import limit_of
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries as timer_queries

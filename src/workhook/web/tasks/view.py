@@ -30,7 +30,7 @@ from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import list_files
 from workhook.work.files.schemas import File
-from workhook.work.history.activity.editors import LastEdit, find_last_edits
+from workhook.work.history.activity.task_history import LastEdit, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import PersonShape

@@ -135,7 +135,7 @@ _length_of_replies = (
 def _lists(
     whole: sa.Select[Any], table: sa.Table, parent: str, weight: sa.ColumnElement[int]
 ) -> dict[bool, sa.Select[Any]]:
-    """The comments on one thing, by whether private ones are listed: each statement has its index."""
+    """Return the statements for the comments on one thing, by whether private ones are listed: each has its index."""
     listed = sa.select(table.c.id).where(table.c[parent] == sa.bindparam("parent_id"), table.c.id > big("after"))
     lists = {True: listed, False: listed.where(table.c.private.is_(sa.false()))}
     return {
@@ -182,7 +182,6 @@ def _task_comment_of(row: Row) -> TaskComment:
 
 
 def _file_comment_of(row: Row, replies: tuple[Reply, ...]) -> FileComment:
-    """Its file has no link yet."""
     return _read_file_comment(row, CommentedFile(row["file_id"], row["file_title"], ""), person_of_row(row), replies)
 
 
@@ -198,41 +197,37 @@ def _reply_of(row: Row) -> Reply:
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
-_NOUNS: Mapping[type[Record], str] = {
-    TaskComment: "task_comment",
-    FileComment: "file_comment",
-    Reply: "file_comment_reply",
-}
-_TABLES: dict[type[Record], tuple[sa.Table, tuple[str, ...]]] = {
-    TaskComment: (task_comments, ("task_id",)),
-    FileComment: (file_comments, ("file_id",)),
-    Reply: (file_comment_replies, ("plain_body",)),
-}
-_INSERTS = {
-    record: insert_into(table, "repository_id", "user_id", *more, *stored_names(record, without=("id",))).returning(
-        table.c.id
-    )
-    for record, (table, more) in _TABLES.items()
-}
 _CHANGEABLE = ("text", "body", "plain_body", "private", "updated_at")
-_UPDATES = {
-    record: sa.update(table)
-    .where(table.c.id == big("row_id"))
-    .values(
-        {
-            name: sa.bindparam(name)
-            for name in ("text", "body", "plain_body", "private", "updated_at")
-            if name in table.c
-        }
-    )
-    for record, (table, _) in _TABLES.items()
+
+
+class _Kind:
+    """The noun of a record's events, and its statements. `more`: columns beside those of the record."""
+
+    def __init__(self, noun: str, record: type[Record], table: sa.Table, more: str) -> None:
+        this = table.c.id == big("row_id")
+        names = ("repository_id", "user_id", more, *stored_names(record, without=("id",)))
+        changes: dict[str, Any] = {name: sa.bindparam(name) for name in _CHANGEABLE if name in table.c}
+        self.noun = noun
+        self.insert = insert_into(table, *names).returning(table.c.id)
+        self.update = sa.update(table).where(this).values(changes)
+        self.delete = sa.delete(table).where(this)
+        self.forget = [
+            sa.delete(told).where(told.c[f"{noun}_id"] == big("row_id")) for told in (notifications, mail_messages)
+        ]
+
+
+_KINDS: Mapping[type[Record], _Kind] = {
+    TaskComment: _Kind("task_comment", TaskComment, task_comments, "task_id"),
+    FileComment: _Kind("file_comment", FileComment, file_comments, "file_id"),
+    Reply: _Kind("file_comment_reply", Reply, file_comment_replies, "plain_body"),
 }
-_DELETES = {record: sa.delete(table).where(table.c.id == big("row_id")) for record, (table, _) in _TABLES.items()}
+REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
+"""Replies to one comment, and characters of them together."""
 
 
 async def insert(tx: Transaction, comment: C, **places: object) -> C:
     """Store a comment or reply, which gets an id. `places`: repository_id, user_id, and task_id or file_id."""
-    row = await tx.fetch_one(_INSERTS[type(comment)], {**_values(comment), **places})
+    row = await tx.fetch_one(_KINDS[type(comment)].insert, {**_values(comment), **places})
     assert row is not None
     return msgspec.structs.replace(comment, id=int(row["id"]))
 
@@ -242,20 +237,12 @@ def _values(comment: C) -> dict[str, object]:
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
 
 
-_FORGET = {
-    record: [sa.delete(told).where(told.c[f"{noun}_id"] == big("row_id")) for told in (notifications, mail_messages)]
-    for record, noun in _NOUNS.items()
-}
-REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
-"""Replies to one comment, and characters of them together."""
-
 # --- what callers do --------------------------------------------------------------------------------------------------
 
 
 async def list_task_comments(
     reader: Reader, actor: Actor, task_id: str, *, after: int, limit: int
 ) -> Found[TaskComment]:
-    """Those of a task that the caller may see, by id. Raises `NotFound`."""
     access, _ = await _find(reader, actor, _task, id=task_id)
     params = {"parent_id": task_id, "after": after, "limit": limit}
     return await fetch(reader, _lists_of_task[not access.is_client], params, _task_comment_of)
@@ -264,14 +251,12 @@ async def list_task_comments(
 async def list_file_comments(
     reader: Reader, actor: Actor, file_id: str, *, after: int, limit: int
 ) -> tuple[Access, Found[FileComment]]:
-    """Those of a file that the caller may see, by id, with every reply. Raises `NotFound`."""
     access, _ = await _find(reader, actor, _file, "private", id=file_id)
     params = {"parent_id": file_id, "after": after, "limit": limit}
     return access, await fetch(reader, _lists_of_file[not access.is_client], params, _listed_file_comment)
 
 
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskComment:
-    """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access, row = await _find(write.tx, write.actor, _locked_task, id=task_id)
     task = CommentedTask(task_id, row["title"])
     comment = TaskComment(text=create.text, task=task, imported_author=None, **_common(write, access, create.private))
@@ -279,7 +264,6 @@ async def create_task_comment(write: Write, task_id: str, create: CommentCreate)
 
 
 async def create_file_comment(write: Write, file_id: str, create: CommentCreate) -> FileComment:
-    """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access, row = await _find(write.tx, write.actor, _locked_file, "private", id=file_id)
     file = CommentedFile(file_id, row["title"], "")
     comment = FileComment(text=create.text, file=file, comments=(), **_common(write, access, create.private))
@@ -287,7 +271,6 @@ async def create_file_comment(write: Write, file_id: str, create: CommentCreate)
 
 
 async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Reply:
-    """Raises `NotFound`, `Forbidden`, `Conflict`."""
     hidden = ("private", "file_private")
     access, _ = await _find(write.tx, write.actor, _file_comment_to_reply_to, *hidden, id=comment_id)
     await _require_room(write.tx, comment_id, len(create.body), count=1)
@@ -296,8 +279,7 @@ async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Re
 
 
 class Held(msgspec.Struct, Generic[C], frozen=True):
-    """A comment or reply that nobody else changes until the transaction ends, and the caller's access to it.
-    `is_imported`: it was written elsewhere, and belongs here to the person who imported it."""
+    """A locked comment or reply, and the caller's access to it. `is_imported`: it was written elsewhere."""
 
     access: Access
     comment: C
@@ -305,18 +287,16 @@ class Held(msgspec.Struct, Generic[C], frozen=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether the caller wrote it here."""
         return self.comment.user.id == self.access.user.id and not self.is_imported
 
 
 async def lock_task_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[TaskComment]:
-    """Raises `NotFound`."""
     access, row = await _find(tx, actor, _locked_task_comment, "private", id=comment_id)
     return Held(access, _task_comment_of(row), bool(row["is_imported"]))
 
 
 async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[FileComment]:
-    """Until the transaction ends nobody replies to it either. Raises `NotFound`."""
+    """Lock it against new replies, too."""
     access, row = await _find(tx, actor, _locked_file_comment, "private", "file_private", id=comment_id)
     # A statement after the lock: it sees all replies.
     replies = await tx.fetch_all(_replies_to, {"id": comment_id})
@@ -324,26 +304,24 @@ async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> H
 
 
 async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: int) -> Held[Reply]:
-    """Raises `NotFound`."""
     ids = {"id": reply_id, "file_comment_id": comment_id}
     access, row = await _find(tx, actor, _locked_reply, "private", "parent_private", **ids)
     return Held(access, _reply_of(row))
 
 
 async def find_imported(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> frozenset[int]:
-    """The ids of those that are the caller's only because the caller imported them. The caller sees the comments."""
+    """Return the ids of the comments that are the caller's only because the caller imported them."""
     own = [each.id for each in comments if each.user.id == access.user.id]
     return frozenset(row["id"] for row in await reader.fetch_all(_imported, {"ids": own})) if own else frozenset()
 
 
 def _words(comment: TaskComment | FileComment | Reply) -> str:
-    """Empty once it was deleted and something of it has to stay."""
+    """Return the text, which is empty once the comment was deleted."""
     return comment.body if isinstance(comment, Reply) else comment.text
 
 
 async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> C:
-    """The comment or reply after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
-    `Conflict`."""
+    """Return `before` unchanged, without an event, if `change` would not change it."""
     access, before = held.access, held.comment
     wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     access.require_writable()
@@ -360,7 +338,7 @@ async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> 
 
 
 def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
-    """An admin hides what others wrote, and shows it again. Raises `Forbidden`."""
+    """Raise `Forbidden` unless an admin only hides or shows what others wrote."""
     if held.is_imported:
         held.access.require_member("edit what was imported")
     else:
@@ -372,8 +350,7 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
-    """Every answer with the comment has all replies to it, so they have a limit together. Replies that are written at
-    the same moment may exceed it. Raises `Conflict`."""
+    """Raise `Conflict` if the replies, which every answer with the comment carries, would become too many."""
     there = await tx.fetch_one(_weight_of_replies, {"id": comment_id})
     assert there is not None, "it is an aggregate"
     if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
@@ -388,10 +365,10 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
 
 
 async def delete(write: Write, held: Held[C]) -> None:
-    """The replies to a comment go with it, without events of their own. Raises `Forbidden`, `Conflict`.
+    """Delete the comment and, without events, its replies.
 
-    What others replied stays, and so does the trace of what somebody else deleted: then only the text goes. No client
-    sees such a comment of a client's any more. An admin deletes what is left, with the replies.
+    Only the text goes if others replied, or if somebody else deletes it; an admin deletes the rest. Clients do not see
+    such a comment of a client.
     """
     access, comment = held.access, held.comment
     access.require_writable()
@@ -406,13 +383,13 @@ async def delete(write: Write, held: Held[C]) -> None:
         hidden: dict[str, object] = {"private": True} if access.is_client else {}
         await _empty(write, access, comment, hidden)
     else:
-        write.tx.defer(_DELETES[type(comment)], [{"row_id": comment.id}])
-        await publish_event(write, access.repository, _NOUNS[type(comment)], "deleted", _record(write, comment))
+        write.tx.defer(_KINDS[type(comment)].delete, [{"row_id": comment.id}])
+        await publish_event(write, access.repository, _KINDS[type(comment)].noun, "deleted", _record(write, comment))
 
 
 async def _empty(write: Write, access: Access, comment: C, more: dict[str, object]) -> None:
-    """Take the text out. Nobody is told of the comment any more, as when it is gone."""
-    for statement in _FORGET[type(comment)]:
+    """Remove the text, and notifications about it."""
+    for statement in _KINDS[type(comment)].forget:
         write.tx.defer(statement, [{"row_id": comment.id}])
     words = "body" if isinstance(comment, Reply) else "text"
     await _replace(write, access, comment, {words: "", **more})
@@ -420,28 +397,27 @@ async def _empty(write: Write, access: Access, comment: C, more: dict[str, objec
 
 async def _replace(write: Write, access: Access, before: C, wanted: dict[str, object]) -> C:
     after = msgspec.structs.replace(before, **wanted, updated_at=max(write.now, before.updated_at + 1))
-    place, author_id = f"{_NOUNS[type(after)]}_id", after.user.id
+    place, author_id = f"{_KINDS[type(after)].noun}_id", after.user.id
     await store_mentions(write, access, place, after.id, _naming(after), _naming(before), author_id=author_id)
-    write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
+    write.tx.defer(_KINDS[type(after)].update, [{"row_id": after.id, **_values(after)}])
     record = _record(write, after)
     changes = differences(_record(write, before), record)
     if isinstance(after, FileComment):
         record = msgspec.structs.replace(record, comments=UNSET)
-    await publish_event(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
+    await publish_event(write, access.repository, _KINDS[type(after)].noun, "edited", record, changes=changes)
     return after
 
 
 async def _insert(write: Write, access: Access, comment: C, **about: str) -> C:
     places = {"repository_id": access.repository.id, "user_id": access.user.id, **about}
     comment = await insert(write.tx, comment, **places)
-    place = f"{_NOUNS[type(comment)]}_id"
+    place = f"{_KINDS[type(comment)].noun}_id"
     await store_mentions(write, access, place, comment.id, _naming(comment), author_id=comment.user.id)
-    await publish_event(write, access.repository, _NOUNS[type(comment)], "created", _record(write, comment))
+    await publish_event(write, access.repository, _KINDS[type(comment)].noun, "created", _record(write, comment))
     return comment
 
 
 def _record(write: Write, comment: TaskComment | FileComment | Reply) -> msgspec.Struct:
-    """As events show it."""
     if isinstance(comment, FileComment):
         return file_comment_to_response(comment, links_of(write.call))
     return to_response(comment)
@@ -455,8 +431,7 @@ def _naming(comment: C) -> Naming:
 async def _find(
     reader: Reader, actor: Actor, statement: sa.Select[Any], *private: str, **ids: str | int
 ) -> tuple[Access, Row]:
-    """The caller's access and the row. `private` names the columns of which none may be true for a client to see it.
-    Raises `NotFound`."""
+    """Return the caller's access and the row. A client does not see it if any of the columns `private` is true."""
     row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of saw to it"
@@ -465,7 +440,7 @@ async def _find(
 
 
 def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str, Any]:
-    """What every new comment and reply has. The database gives the id. Raises `Forbidden`, `Conflict`."""
+    """Return the values of a new comment or reply. The database gives the id."""
     access.require_writable()
     _require_may_hide(access, private)
     user = person_shape(write.actor.user)
@@ -473,6 +448,5 @@ def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str
 
 
 def _require_may_hide(access: Access, private: bool | UnsetType) -> None:
-    """What a client writes is for everybody who sees the project. Raises `Forbidden`."""
     if private is True:
         access.require_member("make comments private")

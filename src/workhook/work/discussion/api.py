@@ -27,7 +27,7 @@ from workhook.work.discussion.schemas import (
     TaskCommentsAnswer,
     file_comment_to_response,
 )
-from workhook.work.files.links import Links, links_of
+from workhook.work.files.links import links_of
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.schemas import Done
 
@@ -76,8 +76,8 @@ async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     return Done()
 
 
-def _file_comment(access: Access, comment: FileComment, links: Links) -> FileCommentAnswer:
-    return FileCommentAnswer(file_comment_to_response(comment, links, to_client=access.is_client))
+def _file_comment(write: Write, access: Access, comment: FileComment) -> FileCommentAnswer:
+    return FileCommentAnswer(file_comment_to_response(comment, links_of(write.call), to_client=access.is_client))
 
 
 @of_files.get("/files/{file_id}/file_comments")
@@ -110,10 +110,9 @@ async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdi
 
     Only the author changes what it says. An admin of the project can change `private`.
     """
-    links = links_of(write.call)
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
-    write.require_match(_file_comment(held.access, held.comment, links))
-    return _file_comment(held.access, await actions.edit(write, held, edit), links)
+    write.require_match(_file_comment(write, held.access, held.comment))
+    return _file_comment(write, held.access, await actions.edit(write, held, edit))
 
 
 @of_files.delete("/file_comments/{file_comment_id}")
@@ -125,7 +124,7 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     who deletes such a comment once more removes it with the replies.
     """
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
-    write.require_match(_file_comment(held.access, held.comment, links_of(write.call)))
+    write.require_match(_file_comment(write, held.access, held.comment))
     await actions.delete(write, held)
     return Done()
 

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ STEPS_MAX = 40_000
 """Steps of one text, at most: about a quarter of a second."""
 
 STEPS_BASE, STEPS_PER_CHAR = 1_000, 10
-"""So many steps a shorter text may need."""
 
 NESTED_MAX = 40
-"""nh3 takes time in the square of how deep elements are nested. What is deeper is shown as plain text."""
+"""nh3 takes quadratic time in the depth of elements. Deeper text is shown as plain text."""
 
 OUTPUT_CHARS_PER_STEP = 64
 """A definition of a link is written once and shown wherever it is referred to."""
@@ -46,11 +45,11 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9;/?:@&=+$,\-_.!~*'()#%]+|%(?![0-9A-Fa-f]{2})")
 
 
 class TooCostly(Exception):
-    """The text needs more steps than it may."""
+    """A text that needs too many steps."""
 
 
 class Meter:
-    """Counts the steps of one text. `columns`: those of the table that is being read."""
+    """A counter of steps for one text. `columns`: of the table that is being read."""
 
     def __init__(self, steps: int) -> None:
         self.allowed, self.left = steps, float(steps)
@@ -61,21 +60,19 @@ class Meter:
         return math.ceil(self.allowed - self.left)
 
     def count(self, steps: float) -> None:
-        """Raises `TooCostly`."""
         self.left -= steps
         if self.left < 0:
             raise TooCostly
 
 
 def steps_for(text: str) -> int:
-    """The steps that the parser may need for the text."""
     return min(STEPS_MAX, STEPS_BASE + STEPS_PER_CHAR * len(text))
 
 
 def parse(text: str, meter: Meter) -> list[Token]:
-    """The tokens of a text. Raises `TooCostly`."""
     tokens = markdown_parser().parse(text, {_METER: meter})
-    if _depth(tokens) > NESTED_MAX:
+    depths = (each.level + max((one.level for one in each.children or ()), default=0) for each in tokens)
+    if max(depths, default=0) > NESTED_MAX:
         raise TooCostly
     for token in tokens:
         meter.count(1)
@@ -85,13 +82,9 @@ def parse(text: str, meter: Meter) -> list[Token]:
     return tokens
 
 
-def _depth(tokens: list[Token]) -> int:
-    return max((each.level + max((one.level for one in each.children or ()), default=0) for each in tokens), default=0)
-
-
 @cache
 def markdown_parser() -> MarkdownIt:
-    # Few processes ever read such a text: the others do not pay for the library.
+    # Imported late: few processes ever read such a text.
     from markdown_it import MarkdownIt
     from markdown_it.parser_inline import ParserInline
 
@@ -101,7 +94,7 @@ def markdown_parser() -> MarkdownIt:
             super().skipToken(state)
 
     class Parser(MarkdownIt):
-        """Addresses stay as they were written, apart from characters that no address may have."""
+        """Keep addresses as they were written, apart from invalid characters."""
 
         def normalizeLink(self, url: str) -> str:  # noqa: N802  # the library's name
             return _UNSAFE.sub(lambda found: quote(found[0], errors="replace"), url)
@@ -114,57 +107,38 @@ def markdown_parser() -> MarkdownIt:
     parser.configure("commonmark", {"html": False, "breaks": True, "maxNesting": 20})
     parser.enable(["table", "strikethrough"])
     for rule in parser.block.ruler.__rules__:
-        rule.fn = _counted_table(rule.fn) if rule.name == "table" else _counted_block(rule.fn)
+        rule.fn = _counted(rule.fn, _steps_of_table if rule.name == "table" else _steps_of_block)
     parser.inline.ruler.at("linkify", _link_address)
     parser.inline.ruler.enable("linkify")
     first = parser.inline.ruler.__rules__[0]
-    first.fn = _counted_place(first.fn)
+    first.fn = _counted(first.fn, lambda state, _: _LABEL_STEPS if state.src[state.pos] in "[!" else 2)
     pairs = parser.inline.ruler2.__rules__[0]
-    pairs.fn = _counted_pairs(pairs.fn)
+    pairs.fn = _counted(pairs.fn, lambda state: 1 + 2 * len(state.delimiters))
     return parser
 
 
-_BlockRule = Callable[["StateBlock", int, int, bool], bool]
+def _counted(rule: Callable[..., Any], steps: Callable[..., float]) -> Callable[..., Any]:
+    """Count the steps of the rule, by its arguments, before it runs."""
 
-
-def _counted_block(rule: _BlockRule) -> _BlockRule:
-    def counted(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        # A table asks before each row whether something else begins there.
-        meter: Meter = state.env[_METER]
-        meter.count(1 + (meter.columns if state.parentType == "table" else 0))
-        return rule(state, start, end, silent)
+    def counted(state: StateBlock | StateInline, *rest: Any) -> Any:
+        state.env[_METER].count(steps(state, *rest))
+        return rule(state, *rest)
 
     return counted
 
 
-def _counted_table(rule: _BlockRule) -> _BlockRule:
-    def counted(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        meter: Meter = state.env[_METER]
-        meter.columns = columns = 1 + state.src.count("|", state.bMarks[start], state.eMarks[start])
-        meter.count(1 + columns)
-        return rule(state, start, end, silent)
-
-    return counted
+def _steps_of_block(state: StateBlock, start: int, end: int, silent: bool) -> int:
+    columns: int = state.env[_METER].columns
+    return 1 + columns if state.parentType == "table" else 1  # a table tries the other blocks before each row
 
 
-def _counted_place(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    def counted(state: StateInline, silent: bool) -> bool:
-        state.env[_METER].count(_LABEL_STEPS if state.src[state.pos] in "[!" else 2)
-        return rule(state, silent)
-
-    return counted
-
-
-def _counted_pairs(rule: Callable[[StateInline], None]) -> Callable[[StateInline], None]:
-    def counted(state: StateInline) -> None:
-        state.env[_METER].count(1 + 2 * len(state.delimiters))
-        rule(state)
-
-    return counted
+def _steps_of_table(state: StateBlock, start: int, end: int, silent: bool) -> int:
+    state.env[_METER].columns = columns = 1 + state.src.count("|", state.bMarks[start], state.eMarks[start])
+    return 1 + columns
 
 
 def _link_address(state: StateInline, silent: bool) -> bool:
-    """A rule of the parser: `https://…`, `http://…` and `mailto:…` in plain text are links."""
+    """Link `https://…`, `http://…` and `mailto:…` in plain text."""
     if state.src[state.pos] != ":" or state.linkLevel > 0:
         return False
     scheme = _SCHEME.search(state.pending[-7:])
@@ -192,7 +166,7 @@ def _link_address(state: StateInline, silent: bool) -> bool:
 
 
 def _without_closing_marks(address: str) -> str:
-    """The address without the marks of the sentence that follow it; `)` is one unless the address opens it."""
+    """Remove the sentence's marks behind an address; `)` is one unless the address opens it."""
     end, open_brackets = len(address), address.count("(") - address.count(")")
     while end and (address[end - 1] in _CLOSING_MARKS or (address[end - 1] == ")" and open_brackets < 0)):
         open_brackets += address[end - 1] == ")"

@@ -19,11 +19,11 @@ BLOCKS = frozenset({"blockquote", "br", "h1", "h2", "h3", "h4", "li", "ol", "p",
 SCHEMES = frozenset({"http", "https", "mailto"})
 LINK_REL = "noopener noreferrer nofollow"
 TAGS_MAX = 4000
-"""The parser takes time in the square of how deep elements are nested."""
+"""The parser takes quadratic time in the depth of elements."""
 
-# Taken out with all that is in them.
+# Removed with their content.
 _SILENT = frozenset({"script", "style"})
-# Other elements of HTML: their tags are taken out, their text stays. Any other name is no element but text.
+# Other elements of HTML: their tags are removed, their text stays. Any other name is text.
 _WITHIN_WORDS = frozenset("abbr big del font ins mark small span strike sub sup tt wbr".split())  # noqa: SIM905  # words read better
 _BETWEEN_WORDS = frozenset(
     """
@@ -43,7 +43,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def read_markup(raw: object) -> str:
-    """What is stored of a body. Raises `ValueError` that says what it has to be."""
+    """Return the body as it is stored. Raises `ValueError` that says what it has to be."""
     if not isinstance(raw, str):
         raise ValueError("text")
     _require_size(raw, part(""))
@@ -60,8 +60,7 @@ def _require_size(text: str, counted: Message) -> None:
 
 
 def clean(text: str) -> str:
-    """The markup with only the elements above, and of attributes only the `href` of links. Cleaning it again changes
-    nothing. Raises `ValueError` for too many tags."""
+    """Keep only the elements above, and of attributes only the `href` of links. Idempotent. Raises `ValueError`."""
     if text.count("<") > TAGS_MAX:
         raise ValueError(compose("of at most {} tags", Number(TAGS_MAX)))
     cleaned = nh3.clean(
@@ -77,7 +76,7 @@ def clean(text: str) -> str:
 
 
 def _plainer(tag: re.Match[str]) -> str:
-    """Only tags that mean something, without attributes that do not; a lone `<` as the text that it is."""
+    """Keep only known tags, without other attributes; escape a lone `<`."""
     slash, name, attributes = tag[1], (tag[2] or "").lower(), tag[3]
     if name == "a" and not slash:
         href = _HREF.search(attributes)
@@ -93,7 +92,7 @@ def _plainer(tag: re.Match[str]) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Each `<!-- … -->` is taken out; one that does not end is text."""
+    """Remove each `<!-- … -->` that ends."""
     parts, at = [], 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
         parts.append(text[at:start])
@@ -118,7 +117,7 @@ class _Words(HTMLParser):
 
 
 def plain(cleaned: str) -> str:
-    """What a reader reads of markup that was cleaned, in one line: to be searched and quoted."""
+    """Return the text of cleaned markup in one line, to be searched and quoted."""
     words = _Words()
     words.feed(cleaned)
     words.close()

@@ -42,11 +42,10 @@ _IS_AROUND_HIDDEN: dict[str, sa.ColumnElement[bool]] = {
     .select_from(_about_reply)
     .where(file_comment_replies.c.id == big("comment_id"), sa.or_(files.c.private, file_comments.c.private)),
 }
-"""Whether clients do not see what the comment is about, whatever the comment itself says."""
+"""Conditions that what the comment is about is hidden from clients."""
 
 
 def _named(place: str, *, private: bool) -> sa.Select[Any]:
-    """Those of the logins who see the comment."""
     sees_as_client = sa.false() if private else sa.and_(is_client_there, sa.not_(_IS_AROUND_HIDDEN[place]))
     return (
         sa.select(accounts.c.id)
@@ -65,7 +64,7 @@ def _add(place: str, *, private: bool) -> Executable:
 
 
 def _tell(place: str, *, private: bool) -> Telling:
-    """Those who are named now and were not before: it stands before `_add`, whose rows it must not see."""
+    """Notify those who were not named before. It runs before `_add`, whose rows it must not see."""
     named_before = sa.exists().where(mentions.c[place] == big("comment_id"), mentions.c.user_id == accounts.c.id)
     return telling("mention", _named(place, private=private).where(sa.not_(named_before)), {place: big("comment_id")})
 
@@ -81,7 +80,7 @@ _REMOVE = {(place, private): _remove(place, private=private) for place in PLACES
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """Whom a comment names, by logins in small letters, and whether it is hidden from clients."""
+    """The logins that a comment names, in small letters, and whether it is hidden from clients."""
 
     logins: Collection[str] = ()
     private: bool = False
@@ -100,11 +99,10 @@ async def store_mentions(
     *,
     author_id: int,
 ) -> None:
-    """Make the rows of a comment those of `after`. `place`: a name of `PLACES`. `author_id`: who wrote the comment,
-    whoever shows it now to people that it names.
+    """Make the rows of a comment those of `after`, and notify those who were not named before.
 
-    Who is named now and was not before is told. The comment is stored or locked, and no change of it is deferred yet.
-    The writes here are, so that they cost no round trip; only an edit that replaces names has one more.
+    `place`: a name of `PLACES`. The comment is stored or locked, and no change of it is deferred yet. The writes here
+    are, so that they cost no round trip; only an edit that replaces names has one more.
     """
     params = {"repository_id": access.repository.id, "comment_id": comment_id, "logins": sorted(after.logins)}
     were, are = set(before.logins), set(after.logins)
@@ -122,15 +120,14 @@ async def store_mentions(
 
 
 LOOKS_AT_MOST = 1_000
-"""Of the newest mentions of the person, whether they still see them or not."""
+"""The newest mentions of the person, visible or not."""
 
-_QUOTED, _READ = 200, 1_000
+QUOTED, _READ = 200, 1_000
 """Characters of a comment that are shown, and those that are read for them, with their markup."""
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """Somebody has named the person. `about_id` and `title`: of the task or the file. `words`: the beginning of the
-    text, without markup. `created_at`: milliseconds since the epoch."""
+    """A mention of the person. `about_id` and `title` are of the task or file; `words` has no markup."""
 
     id: int
     kind: Literal["task_comment", "file_comment", "file_comment_reply"]
@@ -153,14 +150,22 @@ _newest = (
     .subquery("newest")
 )
 _file_comment_id = sa.func.coalesce(_newest.c.file_comment_id, file_comment_replies.c.file_comment_id)
-_is_hidden = sa.or_(
-    *(sa.func.coalesce(each.c.private, sa.false()) for each in (task_comments, file_comments, file_comment_replies)),
-    sa.func.coalesce(files.c.private, sa.false()),
+is_hidden = sa.or_(
+    *(
+        sa.func.coalesce(each.c.private, sa.false())
+        for each in (task_comments, file_comments, file_comment_replies, files)
+    )
 )
+"""A client does not see the comment, for outer joins with these tables."""
 
 
-def _beginning(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+def beginning(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    """Return what is read of a text to be quoted, with its markup."""
     return sa.func.substr(column, 1, _READ)
+
+
+def quoted(words: str) -> str:
+    return words if len(words) <= QUOTED else words[: QUOTED - 1].rstrip() + "…"
 
 
 _seen = (
@@ -170,8 +175,8 @@ _seen = (
             *(_newest.c[name] for name in ("task_comment_id", "file_comment_id", "file_comment_reply_id")),
             sa.func.coalesce(tasks.c.id, files.c.id).label("about_id"),
             sa.func.coalesce(tasks.c.title, files.c.title).label("about_title"),
-            _beginning(sa.func.coalesce(task_comments.c.text, file_comments.c.text)).label("comment_text"),
-            _beginning(file_comment_replies.c.plain_body).label("reply_text"),
+            beginning(sa.func.coalesce(task_comments.c.text, file_comments.c.text)).label("comment_text"),
+            beginning(file_comment_replies.c.plain_body).label("reply_text"),
             *person_columns(NOBODY_ELSE, _authors, "author_"),
         )
         .select_from(_newest)
@@ -184,14 +189,14 @@ _seen = (
         .where(tasks.c.deleted_at.is_(None), files.c.deleted_at.is_(None)),
         _newest.c.repository_id,
     )
-    .where(sa.or_(is_insider(_person), sa.and_(is_client, sa.not_(_is_hidden))))
+    .where(sa.or_(is_insider(_person), sa.and_(is_client, sa.not_(is_hidden))))
     .order_by(_newest.c.id.desc())
     .limit(big("limit"))
 )
 
 
 async def list_mentions(reader: Reader, user: Account, limit: int) -> list[Mention]:
-    """The newest first: those in comments that the user sees, on tasks and files that are not in the trash."""
+    """Return the newest first, in comments that the user sees."""
     params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
     rows = await reader.fetch_all(_seen, params)
     await prepare_words(row["comment_text"] for row in rows)
@@ -211,7 +216,7 @@ def _mention_of(row: Row, user: Account) -> Mention:
         comment_id=row[f"{kind}_id"],
         about_id=row["about_id"],
         title=row["about_title"],
-        words=words if len(words) <= _QUOTED else words[: _QUOTED - 1].rstrip() + "…",
+        words=quoted(words),
         author=person_of_row(row, "author_"),
         repository=repository_of(row, user.id, "project_"),
         created_at=row["mention_created_at"],

@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 QUOTE_STEPS_MAX = 6_000
-"""Steps of the beginning of a text that is quoted, at most. A list quotes many."""
+"""The most steps for the beginning of a text that is quoted: a list quotes many."""
 
 NAMED_MAX = 200
-"""A text mentions so many people at most, the first."""
 
 MENTION = re.compile(r"(?<![\w@./-])@([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)(?![\w@-])")
-"""In a piece of text without markup; not within an e-mail address."""
+"""In plain text; not within an e-mail address."""
 
 TASK_NUMBER = re.compile(r"(?<![\w#&/.-])#([1-9]\d{0,8})(?![\w-])")
-"""In a piece of text without markup: the number of a task. An entity of HTML such as `&#12;` is none."""
+"""In plain text: the number of a task, and not an entity of HTML such as `&#12;`."""
 
 NAME = re.compile(f"{MENTION.pattern}|{TASK_NUMBER.pattern}")
 """Either: the first group is a login, the second a number."""
@@ -38,7 +37,7 @@ _SILENT = frozenset({"a", "code", "pre"})
 
 
 def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
-    """The tokens of one paragraph, each with whether `NAME` is looked for in it."""
+    """Yield the tokens of one paragraph, each with whether it may hold a `NAME`."""
     links = 0
     for token in children:
         links += token.nesting if token.type in ("link_open", "link_close") else 0
@@ -46,7 +45,7 @@ def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
 
 
 def naming_pieces(body: str) -> Iterator[tuple[str, bool]]:
-    """Cleaned HTML in pieces, which are all of it, each with whether `NAME` is looked for in it."""
+    """Split cleaned HTML into pieces, each with whether it may hold a `NAME`."""
     inside = at = 0
     for tag in _TAG.finditer(body):
         if tag.start() > at:
@@ -64,26 +63,23 @@ def may_name(text: str) -> bool:
 
 
 class Names(NamedTuple):
-    """The logins that a text mentions, in small letters, each once, and the numbers of the tasks that it names. Whether
-    they exist is not known here."""
+    """The logins that a text mentions, in small letters, and the numbers of the tasks that it names; unchecked."""
 
     logins: tuple[str, ...] = ()
     numbers: frozenset[int] = frozenset()
 
 
 def names_in_markdown(text: str) -> Names:
-    """The names in a comment or description. They are remembered, since a text is read each time it is written or its
-    history is shown."""
+    """Return the names in a comment or description, from memory where possible."""
     return _names_in_markdown.of(text) if may_name(text) else Names()
 
 
 def names_in_markup(body: str) -> Names:
-    """`names_in_markdown` of a reply."""
     return _names(piece for piece, names in naming_pieces(body) if names) if may_name(body) else Names()
 
 
 async def prepare_names(text: str) -> None:
-    """Parse the text in a thread, so that `names_in_markdown` has it at once. To be called before a transaction."""
+    """Parse the text in a thread before a transaction, so that `names_in_markdown` has it at once."""
     if may_name(text):
         await _names_in_markdown.prepare(text)
 
@@ -105,12 +101,11 @@ def _names(texts: Iterable[str]) -> Names:
 
 
 def plain_words(text: str) -> str:
-    """The words of Markdown without markup, in one line, to be quoted. They are remembered."""
+    """Return the words of Markdown in one line, from memory where possible."""
     return _plain_words.of(text)
 
 
 async def prepare_words(texts: Iterable[str | None]) -> None:
-    """Parse the texts in a thread, so that `plain_words` has them at once."""
     for text in texts:
         if text:
             await _plain_words.prepare(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -22,16 +23,10 @@ from workhook.work.files.links import Links
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape
 
-
-def _nothing_if_blank(text: str) -> str:
-    """Text is stored as it came, but it has to say something."""
-    return text if text.strip() else ""
-
-
 CommentText = Annotated[
     LongText,
     Meta(min_length=1, extra_json_schema={"pattern": r"\S"}),
-    Prepared(_nothing_if_blank),
+    Prepared(lambda text: text if text.strip() else ""),
 ]
 Markup = Annotated[
     str,
@@ -44,7 +39,7 @@ Markup = Annotated[
 
 
 class After(NamedTuple):
-    """Where a page starts."""
+    """The position where a page starts."""
 
     id: Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for an integer
 
@@ -56,7 +51,6 @@ class CommentCreate(msgspec.Struct):
     private: bool | UnsetType = UNSET
 
     async def prepare(self) -> None:
-        """Find the names in the text before a transaction does."""
         await prepare_names(self.text)
 
 
@@ -67,7 +61,6 @@ class CommentEdit(msgspec.Struct):
     private: bool | UnsetType = UNSET
 
     async def prepare(self) -> None:
-        """Find the names in the text before a transaction does."""
         if self.text is not UNSET:
             await prepare_names(self.text)
 
@@ -163,7 +156,7 @@ class ReplyAnswer(msgspec.Struct):
 
 
 def file_comment_to_response(comment: FileComment, links: Links, *, to_client: bool = False) -> Wire[FileComment]:
-    """With the link to the file. `to_client` leaves out the private replies."""
+    """`to_client` leaves out the private replies."""
     file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
     replies = tuple(each for each in comment.comments if not (to_client and each.private))
     return to_response(msgspec.structs.replace(comment, file=file, comments=replies))
@@ -197,20 +190,20 @@ file_comment_replies = _table(
 )
 
 
-_counted = (
-    sa.select(task_comments.c.task_id, sa.func.count().label("comments"))
-    .where(any_of(task_comments.c.task_id, "task_ids"))
-    .group_by(task_comments.c.task_id)
-)
-_counted_open = _counted.where(task_comments.c.private.is_(sa.false()))
+@cache
+def _counted(table: sa.Table, only_open: bool) -> sa.Select[Any]:
+    counted = sa.select(table.c.task_id, sa.func.count().label("number")).where(any_of(table.c.task_id, "task_ids"))
+    if "deleted_at" in table.c:
+        counted = counted.where(table.c.deleted_at.is_(None))
+    if only_open:
+        counted = counted.where(table.c.private.is_(sa.false()))
+    return counted.group_by(table.c.task_id)
 
 
-async def count_on_tasks(reader: Reader, access: Access, task_ids: Sequence[str]) -> dict[str, int]:
-    """The number of comments by the task's id, of tasks that have any; a client's without the private ones. The tasks
-    are of the project of `access`."""
-    statement = _counted_open if access.is_client else _counted
-    rows = await reader.fetch_all(statement, {"task_ids": task_ids})
-    return {row["task_id"]: row["comments"] for row in rows}
+async def count_on_tasks(reader: Reader, access: Access, table: sa.Table, task_ids: Sequence[str]) -> dict[str, int]:
+    """Count the comments or files that the caller sees by task id. The tasks are of the project of `access`."""
+    rows = await reader.fetch_all(_counted(table, access.is_client), {"task_ids": task_ids})
+    return {row["task_id"]: row["number"] for row in rows}
 
 
 PLACES = {
@@ -218,15 +211,14 @@ PLACES = {
     "file_comment_id": "file_comments.id",
     "file_comment_reply_id": "file_comment_replies.id",
 }
-"""The columns of which each row has one: the comment or reply that names somebody. It says of which task or file it is,
-and takes the row with it."""
+"""The columns with the comment or reply of a mention; each row has one, and is deleted with it."""
 
 
 def _place(name: str) -> sa.Column[int | None]:
     return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
 
 
-# Ids grow: the newest mention has the highest. `user_id` is whom the text names, `author_id` who wrote that.
+# Ids grow with time. `user_id` is the person named, `author_id` the author.
 mentions = sa.Table(
     "mentions",
     metadata,

@@ -6,7 +6,8 @@ folders they only see. What is deleted can be restored for `trash.KEPT_MS`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -26,14 +27,16 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.files.links import Links
+from workhook.work.files.links import links_of
 from workhook.work.files.schemas import (
     Content,
     File,
     FileCreate,
+    FileEdit,
     FileFolder,
     FileProject,
     Folder,
+    FolderEdit,
     file_to_response,
     files,
     folders,
@@ -44,7 +47,7 @@ from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.quota import UsageMemory, memory_of, takes_file, too_large
-from workhook.work.kernel.record_events import publish_event
+from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.scopes import Scope, Source
 
@@ -71,7 +74,6 @@ _content = (
     .where(_this_file, files.c.deleted_at.is_(None), projects.c.deleted_at.is_(None))
 )
 
-
 _insert = insert_into(files, "repository_id", "folder_id", "user_id", *stored_names(File))
 _set_deleted = sa.update(files).where(_this_file).values(deleted_at=big("deleted_at"), updated_at=big("updated_at"))
 
@@ -80,11 +82,11 @@ _folder_of = row_reader(Folder)
 _folder = with_access(sa.select(*_folder_columns), folders.c.repository_id).where(
     folders.c.id == sa.bindparam("folder_id")
 )
-# Who puts a file into a folder keeps others from deleting it meanwhile, but not from putting files into it.
+# Putting a file into a folder keeps others from deleting it, but not from putting files into it.
 _folder_to_fill = _folder.where(projects.c.id == sa.bindparam("project_id")).with_for_update(
     of=folders, read=True, key_share=True
 )
-# Who attaches a file to a task keeps it from being removed for good meanwhile, and nobody from changing it.
+# Attaching a file to a task keeps it from being purged, but not from being changed.
 _task_to_hold = (
     sa.select(tasks.c.id)
     .where(
@@ -102,15 +104,13 @@ _folders = (
     .limit(big("limit"))
 )
 _insert_folder = insert_into(folders, "repository_id", *stored_names(Folder))
-# A statement after the lock: what it sees is what is there now. Files that were deleted are in no folder then.
+# A statement after the lock, which sees the current files. Files in the trash leave the folder.
 _delete_empty_folder = sa.delete(folders).where(
     folders.c.id == sa.bindparam("folder_id"),
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
 )
 
-
 # --- files ------------------------------------------------------------------------------------------------------------
-
 
 _of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("task_id")).scalar_subquery()
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
@@ -139,12 +139,10 @@ FILES = Listing(
 async def list_files(
     reader: Reader, source: Source, filters: Mapping[str, object], *, after: Key | None, limit: int
 ) -> Found[File]:
-    """By id; `after` is the key behind which to start."""
     return await lists.read(reader, FILES, source, filters, after=after, limit=limit)
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
-    """Raises `NotFound`."""
     access, file = await _fetch(reader, _one, actor, file_id)
     if file.deleted_at is not None:
         raise NotFound()
@@ -152,7 +150,6 @@ async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access,
 
 
 async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
-    """`find_file`; nobody else changes it until the transaction ends."""
     access, file = await _fetch(tx, _locked, actor, file_id)
     if file.deleted_at is not None:
         raise NotFound()
@@ -160,23 +157,20 @@ async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access
 
 
 async def lock_files(tx: Transaction, actor: Actor, file_ids: Collection[str]) -> list[tuple[Access, File]]:
-    """`lock_file` for each, by id, so that two that lock several wait for each other and never in a circle. Raises
-    `NotFound` unless all are there."""
+    """Lock the files in the order of their ids. Raises `NotFound` unless all exist."""
     wanted = sorted(set(file_ids))
     await tx.fetch_all(_lock_all, {"ids": wanted})
     return [await find_file(tx, actor, each) for each in wanted]
 
 
 async def find_content(reader: Reader, file_id: str) -> Content | None:
-    """The content of a file that is there, for who has been let through already."""
+    """Return the content of an existing file without checking rights."""
     row = await reader.fetch_one(_content, {"file_id": file_id})
     return Content(*(row[name] for name in Content.__struct_fields__)) if row else None
 
 
-async def create_file(
-    write: Write, project_id: str, create: FileCreate, content: Content, *, links: Links
-) -> Wire[File]:
-    """`content` is in the store already. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+async def create_file(write: Write, project_id: str, create: FileCreate, content: Content) -> Wire[File]:
+    """`content` is in the store already."""
     access, folder = await find_place(write.tx, write.actor, project_id, create.folder)
     access.require_writable()
     if create.private is True:
@@ -198,33 +192,32 @@ async def create_file(
     )
     places = {"repository_id": access.repository.id, "folder_id": folder and folder.id, "user_id": file.user.id}
     write.tx.defer(_insert, [{**values_of(file), **places}])
-    return await _publish(write, access, "created", file, links)
+    return await _publish(write, access, "created", file)
 
 
-async def delete_file(write: Write, access: Access, file: File, *, links: Links) -> None:
-    """`access` and `file` are what `lock_file` gave. Raises `Forbidden`, `Conflict`."""
+async def delete_file(write: Write, access: Access, file: File) -> None:
+    """`access` and `file` are from `lock_file`."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
     if not file.private:
         await questions.require_not_logo(write.tx, access.repository.id, file.id, "deleted")
     await questions.require_own_file(write.tx, access, file.id)
     now = max(write.now, file.updated_at + 1)
-    await _publish(write, access, "deleted", _write_deleted(write.tx, file, now, now), links)
+    await _publish(write, access, "deleted", _write_deleted(write.tx, file, now, now))
 
 
-async def restore_file(write: Write, file_id: str, *, links: Links) -> Wire[File]:
-    """It is there again, with its comments. Raises `NotFound` for one that was purged, `Forbidden`, `Conflict`."""
+async def restore_file(write: Write, file_id: str) -> Wire[File]:
     access, file = await _fetch(write.tx, _locked, write.actor, file_id)
     if file.deleted_at is None:
-        return file_to_response(file, links)
+        return file_to_response(file, links_of(write.call))
     access.require_writable()
     access.require_own(file.user.id, "restore")
     restored = _write_deleted(write.tx, file, None, max(write.now, file.updated_at + 1))
-    return await _publish(write, access, "created", restored, links)
+    return await _publish(write, access, "created", restored)
 
 
 async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_id: str) -> tuple[Access, File]:
-    """Also a file that is deleted. Raises `NotFound`."""
+    """Also return a file in the trash."""
     params = {"file_id": file_id, "user_id": actor.user.id}
     row = await reader.fetch_one(statement, params)
     if row is not None and row["in_folder_id"] != row["folder_id"]:
@@ -237,12 +230,11 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
 
 
 def file_of(row: Row, repository: Repository) -> File:
-    """The file of a row of `files_with_people`. It has no link yet."""
+    """Read a row of `files_with_people`. The file has no link yet."""
     return file_in(row, FileProject(repository.project_id, repository.title))
 
 
 def file_in(row: Row, project: FileProject) -> File:
-    """`file_of` where no more is known of the project."""
     folder_id = row["folder_id"]
     return _read_file(
         row,
@@ -261,7 +253,7 @@ def _write_deleted(tx: Transaction, file: File, deleted_at: int | None, now: int
 async def find_place(
     tx: Transaction, actor: Actor, project_id: str, folder_id: str | UnsetType | None
 ) -> tuple[Access, FileFolder | None]:
-    """The project that a file comes to, and the folder, which stays until the transaction ends."""
+    """Return the project and the folder, which is kept until the transaction ends."""
     if folder_id is None or isinstance(folder_id, UnsetType):
         return await find_access(tx, actor, project_id), None
     params = {"project_id": project_id, "folder_id": folder_id, "user_id": actor.user.id}
@@ -274,8 +266,7 @@ async def find_place(
 
 
 async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> str | None:
-    """The id of the task that a file is attached to, which stays until the transaction ends. Raises `Invalid` unless it
-    is a task of the file's project that is not in the trash."""
+    """Keep the task until the transaction ends. Raises `Invalid` unless it is in the file's project."""
     if task_id is None:
         return None
     row = await tx.fetch_one(_task_to_hold, {"task_id": task_id, "repository_id": access.repository.id})
@@ -285,8 +276,8 @@ async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> 
     return task_id
 
 
-async def _publish(write: Write, access: Access, action: str, file: File, links: Links) -> Wire[File]:
-    record = file_to_response(file, links)
+async def _publish(write: Write, access: Access, action: str, file: File) -> Wire[File]:
+    record = file_to_response(file, links_of(write.call))
     await publish_event(write, access.repository, "file", action, record)
     return record
 
@@ -295,13 +286,11 @@ async def _publish(write: Write, access: Access, action: str, file: File, links:
 
 
 async def list_folders(reader: Reader, repository_id: int, *, after: str, limit: int) -> list[Folder]:
-    """By id, from behind `after`."""
     params = {"repository_id": repository_id, "after": after, "limit": limit}
     return [_folder_of(row) for row in await reader.fetch_all(_folders, params)]
 
 
 async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folder]:
-    """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access = await find_access(write.tx, write.actor, project_id)
     access.require_writable()
     access.require_member("create folders")
@@ -313,7 +302,7 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
 
 
 async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
-    """Nobody puts a file into it until the transaction ends. Raises `NotFound`."""
+    """Keep files from being put into it until the transaction ends."""
     row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of raises for none"
@@ -321,7 +310,7 @@ async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Ac
 
 
 async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
-    """`access` and `folder` are what `lock_folder` gave. Raises `Forbidden`, `Conflict` unless it is empty."""
+    """Raises `Conflict` unless it is empty."""
     access.require_writable()
     access.require_member("delete folders")
     if await write.tx.execute(_delete_empty_folder, {"folder_id": folder.id}) == 0:
@@ -336,19 +325,19 @@ _used = (
     .join_from(projects, files, files.c.repository_id == projects.c.repository_id)
     .where(projects.c.account_id == big("account_id"))
 )
-# Uploads of one organization end one after the other, so that each counts those before it.
+# Uploads of one organization are serialized, so that each counts those before it.
 _lock = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
 
 
 async def require_room(call: Call, access: Access, more_bytes: int) -> None:
-    """Raises `TooLarge` unless a file of `more_bytes` fits beside what the project's owner has."""
+    """Raise `TooLarge` unless a file of `more_bytes` fits beside what the project's owner has."""
     memory = memory_of(call.services)
     if memory is not None and memory.limits.mb:
         await _require_room(call.database, memory, access, more_bytes)
 
 
 async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: int) -> None:
-    """`require_room`, exactly: until the transaction ends no other upload to the account passes here."""
+    """Check the room under a lock: no other upload to the account passes until the transaction ends."""
     memory = memory_of(call.services)
     if memory is not None and memory.limits.mb:
         account_id = access.repository.owner.id
@@ -358,7 +347,7 @@ async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: 
 
 
 async def _require_room(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
-    """Files are counted now, events as `memory` has them. Returns the bytes of the files that are there."""
+    """Return the bytes of the existing files. Files are counted now, events as `memory` has them."""
     account_id = access.repository.owner.id
     row = await reader.fetch_one(_used, {"account_id": account_id})
     file_bytes: int = row["bytes"] if row else 0
@@ -367,3 +356,136 @@ async def _require_room(reader: Reader, memory: UsageMemory, access: Access, mor
     if used + more_bytes > memory.limits.bytes:
         raise too_large(memory.limits.mb, None if access.is_client else used)
     return file_bytes
+
+
+_update_file = (
+    sa.update(files)
+    .where(files.c.id == sa.bindparam("file_id"))
+    .values(
+        title=sa.bindparam("title"),
+        folder_id=sa.bindparam("folder_id", type_=sa.Text()),
+        task_id=sa.bindparam("task_id", type_=sa.Text()),
+        private=sa.bindparam("private"),
+        updated_at=big("updated_at"),
+    )
+)
+_update_folder = (
+    sa.update(folders)
+    .where(folders.c.id == sa.bindparam("folder_id"))
+    .values(title=sa.bindparam("title"), updated_at=big("updated_at"))
+)
+
+
+async def edit_file(write: Write, access: Access, file: File, edit: FileEdit) -> Wire[File]:
+    """`access` and `file` are from `lock_file`."""
+    access.require_writable()
+    access.require_own(file.user.id, "change")
+    folder = file.folder
+    if edit.folder is None:
+        folder = None
+    elif not isinstance(edit.folder, UnsetType):
+        _, folder = await find_place(write.tx, write.actor, access.repository.project_id, edit.folder)
+    task_id = if_set(edit.task_id, file.task_id)
+    if task_id != file.task_id:
+        task_id = await find_task_of(write.tx, access, task_id)
+    private = if_set(edit.private, file.private)
+    if private != file.private:
+        access.require_member("make files private")
+    if private and not file.private:
+        await questions.require_not_logo(write.tx, access.repository.id, file.id, "made private")
+    title = if_set(edit.title, file.title)
+    after = msgspec.structs.replace(file, title=title, folder=folder, private=private, task_id=task_id)
+    [record] = await _write_files(write, access, [(file, after)])
+    return record
+
+
+async def _write_files(write: Write, access: Access, changed: Sequence[tuple[File, File]]) -> list[Wire[File]]:
+    """Write each pair of before and after that differs, with its event."""
+    links = links_of(write.call)
+    rows, events, records = [], [], []
+    for before, after in changed:
+        shown = file_to_response(before, links)
+        if after != before:
+            after = msgspec.structs.replace(after, updated_at=max(write.now, before.updated_at + 1))
+            place = {"folder_id": after.folder and after.folder.id, "task_id": after.task_id}
+            content = {"title": after.title, "private": after.private, "updated_at": after.updated_at}
+            rows.append({"file_id": after.id, **place, **content})
+            record = file_to_response(after, links)
+            changes = differences(shown, record)
+            events.append(RecordEvent(access.repository, "file", "edited", record, changes))
+            shown = record
+        records.append(shown)
+    if rows:
+        await write.tx.execute_many(_update_file, rows)
+        await publish_events(write, events)
+    return records
+
+
+async def move_files(write: Write, access: Access, file_ids: Collection[str], folder_id: str | None) -> list[File]:
+    """Move files of one project, all or none, and return them as they were. None: out of every folder."""
+    found = await lock_files(write.tx, write.actor, file_ids)
+    for there, file in found:
+        access.require_same(there)
+        there.require_writable()
+        there.require_own(file.user.id, "change")
+    _, folder = await find_place(write.tx, write.actor, access.repository.project_id, folder_id)
+    changed = [(file, msgspec.structs.replace(file, folder=folder)) for _, file in found]
+    await _write_files(write, access, changed)
+    return [file for _, file in found]
+
+
+async def edit_folder(write: Write, access: Access, folder: Folder, edit: FolderEdit) -> Wire[Folder]:
+    access.require_writable()
+    access.require_member("change folders")
+    before = to_response(folder)
+    title = if_set(edit.title, folder.title)
+    if title == folder.title:
+        return before
+    after = msgspec.structs.replace(folder, title=title, updated_at=max(write.now, folder.updated_at + 1))
+    values = {"folder_id": folder.id, "title": title, "updated_at": after.updated_at}
+    if await write.tx.execute(_update_folder, values) == 0:
+        raise NotFound()
+    record = to_response(after)
+    await publish_event(write, access.repository, "folder", "edited", record, changes=differences(before, record))
+    return record
+
+
+FOLDERS_STEP = 500
+NEWEST = "g"  # comes after every id
+
+
+def _listed(in_folder: bool, not_private: bool) -> sa.Select[Any]:
+    statement = files_with_people.where(
+        files.c.repository_id == big("repository_id"),
+        files.c.folder_id == sa.bindparam("folder_id") if in_folder else files.c.folder_id.is_(None),
+        files.c.deleted_at.is_(None),
+        files.c.id < sa.bindparam("before"),
+    )
+    if not_private:
+        statement = statement.where(files.c.private.is_(sa.false()))
+    return statement.order_by(files.c.id.desc()).limit(big("limit"))
+
+
+_lists = {which: _listed(*which) for which in product((False, True), repeat=2)}
+
+
+async def list_folder_files(
+    reader: Reader, repository: Repository, *, folder_id: str | None, not_private: bool, before: str, limit: int
+) -> list[File]:
+    """Return the newest first, from before the id `before`. `folder_id` None: files in no folder."""
+    params = {"repository_id": repository.id, "before": before or NEWEST, "limit": limit}
+    if folder_id is not None:
+        params["folder_id"] = folder_id
+    rows = await reader.fetch_all(_lists[folder_id is not None, not_private], params)
+    return [file_of(row, repository) for row in rows]
+
+
+async def all_folders(reader: Reader, repository_id: int) -> list[Folder]:
+    """Return the folders by title."""
+    found: list[Folder] = []
+    while True:
+        after = found[-1].id if found else ""
+        some = await list_folders(reader, repository_id, after=after, limit=FOLDERS_STEP)
+        found += some
+        if len(some) < FOLDERS_STEP:
+            return sorted(found, key=lambda each: (each.title.casefold(), each.id))

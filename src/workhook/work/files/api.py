@@ -22,9 +22,8 @@ from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.work.board.tasks.queries import find_task
-from workhook.work.files import actions, edits
-from workhook.work.files.links import Links, is_signed, links_of
-from workhook.work.files.receiving import receive
+from workhook.work.files import actions
+from workhook.work.files.links import is_signed, links_of
 from workhook.work.files.schemas import (
     Content,
     File,
@@ -39,7 +38,7 @@ from workhook.work.files.schemas import (
     FoldersAnswer,
     file_to_response,
 )
-from workhook.work.files.upload import FORM, inert_media_type
+from workhook.work.files.upload import FORM, inert_media_type, receive
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
@@ -62,7 +61,7 @@ _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
 CUT = Counter("workhook_files_downloads_cut_total", "Downloads that ended early because the store failed.")
 
-# Whatever the file is, a browser saves it: it neither shows nor runs it, and no proxy keeps it for somebody else.
+# A browser saves the file instead of showing or running it, and no proxy keeps it for others.
 _HEADERS = {
     "Accept-Ranges": "bytes",
     "Cache-Control": "private, no-cache",
@@ -73,10 +72,6 @@ _RANGE = re.compile(r"bytes\s*=\s*(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
 _DIGITS_MAX = 18  # more than any file has bytes, and Python refuses to read some thousands of them
 
 log = structlog.get_logger(__name__)
-
-
-def _answer(file: File, links: Links) -> FileAnswer:
-    return FileAnswer(file_to_response(file, links))
 
 
 @routes.get("/projects/{id}/files")
@@ -94,7 +89,6 @@ async def list_task_files(call: Call, task_id: str, query: ListQuery) -> Listed[
 
 
 async def list_page(call: Call, source: Source, query: ListQuery, **more: object) -> Listed[FilesAnswer]:
-    """A page of the files that a source has."""
     filters = {**actions.FILES.given(query, source), **more}
     after, limit = cursor_of(query), query.limit + 1
     found = await actions.list_files(call.database, source, filters, after=after, limit=limit)
@@ -136,7 +130,7 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
     `file_link` leads to the content without a token, for at least a day.
     """
     _, file = await actions.find_file(call.database, actor_of(call), file_id)
-    return _answer(file, links_of(call))
+    return FileAnswer(file_to_response(file, links_of(call)))
 
 
 @routes.patch("/files/{id}")
@@ -147,9 +141,8 @@ async def edit_file(write: Write, file_id: str, edit: FileEdit) -> FileAnswer:
     cannot be made private (409 `has_invoices`). The name under which a download is saved stays.
     """
     access, file = await actions.lock_file(write.tx, write.actor, file_id)
-    links = links_of(write.call)
-    _require_match(write.call, file, links)
-    return FileAnswer(await edits.edit_file(write, access, file, edit, links=links))
+    _require_match(write.call, file)
+    return FileAnswer(await actions.edit_file(write, access, file, edit))
 
 
 @routes.delete("/files/{id}")
@@ -159,24 +152,24 @@ async def delete_file(write: Write, file_id: str) -> Done:
     It can be restored for 30 days. The logo of issued invoices cannot be deleted (409 `has_invoices`).
     """
     access, file = await actions.lock_file(write.tx, write.actor, file_id)
-    links = links_of(write.call)
-    _require_match(write.call, file, links)
-    await actions.delete_file(write, access, file, links=links)
+    _require_match(write.call, file)
+    await actions.delete_file(write, access, file)
     return Done()
 
 
-def _require_match(call: Call, file: File, links: Links) -> None:
-    """A file has not changed because its link is another one since midnight."""
+def _require_match(call: Call, file: File) -> None:
+    """Accept the tag of yesterday's link, too."""
+    links = links_of(call)
     try:
-        call.require_match(_answer(file, links.earlier()))
+        call.require_match(FileAnswer(file_to_response(file, links.earlier())))
     except PreconditionFailed:
-        call.require_match(_answer(file, links))
+        call.require_match(FileAnswer(file_to_response(file, links)))
 
 
 @routes.post("/files/{id}/restore")
 async def restore_file(write: Write, file_id: str) -> FileAnswer:
     """Restore a file that was deleted."""
-    return FileAnswer(await actions.restore_file(write, file_id, links=links_of(write.call)))
+    return FileAnswer(await actions.restore_file(write, file_id))
 
 
 @routes.get(
@@ -203,7 +196,9 @@ async def get_file_content(call: Call) -> Answer:
     if names_tag(call.header("if-none-match"), tag):
         return Answer(None, status=304, headers=headers)
     start, stop, status = 0, content.size, 200
-    if (found := _range(call, content, tag)) is not None:
+    condition = call.header("if-range")
+    may_be_part = call.request.method != "HEAD" and (condition is None or condition.strip() == tag)
+    if may_be_part and (found := read_range(call.header("range"), content.size)) is not None:
         start, stop = found
         status = 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
@@ -216,7 +211,7 @@ async def get_file_content(call: Call) -> Answer:
 
 
 async def _find_allowed(call: Call) -> Content:
-    """Raises `Forbidden` for a link that is not good (any more), and `Unauthenticated` without link and token."""
+    """Raise `Forbidden` for an invalid link, and `Unauthenticated` without link and token."""
     file_id = call.path("id")
     expires, signature = call.query_text("expires"), call.query_text("signature")
     is_link = expires is not None and signature is not None
@@ -235,16 +230,8 @@ async def _find_allowed(call: Call) -> Content:
     return Content(file.name, file.content_type, file.size, file.sha256, file.blob)
 
 
-def _range(call: Call, content: Content, tag: str) -> tuple[int, int] | None:
-    """Raises `RangeNotSatisfiable`."""
-    condition = call.header("if-range")
-    if call.request.method == "HEAD" or (condition is not None and condition.strip() != tag):
-        return None
-    return read_range(call.header("range"), content.size)
-
-
 async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """What goes wrong here comes too late for an answer: the connection is cut, so that nobody takes it for the end."""
+    """Cut the connection after an error, so that the client does not take it for the end."""
     try:
         async for piece in pieces:
             yield piece
@@ -255,7 +242,7 @@ async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, N
 
 
 class RangeNotSatisfiable(Problem):
-    """The range begins behind the end."""
+    """A range that begins behind the end."""
 
     status, code = 416, "range_not_satisfiable"
 
@@ -264,10 +251,9 @@ class RangeNotSatisfiable(Problem):
 
 
 def read_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """First byte and the one behind the last. None: all of it is the answer.
+    """Return the first byte and the one behind the last, or None for all of it.
 
-    That is so without a header, for one that cannot be read, and for several ranges at once, as the RFC permits.
-    Raises `RangeNotSatisfiable`.
+    That includes a header that cannot be read, and one with several ranges, as the RFC permits.
     """
     found = _RANGE.fullmatch((header or "").strip())
     if found is None or not (found[1] or found[2]):
@@ -314,7 +300,7 @@ async def edit_folder(write: Write, folder_id: str, edit: FolderEdit) -> FolderA
     """Rename a folder."""
     access, folder = await actions.lock_folder(write.tx, write.actor, folder_id)
     write.require_match(FolderAnswer(to_response(folder)))
-    return FolderAnswer(await edits.edit_folder(write, access, folder, edit))
+    return FolderAnswer(await actions.edit_folder(write, access, folder, edit))
 
 
 @routes.delete("/folders/{id}")

@@ -18,16 +18,16 @@ from workhook.http.calls import Call
 from workhook.http.operations import WORK_API
 
 STEP_MS = DAY_MS
-"""Links expire at whole steps, so that a record is the same, and so is its ETag, however often it is read in one."""
+"""Links expire at whole steps, so that a record and its ETag stay the same within one."""
 AT_LEAST_MS = DAY_MS
-"""How long a link works at least; at most it is a step more."""
+"""The least time that a link works; at most it is a step more."""
 
 _PURPOSE = "file links"
 
 
 @dataclass(frozen=True)
 class Links:
-    """Makes the links that one answer or event shows. `base` is what they start with, the prefix included."""
+    """A factory of links for one answer or event. `base` includes the prefix."""
 
     base: str
     key: bytes
@@ -38,7 +38,7 @@ class Links:
         return f"{self.base}/files/{file_id}/content?expires={self.expires_s}&signature={signature}"
 
     def earlier(self) -> Links:
-        """The links of the step before. A record that shows these has not changed: only time went on."""
+        """Return the links of the step before: a record is the same although they have changed."""
         return replace(self, expires_s=self.expires_s - STEP_MS // 1000)
 
     def __repr__(self) -> str:
@@ -46,27 +46,22 @@ class Links:
 
 
 def links_of(call: Call) -> Links:
-    """For the answer to a call, of the API or of a page, and for the events of what it changes."""
     return links_from(call.services.vault, call.base_for_others.removesuffix(call.prefix) + WORK_API.prefixes[0])
 
 
 def links_from(vault: Vault, base: str) -> Links:
-    """For events that no call leads to. `base`: scheme, host, port and prefix, as `Call.base_for_others` has it."""
-    return Links(base, vault.derive(_PURPOSE)[0], _expiry_s(now_ms()))
+    """Return links for events that no call leads to. `base`: as `Call.base_for_others`."""
+    expires_ms = -(-(now_ms() + AT_LEAST_MS) // STEP_MS) * STEP_MS  # the first whole step that is far enough away
+    return Links(base, vault.derive(_PURPOSE)[0], expires_ms // 1000)
 
 
 def is_signed(vault: Vault, file_id: str, expires: str, signature: str) -> bool:
-    """Whether Workhook made this link and it has not expired. Takes as long for each wrong signature."""
+    """Check the signature in constant time, and that the link has not expired."""
     if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()):
         return False
     expires_s = int(expires)
     fitting = [hmac.compare_digest(_signature(key, file_id, expires_s), signature) for key in vault.derive(_PURPOSE)]
     return any(fitting) and expires == str(expires_s) and expires_s * 1000 > now_ms()
-
-
-def _expiry_s(now: int) -> int:
-    """The first whole step that is far enough away."""
-    return -(-(now + AT_LEAST_MS) // STEP_MS) * STEP_MS // 1000
 
 
 def _signature(key: bytes, file_id: str, expires_s: int) -> str:

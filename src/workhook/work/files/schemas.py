@@ -114,7 +114,7 @@ class FoldersAnswer(msgspec.Struct):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What was uploaded. `name` is the file's own; `blob` is where it is in the store."""
+    """The uploaded bytes. `name` is the file's own; `blob` is its name in the store."""
 
     name: str
     content_type: str
@@ -124,7 +124,6 @@ class Content(msgspec.Struct, frozen=True):
 
 
 def file_to_response(file: File, links: Links) -> Wire[File]:
-    """With the link to the content."""
     return to_response(msgspec.structs.replace(file, file_link=links(file.id)))
 
 

@@ -32,7 +32,7 @@ _old = (
     .offset(big("offset"))
 )
 _purge = (
-    # Once more, of the row itself: who restores it while this waits for the row keeps it.
+    # Check the row itself again: a restore that this waited for keeps it.
     sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
 )
 _first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
@@ -42,10 +42,10 @@ _blobs_in_use = sa.union_all(
 
 
 async def purge(services: Services, now: int) -> int:
-    """Remove what was deleted too long ago, and what uploads that died left in the store. Returns how many files.
+    """Remove old files of the trash, and blobs of uploads that died. Returns the number of files.
 
-    Row first, blob after the commit: a crash between leaves a blob that the next run removes, never a file without its
-    content. Several processes may do this at once. Raises `Unavailable`.
+    Row first, blob after the commit: a crash between leaves a blob that the next run removes. Several processes may do
+    this at once.
     """
     purged = await _purge_files(services, now - KEPT_MS)
     await _purge_blobs(services, now - ORPHAN_MS)
@@ -67,8 +67,8 @@ async def _purge_files(services: Services, before: int) -> int:
 
 
 async def _purge_blobs(services: Services, before: int) -> None:
-    """Remove blobs of no file and no logo. What is older than the database was stored under another one: a server that
-    is started with an empty database by mistake must not take the files of the right one for its own leftovers."""
+    """Remove blobs without a file or logo, except those that are older than the database: a server that is started with
+    an empty database by mistake must not remove the files of the right one."""
     first = await services.database.fetch_one(_first_account_at)
     if first is None:  # nobody can have uploaded anything
         return

@@ -16,8 +16,15 @@ from multipart import (  # type: ignore[import-untyped]  # the library has no ty
     parse_options_header,
 )
 
+from workhook.core import json
 from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType, say, shown
+from workhook.core.records import Wire
+from workhook.http import parameters
 from workhook.http.calls import Call
+from workhook.identity.context import Write
+from workhook.work.files import actions
+from workhook.work.files.schemas import Content, File, FileCreate
+from workhook.work.kernel.access import Access
 
 FORM = "multipart/form-data"
 FILE_FIELD = "file"
@@ -34,23 +41,23 @@ Admit = Callable[[Fields], Awaitable[None]]
 
 
 class FileSink(Protocol):
-    """Where the bytes of the file go, such as a `storage.blobs.Incoming`."""
+    """A destination of the file's bytes, such as a `storage.blobs.Incoming`."""
 
     async def write(self, data: bytes) -> None: ...
 
 
 async def admit_all(fields: Fields) -> None:
-    """Whoever calls the API has shown a token before."""
+    """Admit every file: the API's callers have shown a token."""
 
 
 async def read_form(
     call: Call, incoming: FileSink, *, limit: int, admit: Admit = admit_all, parts: int = PARTS_MAX
 ) -> Form:
-    """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file. `admit` is given the fields
-    before the file, and raises unless the file may come. `parts`: the most that the form may have.
+    """Write the file to `incoming`, which the caller keeps or not.
 
-    Raises `UnsupportedMediaType`, `Malformed`, `TooLarge` as soon as there is too much, `Invalid` for a field that no
-    parameter can be, `Unavailable` when there is no room. Wrong use of the field `file` is among the form's `faults`.
+    `limit`: bytes of a file. `admit` gets the fields before the file, and raises unless it may come. Raises
+    `UnsupportedMediaType`, `Malformed`, `TooLarge`, `Invalid`, `Unavailable`. Wrong use of the field `file` is among
+    the form's `faults`.
     """
     too_large = TooLarge(say("A file may have at most {} MiB.", limit // 2**20))
     if least_file_bytes(call) > limit:
@@ -66,7 +73,10 @@ async def read_form(
         for start in range(0, len(data), STEP_BYTES):
             for event in _events(parser, data[start : start + STEP_BYTES], parts):
                 await form.read(event)
-    _close(parser)
+    try:
+        parser.close()
+    except MultipartError as error:
+        raise Malformed("The form ends before its last boundary.") from error
     if not form.has_file:
         await admit(form.fields)
     if not form.has_file and not form.faults:
@@ -75,7 +85,7 @@ async def read_form(
 
 
 def least_file_bytes(call: Call) -> int:
-    """How large the file is at least, as `Content-Length` says; 0 if it does not."""
+    """Return the least size of the file by `Content-Length`; 0 without one."""
     declared = call.header("content-length")
     if not declared or not declared.isascii() or not declared.isdigit():
         return 0
@@ -93,7 +103,7 @@ def _boundary(content_type: str | None) -> str:
 
 
 def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[MultipartSegment | bytes | None]:
-    """The parser's: a part begins, some of its bytes, it ends (None). Raises `Malformed`."""
+    """Yield the head of each part, its bytes, and None at its end. Raises `Malformed`."""
     try:
         yield from parser.parse(data)
     except ParserLimitReached as error:
@@ -102,16 +112,8 @@ def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[Mu
         raise Malformed(f"Problems parsing the form: {error}.") from error
 
 
-def _close(parser: PushMultipartParser) -> None:
-    try:
-        parser.close()
-    except MultipartError as error:
-        raise Malformed("The form ends before its last boundary.") from error
-
-
 class Form:
-    """A form, whose parts are read one after the other. `fields` are the parameters, by name; the file's bytes are in
-    the `FileSink`."""
+    """A form that is read part by part. The file's bytes go to the `FileSink`."""
 
     def __init__(self, incoming: FileSink, limit: int, too_large: TooLarge, admit: Admit = admit_all) -> None:
         self.fields: Fields = {}
@@ -196,7 +198,7 @@ class Form:
 
 
 def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, Sequence[str]]:
-    """Those of the form win over those of the query string. What the query has twice stays so, and is refused."""
+    """Prefer the form to the query string, but keep what the query has twice, which is refused."""
     twice = {name: values for name, values in query.items() if len(values) > 1}
     return {**query, **form.fields, **twice}
 
@@ -216,7 +218,7 @@ _SUFFIX_MAX_CHARS = 20
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNPRINTABLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
 
-# One that does not end reaches to the end, so that nothing is read twice.
+# An unterminated one extends to the end, so that nothing is read twice.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)', re.DOTALL)
 _EXTENDED = re.compile(r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[A-Za-z0-9-]*'([^;\s]*)", re.IGNORECASE)
 
@@ -227,7 +229,7 @@ _MEDIA_TYPE_MAX_CHARS = 127
 
 
 def extended_name(disposition: str) -> str | None:
-    """The `filename*` (RFC 8187) of a Content-Disposition: browsers send none in forms, but libraries do."""
+    """Return the `filename*` (RFC 8187) of a Content-Disposition, which libraries send."""
     found = _EXTENDED.search(_QUOTED.sub('""', disposition))
     if found is None:
         return None
@@ -238,7 +240,7 @@ def extended_name(disposition: str) -> str | None:
 
 
 def clean_name(raw: str) -> str:
-    """The last component of what may be a path of any system, without what cannot be seen. Never empty, `.` or `..`."""
+    """Return the last component of a path of any system, without invisible characters. Never empty, `.` or `..`."""
     last = re.split(r"[/\\]", raw)[-1]
     kept = "".join(each for each in last if each not in _TURNS and unicodedata.category(each) not in _UNPRINTABLE)
     name = kept.strip()
@@ -246,7 +248,7 @@ def clean_name(raw: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Its suffix says what it is, so that stays."""
+    """Shorten the name before its suffix."""
     if len(name) <= NAME_MAX_CHARS:
         return name
     stem, dot, suffix = name.rpartition(".")
@@ -256,7 +258,7 @@ def _shortened(name: str) -> str:
 
 
 def clean_media_type(raw: str | None) -> str:
-    """`raw` if it is a media type (RFC 9110, 8.3.1), else the one that says nothing."""
+    """Return `raw` if it is a media type (RFC 9110, 8.3.1), else the generic one."""
     text = (raw or "").strip()
     if len(text) <= _MEDIA_TYPE_MAX_CHARS and _MEDIA_TYPE.fullmatch(text):
         return text
@@ -264,10 +266,68 @@ def clean_media_type(raw: str | None) -> str:
 
 
 def inert_media_type(media_type: str) -> str:
-    """The type with which a file is sent: its own, unless a page of this server could run the file as a script, a
-    style sheet or a page. Those are sent as bytes that mean nothing to a browser, since the file has the pages'
-    origin."""
+    """Return the type to send a file with: a generic one if a browser could run it as a script, style sheet or page of
+    this server."""
     plain = media_type.partition(";")[0].strip().lower()
     main, _, sub = plain.partition("/")
     is_active = "script" in sub or plain in _ACTIVE_TYPES or (main != "image" and sub.endswith("xml"))
     return UNKNOWN_TYPE if is_active else media_type
+
+
+class Upload:
+    """A context for a file in the store, which is removed unless a row has it.
+
+    If it is unknown whether a commit happened, the blob stays for `trash.purge`. Set `is_stored` to False if no row has
+    it.
+    """
+
+    def __init__(self, call: Call, access: Access, create: FileCreate, content: Content, fingerprint: bytes) -> None:
+        self.fingerprint = fingerprint
+        self.content = content
+        self.is_stored = False
+        self._call = call
+        self._access = access
+        self._create = create
+
+    async def create(self, write: Write) -> Wire[File]:
+        """Write the row, as one try of a change."""
+        self.is_stored = False
+        await actions.reserve_room(write.tx, self._call, self._access, self.content.size)
+        project_id = self._access.repository.project_id
+        made = await actions.create_file(write, project_id, self._create, self.content)
+        self.is_stored = True
+        return made
+
+    async def __aenter__(self) -> Upload:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if not self.is_stored:
+            await self._call.services.blobs.forget(self.content.blob)
+
+
+async def receive(call: Call, access: Access, *, admit: Admit = admit_all, may_be_stored: bool = False) -> Upload:
+    """Read the form of the request. `admit`: as in `upload.read_form`; it may take out fields that are not parameters.
+    `may_be_stored`: a repeated request, which needs no room."""
+    access.require_writable()  # before the body is read: nobody else makes us store anything
+    if not may_be_stored:
+        await actions.require_room(call, access, least_file_bytes(call))
+    async with call.services.blobs.incoming() as incoming:
+        form = await read_form(call, incoming, limit=limit_of(call), admit=admit)
+        await call.body_came()
+        try:
+            create = parameters.gather(FileCreate, parameters_of(call.query, form), {})
+        except Invalid as error:
+            raise Invalid(faults=[*form.faults, *error.faults]) from error
+        if form.faults:
+            raise Invalid(faults=form.faults)
+        await incoming.keep()
+    content = Content(form.name, form.content_type, incoming.size, incoming.sha256, incoming.name)
+    # Without the boundary, which differs when the request is sent again.
+    request = json.encode([sorted(form.fields.items()), form.name, form.content_type, incoming.sha256])
+    return Upload(call, access, create, content, fingerprint=request)
+
+
+def limit_of(call: Call) -> int:
+    """Return the bytes that a file may have."""
+    return call.services.settings.upload_max_mb * 2**20

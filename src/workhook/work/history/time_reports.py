@@ -120,12 +120,12 @@ _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
 
 @lru_cache(maxsize=256)  # few of the combinations are asked for
 def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
-    """`unit_ms`: what a day is put together of."""
+    """`unit_ms`: the length of the sums that a day is put together of."""
     there = _one_visible if "project_id" in names else _every_visible
     places = sa.select(there.cte("there").c.repository_id)
     keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
     found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
-    # What was taken off again leaves a group of nothing.
+    # Moved or deleted time leaves an empty group.
     of_projects = _added_up(found, keys).having(sa.func.sum(found.c.timesheets) > 0).cte("of_projects")
     counted = sa.select(of_projects.c.repository_id).scalar_subquery()
     priced = _currencies.where(_invoiced.c.repository_id.in_(counted)).cte("priced")
@@ -144,7 +144,7 @@ def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
 
 
 def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
-    """With what a report shows of a group, in its order."""
+    """Join what a report shows of a group, in its order."""
     counted = [*(summed.c[each] for each in SUMS), summed.c.currency]
     if group_by == "day":
         return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
@@ -161,7 +161,7 @@ def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
 
 
 def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
-    """The sums that a report can be read from, the longest periods first."""
+    """Return the sums that a report can be read from, the longest periods first."""
     match group_by:
         case "user" | "project":
             return (Grain.USER_BLOCKS, Grain.USER_DAYS)
@@ -170,21 +170,19 @@ def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]
         case "day" if utc:
             return (Grain.USER_DAYS if of_user else Grain.DAYS,)
         case "day":
-            # One person's time is not so much that it would need sums for every time zone.
+            # The time of one person is read without sums for every time zone.
             return () if of_user else (Grain.QUARTERS,)
 
 
 async def _is_outside(reader: Reader, user_id: int) -> bool:
-    """Whether the user is a client, and nothing more anywhere."""
+    """Tell whether the user is only a client, in every project."""
     row = await reader.fetch_one(_roles, {"user_id": user_id})
     return row is not None and bool(row["outside"]) and not row["inside"]
 
 
 async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[ReportGroup]:
-    """One group for each user (by login), task, project (by id) or day.
-
-    Raises `Invalid` for more than `limit` of them (each in one currency), and `storage.slow.QueryTooSlow`.
-    """
+    """Return one group for each user (by login), task, project (by id) or day. Raises `Invalid` for more than `limit`
+    groups and currencies, and `storage.slow.QueryTooSlow`."""
     group_by: GroupBy = if_set(query.group_by) or "user"
     filters = filters_of(query, _FILTERS)
     zone = query.zone
@@ -208,13 +206,13 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
 
 
 def _spent_of(row: Row) -> Spent:
-    """PostgreSQL adds up to `numeric`."""
+    """Convert the `numeric` that PostgreSQL adds up to."""
     amounts = ((row["currency"], int(row["amount_minor"])),)
     return Spent(int(row["timesheets"]), int(row["duration_ms"]), int(row["billable_ms"]), amounts)
 
 
 def _folded(rows: Sequence[Row], group_by: GroupBy) -> list[ReportGroup]:
-    """Somebody has a row for each currency, one after the other. A task or project has one currency."""
+    """Merge consecutive rows of a person, one for each currency."""
     groups: list[ReportGroup] = []
     for row in rows:
         group = _group_of(row, group_by)
@@ -236,7 +234,7 @@ def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
 
 
 def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
-    """A timesheet belongs to the day, in the zone, on which it started. The rows come in the order of time."""
+    """Group rows by the day, in the zone, on which a timesheet started."""
     days: dict[date, Spent] = {}
     for row in rows:
         day = datetime.fromtimestamp(row["bucket"] * unit_ms // 1000, zone).date()

@@ -52,7 +52,7 @@ TASKS_BATCH = 100  # deleted tasks that one transaction removes
 
 
 def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
-    """No more than a page of them can be on it: each kind is read by its own index, in order."""
+    """Select a page of one kind by its own index, in order."""
     some = (
         sa.select(table.c.id, table.c.title, table.c.deleted_at)
         .where(table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None))
@@ -110,7 +110,7 @@ async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
 
 
 async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | None = None) -> Listed[TrashAnswer]:
-    """`list_trash`; with `account_id` only the projects of that account, for somebody who has signed in."""
+    """With `account_id`, list only the projects of that account; only sessions may ask."""
     found = await list_deleted(
         call.database,
         actor_of(call),
@@ -182,7 +182,7 @@ def _last_first(found: sa.FromClause) -> Columns:
 
 
 def _restorable(project: sa.FromClause, continues: bool) -> Columns:
-    """A project with issued invoices is never removed, however long ago it was deleted."""
+    """Include projects with issued invoices, which are never removed."""
     bill = invoices.alias("bill")
     issued = (
         sa.select(bill.c.id)
@@ -209,7 +209,7 @@ def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any
 
 
 def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
-    """The projects that the caller was added to as admin: no index has both who and when, so all are looked at."""
+    """Read all projects that the caller was added to as admin: no index has both."""
     hand, there = collaborators.alias("hand"), projects.alias("there")
     found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
         hand, there, there.c.repository_id == hand.c.repository_id
@@ -252,9 +252,11 @@ async def list_deleted(
     limit: int,
     account_id: int | None = None,
 ) -> Sequence[Row]:
-    """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
+    """Return rows of id, title, deleted_at and type, the last deleted first.
+
     `after`: the deleted_at and id behind which to start. `account_id`: only those of the account; a confined token has
-    its own reach instead."""
+    its own reach instead.
+    """
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if account_id is not None:
         assert actor.grants is None, "only sessions ask"
@@ -267,13 +269,13 @@ async def list_deleted(
 
 # --- for good --------------------------------------------------------------------------------------------------------
 
-# No project with issued invoices can be deleted. Should one be in the trash all the same, it stays there.
+# A project with issued invoices cannot be deleted, and is never purged.
 _old = (
     sa.select(projects.c.repository_id)
     .where(projects.c.deleted_at < big("before"), ~has_issued)
     .order_by(projects.c.deleted_at)
 )
-# No row if the project was restored, is gone, or another process is at it.
+# No row if the project was restored, is gone, or is locked by another process.
 _lock_expired = (
     sa.select(projects.c.account_id, projects.c.name)
     .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~has_issued)
@@ -284,10 +286,7 @@ _remove = sa.delete(projects).where(projects.c.repository_id == big("repository_
 
 @cache
 def contents() -> list[sa.Table]:
-    """Return the tables that hold what belongs to a project, each before those that it refers to.
-
-    One that this process has not imported goes with the project's row, in one piece.
-    """
+    """Return the tables that hold what belongs to a project, each before those that it refers to."""
     return [
         table
         for table in reversed(metadata.sorted_tables)
@@ -296,11 +295,10 @@ def contents() -> list[sa.Table]:
 
 
 async def purge_projects(services: Services, now: int) -> int:
-    """Remove for good the projects that were deleted over 30 days ago. Answers how many.
+    """Remove projects that were deleted over 30 days ago. Returns how many.
 
-    In small transactions, so that nobody waits for a large project: one that is half gone when the process dies is
-    taken up again. A project whose webhooks still have deliveries to make waits for these. Several processes may do
-    this at once. Raises `Unavailable`.
+    In small transactions; one that is half gone when the process dies is resumed. A project whose webhooks have pending
+    deliveries waits. Several processes may do this at once.
     """
     before = now - KEPT_MS
     found = [row["repository_id"] for row in await services.database.fetch_all(_old, {"before": before})]
@@ -332,7 +330,7 @@ async def _purge_one(services: Services, repository_id: int, before: int) -> boo
 _old_task = tasks.alias("deleted")
 _is_due = (
     _old_task.c.deleted_at < big("before"),
-    # Somebody's time was recorded on it, and is to be billed by its name.
+    # Recorded time is billed by the name of its task.
     ~sa.exists().where(timesheets.c.task_id == _old_task.c.id),
 )
 _following_tasks = (
@@ -345,15 +343,14 @@ _following_tasks = (
     .order_by(_old_task.c.deleted_at, _old_task.c.id)
     .limit(big("limit"))
 )
-# Somebody may have restored it since. Another process that does the same takes the next ones.
+# Check again after the lock. Another process takes the next ones.
 _these_tasks = sa.select(_old_task.c.id).where(any_of(_old_task.c.id, "ids"), *_is_due)
 _purge_tasks = sa.delete(tasks).where(tasks.c.id.in_(_these_tasks.with_for_update(of=_old_task, skip_locked=True)))
 
 
 async def purge_tasks(services: Services, now: int) -> int:
-    """Remove the tasks that were deleted over 30 days ago; one that time was recorded on stays where it is. Answers
-    how many. In small transactions, and several processes may do this at once. Raises `Unavailable`.
-    """
+    """Remove tasks without recorded time that were deleted over 30 days ago. Returns how many. Several processes may do
+    this at once."""
     database, due = services.database, {"before": now - KEPT_MS}
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:

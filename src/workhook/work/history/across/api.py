@@ -38,7 +38,7 @@ from workhook.work.kernel.day_bounds import zone_named
 from workhook.work.kernel.lists import cursor_of, read
 from workhook.work.kernel.scopes import across
 from workhook.work.money.invoices.listing import list_invoices
-from workhook.work.money.invoices.schemas import Invoice, PlacedInvoice, invoice_to_response
+from workhook.work.money.invoices.schemas import PlacedInvoice, invoice_to_response
 from workhook.work.time.timesheets import api as timesheets
 from workhook.work.time.timesheets.listing import OLDEST_FIRST, RUNNING
 from workhook.work.time.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
@@ -94,12 +94,8 @@ async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[Place
     after, now = cursor_of(query), now_ms()
     found = await list_invoices(call.database, across(actor_of(call), query), query, now=now, after=after)
     rows, headers = lists.page(call, found, query)
-    return Listed(PlacedInvoicesAnswer([_placed_to_response(each, now) for each in rows]), headers)
-
-
-def _placed_to_response(invoice: Invoice, now: int) -> Wire[PlacedInvoice]:
-    """`invoice_to_response`, with the project."""
-    return cast(Wire[PlacedInvoice], invoice_to_response(invoice, now))
+    placed = cast(list[Wire[PlacedInvoice]], [invoice_to_response(each, now) for each in rows])
+    return Listed(PlacedInvoicesAnswer(placed), headers)
 
 
 @_of_files.get("/files")

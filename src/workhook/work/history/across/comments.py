@@ -39,8 +39,12 @@ _SOURCES: Mapping[CommentKind, SearchScope] = {
     "file_comment": SCOPES["file_comment"],
     "reply": SCOPES["file_comment_reply"],
 }
-_PARENTS: Mapping[CommentKind, str] = {"task_comment": "task_id", "file_comment": "file_id", "reply": "file_comment_id"}
-"""The column that names what a comment is on, or the comment that a reply answers."""
+_PARENTS: Mapping[CommentKind, tuple[sa.FromClause, str]] = {
+    "task_comment": (tasks, "task_id"),
+    "file_comment": (files, "file_id"),
+    "reply": (file_comments.join(files, files.c.id == file_comments.c.file_id), "file_comment_id"),
+}
+"""The parent of a comment or reply, and the column that names it."""
 
 
 def cursor_of(query: AllCommentsQuery) -> Key | None:
@@ -51,40 +55,6 @@ def _kind(kind: CommentKind) -> sa.ColumnElement[int]:
     return sa.literal_column(str(KINDS.index(kind)), sa.BigInteger)
 
 
-# Each is asked by the key of what was looked at: a join could become one with all that there is.
-
-
-def _task_lives(row: sa.FromClause) -> Condition:
-    live = sa.select(tasks.c.id).where(tasks.c.id == row.c.task_id, tasks.c.deleted_at.is_(None))
-    seen = sa.or_(row.c.insider == 1, row.c.private.is_(sa.false()))
-    return sa.and_(seen, live.correlate(row).scalar_subquery().is_not(None))
-
-
-def _file_lives(row: sa.FromClause) -> Condition:
-    open_ = sa.and_(row.c.private.is_(sa.false()), files.c.private.is_(sa.false()))
-    live = sa.select(files.c.id).where(
-        files.c.id == row.c.file_id, files.c.deleted_at.is_(None), sa.or_(row.c.insider == 1, open_)
-    )
-    return live.correlate(row).scalar_subquery().is_not(None)
-
-
-def _comment_lives(row: sa.FromClause) -> Condition:
-    open_ = sa.and_(*(each.c.private.is_(sa.false()) for each in (row, file_comments, files)))
-    live = (
-        sa.select(files.c.id)
-        .join_from(file_comments, files, files.c.id == file_comments.c.file_id)
-        .where(
-            file_comments.c.id == row.c.file_comment_id,
-            files.c.deleted_at.is_(None),
-            sa.or_(row.c.insider == 1, open_),
-        )
-    )
-    return live.correlate(row).scalar_subquery().is_not(None)
-
-
-_LIVES = {"task_comment": _task_lives, "file_comment": _file_lives, "reply": _comment_lives}
-
-
 def _order(kind: CommentKind) -> Order:
     return Order(
         lambda row: {"created_at": row.c.created_at, "kind": _kind(kind), "id": row.c.id}, _CURSOR, constant=["kind"]
@@ -93,13 +63,29 @@ def _order(kind: CommentKind) -> Order:
 
 def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Walk:
     source, order = _SOURCES[kind], _order(kind)
+    above, column = _PARENTS[kind]
+
+    def lives(row: sa.FromClause) -> Condition:
+        """Look up by the key of the row: a join could become one with everything."""
+        private = [row.c.private, *(each for each in source.private if each.table is not source.table)]
+        live = (
+            sa.select(source.owner.c.id)
+            .select_from(above)
+            .where(
+                (file_comments if kind == "reply" else source.owner).c.id == row.c[column],
+                source.owner.c.deleted_at.is_(None),
+                sa.or_(row.c.insider == 1, sa.and_(*(each.is_(sa.false()) for each in private))),
+            )
+        )
+        return live.correlate(row).scalar_subquery().is_not(None)
+
     by_user = [made_by] if "user" in names else []
     return Walk(
         source.table,
         order,
         narrow=[lambda row: order.behind(order.key(row))] if continues else [],
-        reads=(_PARENTS[kind], "private", "user_id"),
-        fits=[_LIVES[kind], *by_user],
+        reads=(column, "private", "user_id"),
+        fits=[lives, *by_user],
         filtered=bool(by_user),
     )
 
@@ -126,20 +112,17 @@ def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
     )
 
 
-def _weighed(page: sa.CTE, kind: CommentKind) -> sa.Select[Any]:
-    source = _SOURCES[kind]
-    return lists.size_of(page, source.table, length(source.text)).where(page.c.kind == _kind(kind))
-
-
 @lru_cache(maxsize=64)
 def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDialect:
-    """`names`: of the filters."""
-
     def make(dialect: str) -> sa.Select[Any]:
         order, visible = _order(KINDS[0]), visible_projects(scope)
         each = [lists.looked_at(_walk(kind, names, continues=continues), visible, dialect) for kind in KINDS]
         page = lists.page_of(sa.union_all(*each), order, _KEY)
-        sized = lists.sized(sa.union_all(*(_weighed(page, kind) for kind in KINDS)), order, _KEY)
+        weighed = (
+            lists.size_of(page, each.table, length(each.text)).where(page.c.kind == _kind(kind))
+            for kind, each in _SOURCES.items()
+        )
+        sized = lists.sized(sa.union_all(*weighed), order, _KEY)
         found = sa.union_all(*(_whole(kind, sized) for kind in KINDS)).subquery("found")
         return sa.select(found).order_by(*(found.c[f"page_{name}"] for name in _KEY))
 
@@ -149,8 +132,7 @@ def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDiale
 async def list_comments(
     reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Key | None
 ) -> Found[AnyComment]:
-    """By when they were made, one more than the page shows; `after` is the key behind which to start. Files have no
-    links yet."""
+    """Return one more than the page shows. Files have no links yet."""
     source, limit = across(actor, query), query.limit + 1
     filters = {} if isinstance(query.user, UnsetType) else {"user": source.key_of(query.user)}
     most = lists.LOOKS_AT_MOST // len(KINDS)

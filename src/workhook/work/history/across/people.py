@@ -18,7 +18,7 @@ from workhook.work.kernel.tables import clients
 
 @lru_cache(maxsize=16)
 def _statement(scope: Scope) -> sa.Select[Any]:
-    """The team of each project, and its clients where the caller is on the team."""
+    """Select the team of each project, and its clients where the caller is on the team."""
     place = visible_projects(scope).each
     owned = (
         sa.select(projects.c.account_id, projects.c.private)
@@ -47,8 +47,7 @@ def _statement(scope: Scope) -> sa.Select[Any]:
 
 
 async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived: bool, limit: int) -> list[PersonShape]:
-    """The first `limit` of those to whom the tasks of `query`, with its projects, may be assigned, the oldest accounts
-    first. In projects where the caller is a client these are the team and the caller."""
+    """Return up to `limit` people to whom the tasks of `query` may be assigned, oldest accounts first."""
     source = across(actor, query, archived=archived)
     rows = await reader.fetch_all(_statement(source.scope), {**source.params, "limit": limit})
     return [person_of_row(row) for row in rows]

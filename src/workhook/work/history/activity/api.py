@@ -57,7 +57,6 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
 
 
 def _last_event(call: Call, otherwise: int | None) -> int | None:
-    """The id in the header, or `otherwise` without it. Raises `Invalid`."""
     text = (call.header(LAST_EVENT_ID) or "").strip()
     if not text:
         return otherwise

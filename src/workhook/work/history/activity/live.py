@@ -37,12 +37,12 @@ HEARTBEAT = b":\n\n"
 
 
 def opening(position: int) -> bytes:
-    """How soon to come back after an interruption, and from where, should nothing have come until then."""
+    """Return the frame that tells the client when, and from which event, to reconnect."""
     return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
 
 
 def frame(row: Row) -> bytes:
-    """One event. The payload goes out as it is stored, compact JSON, on one line for every reader."""
+    """Return one event. The payload is the stored one, on one line."""
     head = {
         "event": row["name"],
         "action": row["action"],
@@ -73,11 +73,10 @@ log = structlog.get_logger(__name__)
 
 
 class Listener(NamedTuple):
-    """Whose stream it is. `account_id` is the account that owns the project."""
+    """The holder of a stream. `account_id` owns the project."""
 
     proof: queries.Proof
-    # All tokens of one user, or of one installation, have the same. `Actor.counted_as` tells personal tokens apart, and
-    # a user makes as many of these as they like.
+    # Shared by all tokens of a user or installation; `Actor.counted_as` tells personal tokens apart.
     counted_as: str
     account_id: int
 
@@ -89,7 +88,7 @@ class Listener(NamedTuple):
 
 
 class _Watermark:
-    """The newest event that was seen, and the transactions that may still commit an earlier one."""
+    """The newest event seen, and the transactions that may still commit an earlier one."""
 
     def __init__(self, upto: int, held_by: frozenset[str], waiting: list[asyncio.Future[int]]) -> None:
         self.upto, self.held_by, self.waiting = upto, held_by, waiting
@@ -106,7 +105,7 @@ class ProjectStreams:
         self.waiting: list[asyncio.Future[int]] = []  # for a watermark that is set up from now on
 
     def reaches_watermark(self, snapshot: order.CommitSnapshot) -> bool:
-        """Whether all transactions that could commit below the watermark have ended."""
+        """Tell whether all transactions that could commit below the watermark have ended."""
         appending = snapshot.appending_to(self.repository_id)
         if self.watermark is None:
             self.watermark = _Watermark(max(snapshot.newest, self.complete_until or 0), appending, self.waiting)
@@ -117,7 +116,6 @@ class ProjectStreams:
 
     @property
     def is_behind(self) -> bool:
-        """Whether events up to the watermark are still to be handed out."""
         return (
             self.complete_until is not None and self.watermark is not None and self.complete_until < self.watermark.upto
         )
@@ -134,7 +132,7 @@ class ProjectStreams:
 
 
 class Stream(messages.Endless):
-    """One listener: an iterator over what is sent to it."""
+    """An iterator over what is sent to one listener."""
 
     def __init__(self, hub: Hub, project: ProjectStreams, listener: Listener, position: int | None) -> None:
         super().__init__()
@@ -149,7 +147,7 @@ class Stream(messages.Endless):
         self.leaving = False  # refused by the check
 
     def offer(self, event_id: int, data: bytes) -> None:
-        """Take an event that the hub hands over, in order. What does not fit is read later, with what waited."""
+        """Take an event from the hub. What exceeds the buffer is read later, with what waited."""
         if not self._is_live or event_id <= self.position:
             return
         self._waiting.append((event_id, data))
@@ -194,7 +192,7 @@ class Stream(messages.Endless):
         raise StopAsyncIteration
 
     def _take(self) -> bytes:
-        """About as much of what was handed over as the connection takes at once."""
+        """Return about as much as the connection takes at once."""
         if self._opening:
             self._opening = False
             return opening(self.position)
@@ -207,7 +205,7 @@ class Stream(messages.Endless):
         return b"".join(parts)
 
     async def _catch_up(self) -> bytes:
-        """A page of what was missed. Once nothing is missed, the hub hands over: no await lies between."""
+        """Return a page of missed events, or become live: no await lies between."""
         while not self._is_live and (complete_until := self.project.complete_until) is not None and not self._ended:
             if self.position > complete_until:  # another process was quicker to tell the client
                 break
@@ -223,7 +221,7 @@ class Stream(messages.Endless):
 
 
 class Hub:
-    """All streams of one database in this process. A hub begins with the first stream and ends with the last."""
+    """All streams of one database in this process, from the first to the last."""
 
     def __init__(self, services: Services) -> None:
         self.database, self._stopping = services.database, services.stopping
@@ -236,7 +234,6 @@ class Hub:
         ]
 
     def join(self, repository_id: int, listener: Listener, position: int | None) -> Stream:
-        """Raises `TooManyRequests`."""
         self._require_room(listener)
         project = self._projects.setdefault(repository_id, ProjectStreams(repository_id))
         stream = Stream(self, project, listener, position)
@@ -245,11 +242,12 @@ class Hub:
         return stream
 
     def _require_room(self, listener: Listener) -> None:
-        """Neither one listener nor all the people of an organization take all streams of the process."""
+        """Keep one listener, or one organization, from taking all streams of the process."""
         there = [stream.listener for project in self._projects.values() for stream in project.streams]
+        per_account_max = max(1, messages.endless_max() // 2)
         if sum(each.counted_as == listener.counted_as for each in there) >= PER_LISTENER_MAX:
             message = f"You have {PER_LISTENER_MAX} streams open, all your tokens together, which is the most."
-        elif sum(each.account_id == listener.account_id for each in there) >= per_account_max():
+        elif sum(each.account_id == listener.account_id for each in there) >= per_account_max:
             message = "The projects of this account have as many streams open as they may; try again later."
         else:
             return
@@ -264,14 +262,14 @@ class Hub:
             raise Unavailable("The project is being changed for very long.", code="busy") from None
 
     def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
-        """A future that is done when everything that is committed by now was handed out."""
+        """Return a future that is done when everything committed by now was handed out."""
         handed_out: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         project.waiting.append(handed_out)
         self._woken.set()
         return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
-        """Go on behind `after`. After an id that no event has yet, the stream begins with what is new."""
+        """Continue behind `after`. After an id that no event has yet, the stream begins with new events."""
         stream.position = min(after, (await order.commit_snapshot(self.database)).newest)
 
     async def leave(self, stream: Stream) -> None:
@@ -308,7 +306,7 @@ class Hub:
             await asyncio.sleep(GATHER_S)
 
     async def _poll(self) -> float:
-        """Hand out what is new. Answers when to poll again, at the latest."""
+        """Hand out new events, and return when to poll again at the latest."""
         projects = list(self._projects.values())
         snapshot = await order.commit_snapshot(self.database)
         free = [project for project in projects if project.reaches_watermark(snapshot)]
@@ -322,8 +320,10 @@ class Hub:
         return HELD_POLL_S if len(free) < len(projects) else POLL_S
 
     async def _hand_out(self, projects: dict[int, ProjectStreams]) -> None:
-        """Hand out what lies between `complete_until` and the watermark of each. `complete_until` moves with every
-        page, before all else: a stream that catches up meanwhile goes on where the page ended."""
+        """Hand out what is between `complete_until` and the watermark of each project.
+
+        `complete_until` moves with every page first, so a stream that catches up continues where the page ended.
+        """
         complete = not projects
         after = min((project.complete_until or 0 for project in projects.values()), default=0)
         upto = max((project.watermark.upto for project in projects.values() if project.watermark), default=0)
@@ -343,7 +343,6 @@ class Hub:
                     project.complete_until = max(project.complete_until, min(after, project.watermark.upto))
 
     async def _check_forever(self) -> None:
-        """Check again and again whether the listeners may still listen."""
         while True:
             await asyncio.sleep(CHECK_S)
             refused: list[Stream] = []
@@ -359,8 +358,7 @@ class Hub:
                 leaving.add_done_callback(self._tasks.remove)
 
     async def _refused(self, project: ProjectStreams) -> list[Stream]:
-        """The streams that have to end. Those whose token or session is no longer valid are cut off
-        here."""
+        """Return the streams to end. Those with an invalid token or session are cut here."""
         asked = {stream.listener.proof for stream in project.streams if not stream.leaving}
         refused = asked - await queries.who_may_follow(self.database, project.repository_id, asked)
         good = await queries.which_are_good(self.database, refused)
@@ -372,7 +370,7 @@ class Hub:
         return [stream for stream in found if stream.listener.proof in good]
 
     async def _end_later(self, refused: Sequence[Stream]) -> None:
-        """End the streams after what was committed until they were refused: they still get the event of the removal."""
+        """End them after what was committed until now: they still get the event of the removal."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S):
                 await asyncio.gather(*map(self._next_watermark, {stream.project for stream in refused}))
@@ -380,7 +378,6 @@ class Hub:
             stream.end()
 
     async def _end_at_stop(self) -> None:
-        """A process that stops waits for no listener: they come back, and find another process or the next."""
         await self._stopping.wait()
         for project in list(self._projects.values()):
             for stream in project.streams:
@@ -391,20 +388,12 @@ _hubs: dict[Database, Hub] = {}
 
 
 def listener_of_session(session_id: int, user_id: int, account_id: int) -> Listener:
-    """Somebody who looks at a page. `account_id` is the account that owns the project."""
     return Listener(queries.Proof("session", session_id), f"session:{user_id}", account_id)
 
 
-def per_account_max() -> int:
-    """How many streams of a process the projects of one organization or user may have: half, the rest is others'."""
-    return max(1, messages.endless_max() // 2)
-
-
 async def follow(services: Services, repository_id: int, listener: Listener, after: int | None) -> Stream:
-    """A stream of what happens in a project: everything after the event `after`, or what is new.
-
-    Raises `TooManyRequests`, `Unavailable`. Who may was decided by the caller, and is asked again while it lasts.
-    """
+    """Stream everything after the event `after`, or new events. The caller has checked the rights, which are checked
+    again while it lasts. Raises `TooManyRequests`, `Unavailable`."""
     if services.stopping.is_set():
         raise Unavailable(say("The server is stopping."), code="stopping")
     if messages.opened() >= messages.endless_max():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from itertools import combinations
+from collections.abc import Collection, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -37,7 +36,6 @@ FOLLOWING = ("work", "read")  # the permission that a confined token needs
 PAGE_BYTES = 4 * 1024 * 1024  # the most bytes of payloads in one answer; it has at least one event
 
 moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
-_FILTERS = ("actor_id", "event", "since")
 _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
@@ -48,7 +46,6 @@ def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
 
 
 def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    """The `id` and `size` of the events that a page may have."""
     if "actor_id" in filters:
         return _of_actor(dialect, filters)
     row = events.alias("stretch")
@@ -63,7 +60,7 @@ def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
 
 
 def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    """The first few of each kind of event: an index has what somebody did, event by event."""
+    """Return the first few of each kind of event, as the index has them."""
     names = _names(filters).subquery("each_name")
 
     def fits(row: sa.FromClause) -> list[sa.ColumnElement[bool]]:
@@ -79,7 +76,7 @@ def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement
 
 
 def _names(filters: frozenset[str]) -> sa.Select[Any]:
-    """The names of the events that the actor has made in the project, each by one look at the index."""
+    """Return the names of the events that the actor has made, each by one lookup in the index."""
     if "event" in filters:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("name"))
 
@@ -96,11 +93,9 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
     return sa.select(walk.c.name).where(walk.c.name.is_not(None))
 
 
-_PAGES = {
-    frozenset(given): PerDialect.made_by(partial(_page, filters=frozenset(given)))
-    for size in range(len(_FILTERS) + 1)
-    for given in combinations(_FILTERS, size)
-}
+@cache
+def _pages(filters: frozenset[str]) -> PerDialect:
+    return PerDialect.made_by(partial(_page, filters=filters))
 
 
 async def find_activity(
@@ -113,10 +108,7 @@ async def find_activity(
     actor: str | None,
     since: int | None,
 ) -> Sequence[Row]:
-    """Newest first, `limit` rows at most. Those at the end whose payloads would be too much in all have none.
-
-    `actor` is a username, `since` in milliseconds.
-    """
+    """Return up to `limit` rows, newest first. Rows at the end whose payloads would be too much have none."""
     actor_id = None
     if actor is not None:
         found = await reader.fetch_one(_actor_of, {"login_key": key_of(actor)})
@@ -129,18 +121,17 @@ async def find_activity(
     params["low"] = 0
     if since is not None:
         params["low"] = (await moments.bounds(reader, since=since)).low
-    return await reader.fetch_all(_PAGES[frozenset(given)], params)
+    return await reader.fetch_all(_pages(frozenset(given)), params)
 
 
 class Proof(NamedTuple):
-    """What lets somebody listen: the id of a token or of a session."""
+    """The id of a token or session."""
 
     kind: Literal["token", "session"]
     id: int
 
 
 def _followers(table: sa.Table, ids: str) -> sa.Select[Any]:
-    """The tokens or sessions whose users are enabled and in the project as more than clients."""
     user = table.c.user_id
     return (
         sa.select(table.c.id, projects.c.account_id)
@@ -174,8 +165,7 @@ def _ids(proofs: Collection[Proof], kind: str) -> list[int]:
 
 
 async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof]:
-    """The tokens that are neither revoked nor out of date, nor of an installation that is suspended or a user who is
-    disabled; the sessions that are in force."""
+    """Return the valid tokens and sessions of users and installations that are in force."""
     good: set[Proof] = set()
     if token_ids := _ids(proofs, "token"):
         good |= {Proof("token", each) for each in await find_actors(reader, token_ids)}
@@ -186,31 +176,26 @@ async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof
 
 
 async def who_may_follow(reader: Reader, repository_id: int, proofs: Collection[Proof]) -> set[Proof]:
-    """Those that are good and reach the project, and whose users are in it as more than clients."""
+    """Return the valid ones whose users are in the project as more than clients."""
     params = {"repository_id": repository_id, "now": now_ms()}
     found: set[Proof] = set()
     if session_ids := _ids(proofs, "session"):
         rows = await reader.fetch_all(_sessions_that_follow, {**params, "session_ids": session_ids})
         found |= {Proof("session", row["id"]) for row in rows}
     if token_ids := _ids(proofs, "token"):
-        found |= await _which_tokens_follow(reader, repository_id, {**params, "token_ids": token_ids})
+        tokens_there = await reader.fetch_all(_tokens_that_follow, {**params, "token_ids": token_ids})
+        confined = {row["id"] for row in tokens_there if KINDS[row["kind"]].confined}
+        actors = await find_actors(reader, confined) if confined else {}
+        found |= {
+            Proof("token", row["id"])
+            for row in tokens_there
+            if row["id"] not in confined
+            or (row["id"] in actors and may_reach(actors[row["id"]], FOLLOWING, row["account_id"], repository_id))
+        }
     return found
 
 
-async def _which_tokens_follow(reader: Reader, repository_id: int, params: Mapping[str, object]) -> set[Proof]:
-    rows = {row["id"]: row for row in await reader.fetch_all(_tokens_that_follow, params)}
-    confined = {token_id for token_id, row in rows.items() if KINDS[row["kind"]].confined}
-    actors = await find_actors(reader, confined) if confined else {}
-    return {
-        Proof("token", token_id)
-        for token_id, row in rows.items()
-        if token_id not in confined
-        or (token_id in actors and may_reach(actors[token_id], FOLLOWING, row["account_id"], repository_id))
-    }
-
-
 ID_MAX = 2**53 - 1
-
 
 Payload = Annotated[
     msgspec.Raw,
@@ -264,14 +249,11 @@ async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Li
         actor=if_set(query.actor, None),
         since=if_set(query.since, None),
     )
-    shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
-    return Listed(ActivityAnswer([_activity_shape(row) for row in shown]), headers)
-
-
-def _as_much_as_came(query: ActivityQuery, rows: Sequence[Row]) -> ActivityQuery:
-    """A page that is shorter where the payloads are very long."""
     came = sum(row["payload"] is not None for row in rows)
-    return msgspec.structs.replace(query, per_page=came) if came < min(len(rows), query.limit) else query
+    if came < min(len(rows), query.limit):  # a shorter page, as the payloads are very long
+        query = msgspec.structs.replace(query, per_page=came)
+    shown, headers = lists.page(call, rows, query, lambda row: (row["id"],))
+    return Listed(ActivityAnswer([_activity_shape(row) for row in shown]), headers)
 
 
 def _activity_shape(row: Row) -> ActivityShape:

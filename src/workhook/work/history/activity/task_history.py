@@ -1,13 +1,14 @@
-"""What happened to one task, and which texts mentioned it, read from the events of its project.
+"""Events of one record: the history of a task, the texts that mention it, and who has last changed records.
 
-No index leads from a task to its events, so a page looks at a bounded number of the project's events about tasks and
-comments, the newest first, and tells where it stopped. Nothing older than the task is looked at.
+No index leads from a record to its events, so a page reads a bounded number of the project's events, the newest first,
+and returns where it stopped. Nothing older than the task is read.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -23,17 +24,16 @@ from workhook.work.board.tasks.schemas import Task
 from workhook.work.discussion.names import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.history.activity.queries import PAGE_BYTES, moments
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.people import NOBODY_ELSE, person_columns
+from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 
 LOOKS_AT_MOST = 1_000
-"""Events that a page looks at. Each has its payload read, which can be long."""
+"""Events that a page reads, with their payloads."""
 
 _NAMES = ("task", "task_comment", "file_comment", "file_comment_reply")
 _ZERO = sa.literal_column("0", sa.BigInteger)
 
 
 def _looked_at(dialect: str) -> sa.Subquery:
-    """The ids of the events about tasks below `before`, the newest first, `looks_at` at most."""
     ranges = []
     for name in _NAMES:
         row = events.alias(f"about_{name}")
@@ -50,7 +50,7 @@ def _looked_at(dialect: str) -> sa.Subquery:
 
 
 def _reach(dialect: str) -> sa.Select[Any]:
-    """How many events a page looks at, and the lowest of their ids."""
+    """Count the events that a page reads, with the lowest of their ids."""
     looked_at = _looked_at(dialect)
     return sa.select(
         sa.func.count().label("count"), sa.func.coalesce(sa.func.min(looked_at.c.id), _ZERO).label("lowest")
@@ -58,7 +58,7 @@ def _reach(dialect: str) -> sa.Select[Any]:
 
 
 def _about_task(dialect: str) -> sa.Select[Any]:
-    """The events that the page looks at and in which the task's id stands, or its number as texts name it."""
+    """Select those that hold the task's id, or its number as texts name it."""
     looked_at = _looked_at(dialect)
     row = events.alias("candidate")
     needles = [sa.bindparam(name, type_=sa.LargeBinary()) for name in ("needle", "reference")]
@@ -75,7 +75,6 @@ def _about_task(dialect: str) -> sa.Select[Any]:
 _REACH = PerDialect.made_by(_reach)
 _ABOUT_TASK = PerDialect.made_by(_about_task)
 
-
 _TEXT_ACTIONS = ("created", "edited", "moved", "completed", "reopened")
 _TEXTS: Mapping[str, tuple[str, Callable[[str], Names]]] = {
     "task": ("description", names_in_markdown),
@@ -83,12 +82,11 @@ _TEXTS: Mapping[str, tuple[str, Callable[[str], Names]]] = {
     "file_comment": ("text", names_in_markdown),
     "file_comment_reply": ("body", names_in_markup),
 }
-"""By the name of an event: the field of its record that is a text, and what finds the numbers in it."""
+"""The text field of the record and the parser of its names, by the name of an event."""
 
 
 def mentions_task(event: str, payload: Any, number: int) -> bool:
-    """Whether the event is that a text began to name the task with this number. `payload`: of an event that was not
-    published by others."""
+    """Tell whether a text began to name the task with this number. The event was not published by others."""
     if event not in _TEXTS:
         return False
     names_in = _TEXTS[event][1]
@@ -97,14 +95,13 @@ def mentions_task(event: str, payload: Any, number: int) -> bool:
 
 
 async def prepare_mentions(event: str, payload: Any, number: int) -> None:
-    """Parse the texts of an event in a thread, so that `mentions_task` has them at once."""
     for text in _texts_of(event, payload) if event in _TEXTS else ():
         if f"#{number}" in text:
             await prepare_names(text)
 
 
 def _texts_of(event: str, payload: Any) -> tuple[str, str]:
-    """The text after and before the event; both are empty unless it was changed."""
+    """Return the text after and before the event; both are empty unless it was changed."""
     name = _TEXTS[event][0]
     if not isinstance(payload, dict) or payload.get("action") not in _TEXT_ACTIONS:
         return "", ""
@@ -115,8 +112,7 @@ def _texts_of(event: str, payload: Any) -> tuple[str, str]:
 
 
 class TaskHistory(msgspec.Struct, frozen=True):
-    """`rows` are events in which the task is named, the newest first. `before`: the id below which the next page
-    begins; None at the end."""
+    """Events in which the task is named, newest first. `before`: the id below which the next page begins."""
 
     rows: Sequence[Row]
     before: int | None
@@ -125,7 +121,7 @@ class TaskHistory(msgspec.Struct, frozen=True):
 async def read_task_history(
     reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = LOOKS_AT_MOST
 ) -> TaskHistory:
-    """A page of what happened to the task and its comments, as long as events are kept. A client gets `NotFound`."""
+    """Return a page of what happened to the task and its comments. A client gets `NotFound`."""
     access.hide_from_clients()
     params: dict[str, object] = {
         "repository_id": access.repository.id,
@@ -142,3 +138,51 @@ async def read_task_history(
     if len(whole) < len(found):
         return TaskHistory(whole, whole[-1]["id"])
     return TaskHistory(whole, reach["lowest"] if reach["count"] == looks_at else None)
+
+
+EDITS_LOOKED_AT = 500
+"""The newest events of a kind among which the last edits are found."""
+
+Noun = Literal["task_comment", "file_comment", "file_comment_reply", "timesheet"]
+
+_HEAD_BYTES = 120  # of a payload: the action, and the id of the record
+_ID = re.compile(rb'^\{"action":"edited","[a-z_]+":\{"id":(?:"([a-z0-9_]+)"|(\d+))[,}]')
+
+
+class LastEdit(msgspec.Struct, frozen=True):
+    """The person, None for Workhook itself, and the time of a record's last change."""
+
+    by: PersonShape | None
+    at: int
+
+
+def _edits(dialect: str) -> sa.Select[Any]:
+    row = events.alias("of_kind")
+    alike: list[Alike] = [
+        (row.c.repository_id, big("repository_id")),
+        (row.c.name, sa.bindparam("name", type_=sa.Text())),
+        (row.c.listed, sa.true()),
+    ]
+    newest = index_range(dialect, alike, row.c.id, newest_first=True).subquery("newest")
+    head = sa.func.substr(events.c.payload, sa.literal_column("1"), sa.literal_column(str(_HEAD_BYTES)))
+    return (
+        sa.select(events.c.id, events.c.created_at, head.label("head"), *person_columns(NOBODY_ELSE))
+        .join_from(newest, events, events.c.id == newest.c.id)
+        .outerjoin(accounts, accounts.c.id == events.c.actor_id)
+        .where(events.c.action == sa.literal_column("'edited'", sa.Text()), sa.not_(events.c.published))
+        .order_by(events.c.id.desc())
+    )
+
+
+_EDITS = PerDialect.made_by(_edits)
+
+
+async def find_last_edits(reader: Reader, repository_id: int, noun: Noun) -> Mapping[str, LastEdit]:
+    """Return the last edits by the ids of the records, as texts."""
+    params = {"repository_id": repository_id, "name": noun, "low": 0, "high": HIGHEST, "limit": EDITS_LOOKED_AT}
+    found: dict[str, LastEdit] = {}
+    for row in await reader.fetch_all(_EDITS, params):
+        if (about := _ID.match(bytes(row["head"]))) is not None:
+            person = person_of_row(row) if row["user_id"] is not None else None
+            found.setdefault((about[1] or about[2]).decode(), LastEdit(person, row["created_at"]))
+    return found

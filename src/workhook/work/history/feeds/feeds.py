@@ -1,40 +1,41 @@
-"""Making, finding and ending calendar feeds.
+"""Calendar feeds: creating, finding and ending them, and their open tasks with a deadline, from some weeks back.
 
-The address of a feed holds a key, of which only a hash is stored: whoever knows the address reads the feed. What it
-shows is decided anew each time, by the rights that its person has then. Where they have lost their place in the project
-it is not found; nor is a feed of somebody who is disabled.
+The address of a feed holds a key, of which only a hash is stored: everyone who has the address can read the feed. The
+person's rights are checked on each read.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
+from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import HOUR_MS, now_ms
+from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
 from workhook.core.errors import NotFound, TooManyRequests
 from workhook.identity.context import Write
 from workhook.identity.queries import account_columns
-from workhook.identity.schemas import Account, account_of
+from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import BigId, Millis, big, insert_into, metadata
+from workhook.work.board.tasks.assigned import list_assigned_due
+from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
+from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import record_audit
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """A feed of a person. `repository_id`: of the project whose tasks it has; None: it has the tasks that are assigned
-    to the person, in whatever project. `created_at`: milliseconds since the epoch."""
+    """A feed of a person. `repository_id`: its project; None for what is assigned to the person."""
 
     id: int
     repository_id: int | None
     created_at: int
 
 
-# A feed belongs to a person, and to a project unless it has what is assigned to the person.
 calendar_feeds = sa.Table(
     "calendar_feeds",
     metadata,
@@ -48,9 +49,8 @@ calendar_feeds = sa.Table(
     sqlite_autoincrement=True,
 )
 
-
 REQUESTS_MAX = 120
-"""How often a feed can be read in an hour, in each process. Calendars ask a few times an hour."""
+"""Reads of a feed an hour, in each process. Calendars ask a few times an hour."""
 COUNTED_MAX = 10_000
 
 _KEY_BYTES = 32
@@ -79,7 +79,7 @@ _end_assigned = sa.delete(calendar_feeds).where(_feed.user_id == big("user_id"),
 
 
 class FoundFeed(msgspec.Struct, frozen=True):
-    """A feed that is read. `project_id`: of its project; None: it has what is assigned to `user`."""
+    """A feed that is read. `project_id`: its project; None for what is assigned to `user`."""
 
     feed: Feed
     user: Account
@@ -87,15 +87,14 @@ class FoundFeed(msgspec.Struct, frozen=True):
 
 
 async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[Feed | None, Feed | None]:
-    """The user's feed of the project, and that of what is assigned to them."""
+    """Return the user's feed of the project, and that of what is assigned to them."""
     of_project = await reader.fetch_one(_mine, {"user_id": user.id, "repository_id": repository_id})
     assigned = await reader.fetch_one(_mine_assigned, {"user_id": user.id})
     return _feed_of(of_project), _feed_of(assigned)
 
 
 async def renew_feed(write: Write, repository_id: int | None) -> str:
-    """Make the caller's feed, of a project or (None) of what is assigned to them. Return the key of its address, which
-    is seen only here. A feed that was there has ended."""
+    """Replace the caller's feed of a project or (None) of their tasks. Return the key, which is only seen here."""
     await _end_feed(write, repository_id)
     key = secrets.token_urlsafe(_KEY_BYTES)
     values = {"user_id": write.actor.user.id, "repository_id": repository_id, "digest": digest_of(key)}
@@ -105,7 +104,7 @@ async def renew_feed(write: Write, repository_id: int | None) -> str:
 
 
 async def end_feed(write: Write, repository_id: int | None) -> bool:
-    """Whether there was one."""
+    """Return False if there was none."""
     if not await _end_feed(write, repository_id):
         return False
     await record_audit(write, write.actor.user, "calendar_feed.destroy", _target(repository_id))
@@ -120,7 +119,7 @@ async def _end_feed(write: Write, repository_id: int | None) -> bool:
 
 
 async def require_feed(reader: Reader, key: str) -> FoundFeed:
-    """The feed with this key. Raises `NotFound`, and `TooManyRequests` if it is read too often."""
+    """Raises `NotFound`, and `TooManyRequests` if it is read too often."""
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if _KEY.fullmatch(key) else None
     if row is None:
         raise NotFound()
@@ -138,13 +137,12 @@ def _target(repository_id: int | None) -> str:
 
 
 class _Counts:
-    """How often each feed was read in its hour, in this process: a reader must not cause writes."""
+    """Counters of reads an hour, in this process: a read must not cause writes."""
 
     def __init__(self) -> None:
         self._hours: dict[int, tuple[int, int]] = {}  # feed → (when its hour ends, how often it was read)
 
     def hit(self, feed_id: int, now: int) -> None:
-        """Raises `TooManyRequests`."""
         ends, count = self._hours.pop(feed_id, (0, 0))  # and to the end: the first is the one not read for longest
         if now >= ends:
             ends, count = now + HOUR_MS, 0
@@ -157,3 +155,92 @@ class _Counts:
 
 
 _counts = _Counts()
+
+TASKS_MAX = 1_000
+LOOKS_AT_MOST = 4_000
+"""Tasks of a project with a deadline, finished or not."""
+BACK_MS = 31 * DAY_MS
+
+
+class DueTask(msgspec.Struct, frozen=True):
+    """A task of a calendar. `project` and `column` are titles; `path` leads to the task's page."""
+
+    id: str
+    title: str
+    deadline: int
+    updated_at: int
+    project: str
+    column: str
+    path: str
+
+
+# As the index of the list by deadline has it.
+_due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL), sa.BigInteger))
+_first = (
+    sa.select(tasks.c.id, _due.label("due"))
+    .where(
+        tasks.c.repository_id == big("repository_id"),
+        tasks.c.deleted_at.is_(None),
+        _due >= big("since"),
+        _due < sa.literal_column(str(LATER_THAN_ALL), sa.BigInteger),
+    )
+    .order_by(_due, tasks.c.id)
+    .limit(big("looks_at"))
+    .subquery("first_due")
+)
+_of_project = (
+    sa.select(
+        *(tasks.c[name] for name in ("id", "title", "deadline", "updated_at")), columns.c.title.label("column_title")
+    )
+    .select_from(_first.join(tasks, tasks.c.id == _first.c.id).join(columns, columns.c.id == tasks.c.column_id))
+    .where(tasks.c.completed_at.is_(None))
+    .order_by(_first.c.due, tasks.c.id)
+    .limit(big("limit"))
+)
+
+
+async def list_project_due(reader: Reader, access: Access, now: int) -> list[DueTask]:
+    params = {
+        "repository_id": access.repository.id,
+        "since": _since(now),
+        "limit": TASKS_MAX,
+        "looks_at": LOOKS_AT_MOST,
+    }
+    return [
+        DueTask(
+            row["id"],
+            row["title"],
+            row["deadline"],
+            row["updated_at"],
+            access.repository.title,
+            row["column_title"],
+            _path(access.repository, row["id"]),
+        )
+        for row in await reader.fetch_all(_of_project, params)
+    ]
+
+
+async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]:
+    """Return what is assigned to the user in visible projects that are not archived."""
+    found = await list_assigned_due(reader, user, _since(now), TASKS_MAX)
+    return [
+        DueTask(
+            task.id,
+            task.title,
+            task.deadline,
+            task.updated_at,
+            task.repository.title,
+            task.column,
+            _path(task.repository, task.id),
+        )
+        for task in found
+        if task.deadline is not None
+    ]
+
+
+def _since(now: int) -> int:
+    return (now - BACK_MS) // DAY_MS * DAY_MS
+
+
+def _path(repository: Repository, task_id: str) -> str:
+    return f"/{quote(repository.full_name)}/tasks/{quote(task_id)}"

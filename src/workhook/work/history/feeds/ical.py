@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from workhook.core.clock import DAY_MS
-from workhook.work.history.feeds.queries import DueTask
+from workhook.work.history.feeds.feeds import DueTask
 
 MEDIA_TYPE = "text/calendar; charset=utf-8"
 LINE_BYTES = 75
 REFRESH = "PT1H"
-"""How often a program may ask again, as the calendar says."""
+"""The refresh interval in the calendar."""
 
 _LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
@@ -20,7 +20,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n"})
 
 
 def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
-    """A calendar with an event for each task. `base`: what addresses of pages begin with."""
+    """Return a calendar with an event for each task. `base`: the start of addresses of pages."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Workhook//Workhook//EN", "CALSCALE:GREGORIAN"]
     lines += [f"NAME:{escaped(name)}", f"X-WR-CALNAME:{escaped(name)}"]
     lines += [f"REFRESH-INTERVAL;VALUE=DURATION:{REFRESH}", f"X-PUBLISHED-TTL:{REFRESH}"]
@@ -31,8 +31,7 @@ def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
 
 
 def _event(task: DueTask, base: str) -> Iterator[str]:
-    """The id of a task is random and stays, so it is one of a kind in the world. Without METHOD, DTSTAMP is when the
-    event was last changed (3.8.7.2): it stays the same until then."""
+    """Yield the lines of an event. Without METHOD, DTSTAMP is its last change (3.8.7.2)."""
     yield "BEGIN:VEVENT"
     yield f"UID:{task.id}@workhook"
     yield f"DTSTAMP:{_moment(task.updated_at)}"
@@ -46,7 +45,7 @@ def _event(task: DueTask, base: str) -> Iterator[str]:
 
 
 def _start(deadline: int) -> str:
-    """A deadline at the beginning of a day (of UTC) has no time: it is the whole day. Others last no time at all."""
+    """Return an all-day start for a deadline without a time."""
     if deadline % DAY_MS == 0:
         return f"DTSTART;VALUE=DATE:{_at(deadline):%Y%m%d}"
     return f"DTSTART:{_moment(deadline)}"
@@ -61,14 +60,12 @@ def _at(at_ms: int) -> datetime:
 
 
 def escaped(text: str) -> str:
-    """A value of type TEXT (3.3.11). Control characters have no place in one, nor has a line break of any kind: a
-    program that splits the calendar at it would take the rest for a line of its own."""
+    """Escape a value of type TEXT (3.3.11), without control characters and line breaks."""
     return _CONTROLS.sub("", _LINE_BREAK.sub("\n", text)).translate(_ESCAPES)
 
 
 def _folded(line: str) -> Iterator[str]:
-    """Parts of at most `LINE_BYTES`, without the end of the line; each but the first begins with a space (3.1). No
-    character is cut."""
+    """Split a line into parts of at most `LINE_BYTES` between characters; a space begins all but the first (3.1)."""
     part, size = "", 0
     for each in line:
         length = len(each.encode())

@@ -12,7 +12,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.context import Write
 from workhook.work.history.notifications import queries
-from workhook.work.history.notifications.reading import ID_MAX
+from workhook.work.history.notifications.queries import ID_MAX
 from workhook.work.history.notifications.settings import (
     Choice,
     NotificationSettingsAnswer,
@@ -100,5 +100,5 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
 
 
 def _rests_on_oneself(write: Write) -> None:
-    """The same may be asked again under its `Idempotency-Key`, whatever place the caller has lost."""
+    """Allow a repeated request under its `Idempotency-Key` after the caller has lost a role."""
     write.actor.request.rests_on(write.actor.user.id, None, RANKS["owner"])

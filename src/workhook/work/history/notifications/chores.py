@@ -26,8 +26,7 @@ KEPT_MS = 90 * DAY_MS
 KEPT_MAX = 1_000
 BATCH, PEOPLE = 1_000, 100
 _LOOKS_BACK_MS = 26 * HOUR_MS
-"""Only who was told something since the run before can have too many. It may have been a while ago: who gets more
-afterwards is found by that."""
+"""Only people with a notification since the last run can have too many."""
 
 _c = notifications.c
 _aged = notifications.alias("aged")
@@ -53,7 +52,7 @@ _shorten = sa.delete(notifications).where(_c.user_id == big("user_id"), _c.id <=
 
 
 async def prune(services: Services, now: int) -> int:
-    """Remove what is older, and what is beyond the newest of each person. Answers how many. Raises `Unavailable`."""
+    """Remove what is too old, and what is beyond the newest of each person. Returns how many."""
     return await _forget_old(services, now - KEPT_MS) + await _shorten_inboxes(services, now - _LOOKS_BACK_MS)
 
 
@@ -83,11 +82,9 @@ async def _shorten_inboxes(services: Services, since: int) -> int:
 
 DEADLINES_BATCH = 200
 
-
 _DAY = sa.literal_column(str(DAY_MS), sa.BigInteger)
 
-
-# A deadline that is a day is over when the day is. Whoever holds a task tells of it; another process takes the next.
+# A deadline that is a day ends with the day. Another process skips locked tasks.
 _due = (
     sa.select(tasks.c.id)
     .where(
@@ -101,9 +98,7 @@ _due = (
     .with_for_update(skip_locked=True)
 )
 
-
 _these = any_of(tasks.c.id, "ids")
-
 
 _assigned = (
     sa.select(accounts)
@@ -120,7 +115,6 @@ _assigned = (
     )
 )
 
-
 _tell = telling(
     "deadline",
     _assigned,
@@ -132,13 +126,12 @@ _tell = telling(
     },
 )
 
-
 _note = sa.update(tasks).where(_these).values(deadline_told=tasks.c.deadline)
 
 
 async def tell_of_deadlines(services: Services, now: int) -> int:
-    """Tell who is assigned, and still sees the task, of each deadline until a day after `now` (milliseconds). Nobody is
-    told of one in an archived project. Answers how many tasks were looked at. Raises `Unavailable`."""
+    """Notify assignees of each deadline until a day after `now`, except in archived projects. Returns how many tasks
+    were read."""
 
     span = {"now": now, "day_ago": now - DAY_MS, "until": now + DAY_MS}
 

@@ -1,11 +1,11 @@
-"""The notifications of a person, as they may see them now.
+"""The notifications of a person, and what messages of mail tell, with the rights that they have now.
 
-Who has lost their place in a project no longer sees what tells of it, nor does a client what was hidden meanwhile. So
-each is asked for together with its project. A person has so many at most (`chores`) that all can be looked at.
+Each is read together with its project. A person has so few (`chores`) that all can be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,30 +19,207 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Listed
 from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of
-from workhook.identity.invitations import NOBODY, Invitation, invitation_of, invited, to_organizations, to_repositories
-from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import NotificationKind, invitations, mail_messages, notifications
-from workhook.storage import Reader, Transaction
-from workhook.storage.metadata import big
-from workhook.work.discussion.names import prepare_words
-from workhook.work.history.notifications.reading import (
-    ID_MAX,
-    Notification,
-    is_seen,
-    notification_of,
-    path_of,
-    what_is_told,
-    with_what_is_told,
+from workhook.identity.invitations import (
+    NOBODY,
+    Invitation,
+    for_invited,
+    holds,
+    invitation_of,
+    invited,
+    may_invite,
+    to_organizations,
+    to_repositories,
 )
-from workhook.work.kernel.people import PersonShape
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import NotificationKind, accounts, invitations, mail_messages, notifications, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.mentions import beginning, is_hidden, quoted
+from workhook.work.discussion.names import plain_words, prepare_words
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.files.schemas import files
+from workhook.work.kernel.access import is_client, is_insider
+from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.payments.schemas import payments
 
-LOOKS_AT_MOST = 1_000
-"""As many as a person has (`chores`), whether they still see them or not."""
-COUNTED_MAX, COUNTS_AMONG = 100, 200
-"""Unread ones are counted so far, among the newest: whoever has more has many."""
+Subject = Literal["task", "file", "invoice", "invitation", "webhook"]
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """A notification as the person may see it now.
+
+    `subject_id` and `title` are of the `subject`: of an invoice its number, of an invitation the place. `owner`: the
+    login that the address of the project begins with. `action`: of an invoice what was done with it, of a payment its
+    kind, of an invitation the role. `words`: the beginning of a comment without markup, or why a webhook is off.
+    """
+
+    id: int
+    kind: NotificationKind
+    created_at: int
+    read_at: int | None
+    actor: PersonShape | None
+    owner: str
+    project_id: str | None
+    project_name: str | None
+    project_title: str | None
+    subject: Subject
+    subject_id: str
+    title: str
+    action: str | None = None
+    words: str | None = None
+    comment: str | None = None
+    """Of a mention: the address of the comment on the page of its task or file, such as `comment-3`."""
+    deadline: int | None = None
+    amount_minor: int | None = None
+    currency: str | None = None
 
 
 _person = big("user_id")
+_actors = accounts.alias("actors")
+_owners = accounts.alias("owners")
+
+
+def with_what_is_told(rows: sa.FromClause, table: sa.Table) -> sa.Join:
+    """Join `rows`, which hold `table`, with what `is_seen` reads."""
+    c = table.c
+    file_comment_id = sa.func.coalesce(c.file_comment_id, file_comment_replies.c.file_comment_id)
+    task_id = sa.func.coalesce(c.task_id, task_comments.c.task_id)
+    return (
+        rows.join(_owners, _owners.c.id == c.account_id)
+        .outerjoin(projects, projects.c.repository_id == c.repository_id)
+        .outerjoin(task_comments, task_comments.c.id == c.task_comment_id)
+        .outerjoin(file_comment_replies, file_comment_replies.c.id == c.file_comment_reply_id)
+        .outerjoin(file_comments, file_comments.c.id == file_comment_id)
+        .outerjoin(files, files.c.id == file_comments.c.file_id)
+        .outerjoin(tasks, tasks.c.id == task_id)
+        .outerjoin(invitations, invitations.c.id == c.invitation_id)
+    )
+
+
+def is_seen(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Return the condition that the person sees it. Parameters: `user_id`, `now`, and those of
+    `invitations.invited`."""
+    c = table.c
+    return sa.and_(
+        projects.c.deleted_at.is_(None),
+        tasks.c.deleted_at.is_(None),
+        files.c.deleted_at.is_(None),
+        sa.case(
+            (c.kind == "invitation", sa.and_(holds, for_invited)),
+            (c.kind == "hook_disabled", may_invite(c.account_id, c.repository_id, _person)),
+            else_=sa.or_(is_insider(_person), sa.and_(is_client, sa.not_(is_hidden))),
+        ),
+    )
+
+
+_PLAIN = (
+    "id", "kind", "created_at", "detail", "task_comment_id", "file_comment_id", "file_comment_reply_id", "hook_id",
+    "invitation_id",
+)  # fmt: skip
+
+
+def what_is_told(rows: sa.FromClause, table: sa.Table, *further: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select the rows of `notification_of`, with the parameters of `is_seen`."""
+    c = table.c
+    return (
+        sa.select(
+            *(c[name] for name in _PLAIN),
+            *further,
+            *person_columns(NOBODY_ELSE, _actors, "actor_"),
+            _owners.c.login.label("owner_login"),
+            *(projects.c[name].label(f"project_{name}") for name in ("id", "name", "title")),
+            tasks.c.id.label("task_id"),
+            tasks.c.title.label("task_title"),
+            files.c.id.label("file_id"),
+            files.c.title.label("file_title"),
+            invoices.c.id.label("invoice_id"),
+            invoices.c.invoice_number,
+            *(payments.c[name].label(f"payment_{name}") for name in ("id", "kind", "amount_minor", "currency")),
+            invitations.c.role.label("invitation_role"),
+            beginning(sa.func.coalesce(task_comments.c.text, file_comments.c.text)).label("comment_text"),
+            beginning(file_comment_replies.c.plain_body).label("reply_text"),
+        )
+        .select_from(
+            with_what_is_told(rows, table)
+            .outerjoin(_actors, _actors.c.id == c.actor_id)
+            .outerjoin(invoices, invoices.c.id == c.invoice_id)
+            .outerjoin(payments, payments.c.id == c.payment_id)
+        )
+        .where(is_seen(table))
+    )
+
+
+def notification_of(row: Row, read_at: int | None) -> Notification:
+    kind: NotificationKind = row["kind"]
+    return Notification(
+        id=row["id"],
+        kind=kind,
+        created_at=row["created_at"],
+        read_at=read_at,
+        actor=person_of_row(row, "actor_") if row["actor_id"] is not None else None,
+        owner=row["owner_login"],
+        project_id=row["project_id"],
+        project_name=row["project_name"],
+        project_title=row["project_title"],
+        **_about(kind, row),
+    )
+
+
+def _about(kind: NotificationKind, row: Row) -> Mapping[str, Any]:
+    if kind == "invoice":
+        what = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
+        return {**what, "action": row["detail"]}
+    if kind == "payment":
+        money = {"amount_minor": row["payment_amount_minor"], "currency": row["payment_currency"]}
+        what = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
+        return {**what, **money, "action": row["payment_kind"]}
+    if kind == "invitation":
+        place = row["owner_login"] if row["project_id"] is None else f"{row['owner_login']}/{row['project_name']}"
+        what = {"subject": "invitation", "subject_id": str(row["invitation_id"]), "title": place}
+        return {**what, "action": row["invitation_role"]}
+    if kind == "hook_disabled":
+        number = str(row["hook_id"])
+        return {"subject": "webhook", "subject_id": number, "title": number, "words": row["detail"]}
+    subject = "task" if row["task_id"] is not None else "file"
+    what = {"subject": subject, "subject_id": row[f"{subject}_id"], "title": row[f"{subject}_title"]}
+    if kind == "mention":
+        return {**what, **_comment(row)}
+    return {**what, "deadline": int(row["detail"])} if kind == "deadline" else what
+
+
+def _comment(row: Row) -> Mapping[str, str]:
+    reply_id = row["file_comment_reply_id"]
+    if reply_id is not None:
+        return {"words": quoted(row["reply_text"]), "comment": f"reply-{reply_id}"}
+    number = row["task_comment_id"] or row["file_comment_id"]
+    return {"words": quoted(plain_words(row["comment_text"])), "comment": f"comment-{number}"}
+
+
+ID_MAX = 2**53 - 1
+
+
+def path_of(each: Notification) -> str:
+    place = each.owner if each.project_name is None else f"{each.owner}/{each.project_name}"
+    match each.subject:
+        case "task":
+            path = f"/{place}/tasks/{each.subject_id}"
+        case "file":
+            path = f"/{place}/files/{each.subject_id}"
+        case "invoice":
+            path = f"/{place}/billing/{each.subject_id}"
+        case "webhook":
+            path = f"/{place}/{'-/' if each.project_name is None else ''}webhooks/{each.subject_id}"
+        case _:
+            path = "/"
+    return path if each.comment is None else f"{path}#{each.comment}"
+
+
+LOOKS_AT_MOST = 1_000
+COUNTED_MAX, COUNTS_AMONG = 100, 200
+"""Unread notifications are counted up to the first number, among the newest."""
+
 _c = notifications.c
 _picked = notifications.alias("picked")
 _own = _c.user_id == _person
@@ -50,7 +227,7 @@ _is_unread = _c.read_at.is_(None)
 
 
 def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
-    """Some of a person's, found by an index: what says whether they are seen is joined to these alone."""
+    """Select some of a person's by an index, before anything is joined."""
     some = sa.select(_picked.c.id).where(_picked.c.user_id == _person, *further)
     newest = some.order_by(_picked.c.id.desc()).limit(big("looks_at")).subquery("newest")
     return newest.join(notifications, _c.id == newest.c.id)
@@ -84,25 +261,25 @@ _read_all = (
 async def find_notifications(
     reader: Reader, actor: Actor, *, unread: bool | None, before: int, limit: int
 ) -> list[Notification]:
-    """The newest first, with ids below `before`; `unread`: only those, or only the others."""
+    """Return the newest first, with ids below `before`."""
     statement = _listed if unread is None else _unread if unread else _read
-    params = {**_params(actor), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
+    params = {**params_of(actor.user), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
     rows = await reader.fetch_all(statement, params)
     await prepare_words(row["comment_text"] for row in rows)
     return [notification_of(row, row["read_at"]) for row in rows]
 
 
 async def count_unread(reader: Reader, actor: Actor) -> int:
-    """`COUNTED_MAX` at most."""
-    row = await reader.fetch_one(_count, {**_params(actor), "looks_at": COUNTS_AMONG})
+    """Count up to `COUNTED_MAX`."""
+    row = await reader.fetch_one(_count, {**params_of(actor.user), "looks_at": COUNTS_AMONG})
     assert row is not None, "it is an aggregate"
     number: int = row["number"]
     return number
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
-    """Answers whether the person has such a notification, read before or not."""
-    params = {**_params(actor), "id": notification_id, "looks_at": 1}
+    """Return whether the person has such a notification, read before or not."""
+    params = {**params_of(actor.user), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_one, params) is None:
         return False
     await tx.fetch_all(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
@@ -110,16 +287,12 @@ async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: in
 
 
 async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> int:
-    """Those with ids up to `upto`; answers how many were unread."""
+    """Return how many with ids up to `upto` were unread."""
     return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
 
 
-def _params(actor: Actor) -> dict[str, object]:
-    return params_of(actor.user)
-
-
 def params_of(user: Account) -> dict[str, object]:
-    """Of `is_seen`, for what the user sees."""
+    """Return the parameters of `is_seen`."""
     return {"user_id": user.id, "now": now_ms(), **invited(user)}
 
 
@@ -131,7 +304,7 @@ _to_organization, _to_repository = to_organizations.where(_this), to_repositorie
 
 
 async def find_told(reader: Reader, user: Account, message_id: int) -> Notification | None:
-    """None: the user does not see it any more."""
+    """Return None if the user does not see it any more."""
     row = await reader.fetch_one(_told, {**params_of(user), "id": message_id})
     if row is None:
         return None
@@ -140,7 +313,7 @@ async def find_told(reader: Reader, user: Account, message_id: int) -> Notificat
 
 
 async def find_invitation(reader: Reader, invitation_id: int) -> Invitation | None:
-    """None: it holds no more, or has no link."""
+    """Return None for one that is invalid or has no link."""
     params = {"id": invitation_id, "user_id": NOBODY, "now": now_ms()}
     for statement in (_to_organization, _to_repository):
         row = await reader.fetch_one(statement, params)

@@ -37,14 +37,13 @@ _choose = (
 
 
 async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, Choice]:
-    """What the user has chosen of each kind."""
     rows = await reader.fetch_all(_chosen, {"user_id": user_id})
     chosen = {row["kind"]: Choice(bool(row["inbox"]), bool(row["email"])) for row in rows}
     return {kind: chosen.get(kind, Choice()) for kind in NOTIFICATION_KINDS}
 
 
 async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, Choice]) -> None:
-    """What is not in `wanted` stays as it is."""
+    """Kinds that are not in `wanted` stay as they are."""
     rows = [
         {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}
         for each in sorted(wanted)

@@ -18,7 +18,7 @@ Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_rep
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 DRAFT = name_of(None)
-"""The title of an invoice that has no number yet."""
+"""The title of an invoice without a number."""
 
 EXCERPT_CHARS = 200
 _BEFORE = 60  # characters that are shown of what comes before the word
@@ -45,7 +45,7 @@ class SearchQuery(ListQuery, kw_only=True):
 
     @property
     def limit(self) -> int:
-        """Rows of a page. A search is never answered whole."""
+        """Return the page size: a search is never answered whole."""
         return PER_PAGE_DEFAULT if isinstance(self.per_page, UnsetType) else self.per_page
 
     @property
@@ -96,7 +96,6 @@ class SearchAnswer(msgspec.Struct):
 
 
 def search_result(row: Row, words: str) -> SearchResult:
-    """Make a result from a row of `queries`. `words` is what was searched for, as `tasks.matching.words_of` made it."""
     kind = KINDS[row["kind"]]
     invoice, title = None, row["title"] or DRAFT
     if row["invoice_id"] is not None:
@@ -119,10 +118,9 @@ def search_result(row: Row, words: str) -> SearchResult:
 
 
 def excerpt(text: str | None, words: str) -> str | None:
-    """At most `EXCERPT_CHARS` in one line, with `…` where something is left out. None for no text.
+    """Return at most `EXCERPT_CHARS` in one line, with `…` where something is left out; None for no text.
 
-    It starts a little before the first of `words` (as `tasks.matching.words_of` makes them) that is found, else with
-    the text.
+    It starts a little before the first of `words` that is found, else with the text.
     """
     line = _SPACES.sub(" ", text or "").strip()
     if not line:
@@ -145,14 +143,13 @@ def _start(line: str, words: str) -> int:
 
 
 class Folded(NamedTuple):
-    """The `letters` of a text as words are compared, and for each its place in the text, with the text's end last."""
+    """The `letters` of a text as words are compared, and the place of each, with the text's end last."""
 
     letters: str
     places: list[int]
 
 
 def fold(text: str) -> Folded:
-    """Return the text as words are compared."""
     found = [folded_letter(character) for character in text]
     places = [at for at, letters in enumerate(found) for _ in letters]
     return Folded("".join(found), [*places, len(text)])

@@ -44,8 +44,7 @@ seen = (
     .where(within_reach(projects.c.account_id, projects.c.repository_id))
     .cte("seen")
 )
-"""All projects that the caller sees: for statements that look at very many rows."""
-
+"""All projects that the caller sees, for very many rows: SQLite reads fewer than by `visible_projects`."""
 _TITLES = ("title", "invoice_number", "credit_note_number")
 _NO_NUMBER: sa.ColumnElement[int] = sa.literal_column("0", sa.BigInteger)
 _NO_COMMENT: sa.ColumnElement[int] = sa.cast(sa.null(), sa.BigInteger)
@@ -54,9 +53,12 @@ _NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
 
 @dataclass(frozen=True)
 class SearchScope:
-    """Where records of a kind are found. `table` holds them; `owner` is the table of the task or file that they are
-    about, or the same; `joined` is all that is read. A client sees a record if none of the flags `private` is true, and
-    `shown` is. `invoice_id`: the invoice that the record is, or belongs to."""
+    """The place of records of a kind.
+
+    `table` holds them; `owner` is the table of the task or file that they are about, or the same; `joined` is all that
+    is read. A client sees a record if no flag in `private` is true, and `shown` is. `invoice_id`: the invoice that the
+    record is, or belongs to.
+    """
 
     table: sa.Table
     owner: sa.Table
@@ -85,17 +87,17 @@ class SearchScope:
         return self.table.c.issued if self.table is credit_notes else self.table.c.updated_at
 
     def sees(self) -> sa.ColumnElement[bool]:
-        """Whether the caller sees a row that is joined with its project: for statements that look at few rows."""
+        """Return the condition that the caller sees a row joined with its project, for few rows."""
         project = sa.and_(
             projects.c.deleted_at.is_(None), within_reach(projects.c.account_id, projects.c.repository_id)
         )
         return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(is_client, self._open)))
 
     def is_among_seen(self) -> sa.ColumnElement[bool]:
-        """Whether the caller sees a row that is joined with `seen`: for statements that look at very many rows."""
+        """Return the condition that the caller sees a row joined with `seen`, for very many rows."""
         lives = self._lives
         if "deleted_at" in self.owner.c:
-            # In words that no partial index has: PostgreSQL would read all of it, beside the index of words.
+            # An expression that no partial index has: PostgreSQL would read all of it, beside the index of words.
             lives = sa.func.coalesce(
                 self.owner.c.deleted_at, sa.literal_column("0", sa.BigInteger)
             ) == sa.literal_column("0")

@@ -46,23 +46,21 @@ from workhook.work.kernel.access import find_access
 routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 
 TEXT_CHARS = 4000
-"""How much of a text is read to make an excerpt of."""
-
+"""Characters of a text that are read for its excerpt."""
 
 _REFERENCE = re.compile(r"(?P<owner>[\w.-]{1,100})/(?P<name>[\w.-]{1,100})(?P<number>#\d{1,18})", re.ASCII)
-"""A task of one project, as messages of commits name it."""
+"""A task as commit messages name it."""
 
 
 class SearchLimits(NamedTuple):
     """Bounds for each kind of record."""
 
     candidates: int  # no more are found: the newest that the caller sees
-    # On PostgreSQL the newest `rows` are looked at first, until they have so many `characters`: to take a text apart
-    # costs more than to read it.
+    # On PostgreSQL the newest `rows` are searched first, up to so many `characters`.
     rows: int
     characters: int
-    # On SQLite, whose index of words gives the newest first, so many of its matches are looked at; within one project,
-    # whose newest may be older than all of these, so many of the project's newest rows.
+    # On SQLite the newest `matches` of the index of words are read; within one project, whose newest may be older, its
+    # newest rows.
     matches: int
     rows_of_project: int
 
@@ -73,7 +71,7 @@ _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take 
 
 
 class ResultKey(NamedTuple):
-    """What results are ordered by, from high to low; `kind` is the index of the kind in `KINDS`."""
+    """The sort key of results, from high to low; `kind` is an index in `KINDS`."""
 
     created_at: _Integer
     kind: _Integer
@@ -82,7 +80,7 @@ class ResultKey(NamedTuple):
 
 
 def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
-    """The newest records of a kind, by their ids: their times do not tell, since imports bring times of their own."""
+    """Select the newest by id: imports bring times of their own."""
     scope = SCOPES[kind]
     return sa.select(
         _rank(kind).label("kind"),
@@ -93,7 +91,7 @@ def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
 
 
 def _bound(rows: int) -> sa.ColumnElement[int]:
-    """A limit that is written into the statement, so that a plan for any values knows it."""
+    """Write a limit into the statement, so that a plan for any values knows it."""
     return sa.literal_column(str(rows), sa.BigInteger)
 
 
@@ -102,7 +100,7 @@ def _in_project() -> sa.BindParameter[str]:
 
 
 def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
-    """Search among the newest rows. If these hold too few of a kind, `_indexed` searches again."""
+    """Search the newest rows; `_indexed` searches again if these hold too few of a kind."""
     scope = SCOPES[kind]
     rows: sa.FromClause
     if dialect == "postgresql":
@@ -123,10 +121,10 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
 
 
 def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.CTE:
-    """On PostgreSQL: those of the newest rows that have the words, until their texts have too many characters.
+    """Select the newest rows with the words on PostgreSQL, until their texts have too many characters.
 
-    The words are looked for in the texts that were read, once: without statistics, as after a restore, the planner
-    expects one row, and would take the texts apart again for each row that it joins.
+    The texts that were read are searched, once: without statistics the planner expects one row, and would take the
+    texts apart again for each row that it joins.
     """
     searched = scope.matching.searched
     names = searched.columns
@@ -135,7 +133,7 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
     order = [rows.c.id.desc()]
     if in_project and scope.table is scope.owner:  # which has an index for it
         repository = _repository()
-        # Said so that only this index has the order: by the primary key all that is newer would be passed.
+        # Forces the index with this order: by the primary key all newer rows would be read.
         newest = newest.where(rows.c.repository_id.between(repository, repository))
         order = [rows.c.repository_id.desc(), *order]
     some = newest.order_by(*order).subquery("some")
@@ -155,7 +153,6 @@ def _repository() -> sa.ScalarSelect[int]:
 
 
 def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
-    """On SQLite: those of the project's newest rows that have the words."""
     rows = scope.table.alias("rows")
     newest = (
         sa.select(rows.c.id, number_of(rows.c.id).label(FOUND_NUMBER))
@@ -183,10 +180,10 @@ def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
 
 
 def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select[Any]:
-    """Search among all rows, by the index of words."""
+    """Search all rows, by the index of words."""
     scope = SCOPES[kind]
     row_id = scope.table.c.id
-    # In an order that no index has, which would lead past all that does not have the words.
+    # An order without an index, which would read all rows without the words.
     order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
     found = (
         _candidates(kind, limits)
@@ -207,12 +204,9 @@ def _all_of(each: list[sa.Select[Any]]) -> sa.CompoundSelect[Any]:
 
 @cache
 def _newest_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bool) -> PerDialect:
-    """One statement for each combination, since a statement is compiled once."""
-    sqlite, postgresql = (
-        _all_of([_newest(kind, limits, in_project=in_project, dialect=dialect) for kind in kinds])
-        for dialect in ("sqlite", "postgresql")
+    return PerDialect.made_by(
+        lambda dialect: _all_of([_newest(kind, limits, in_project=in_project, dialect=dialect) for kind in kinds])
     )
-    return PerDialect(sqlite=sqlite, postgresql=postgresql)
 
 
 @cache
@@ -221,16 +215,16 @@ def _indexed_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bo
 
 
 def _page_rows(kind: Kind) -> sa.Select[Any]:
-    """What a page shows of these records. They may have changed since they were found, so the rights are checked
-    again."""
+    """Select what a page shows. The rights are checked again, since the records may have changed."""
     scope = SCOPES[kind]
+    task_number = scope.owner.c.number if scope.owner is tasks else sa.cast(sa.null(), sa.BigInteger)
     return (
         sa.select(
             _rank(kind).label("kind"),
             scope.number.label("number"),
             scope.owner.c.id.label("place_id"),
             scope.title.label("title"),
-            _number_of_task(scope),
+            task_number.label("task_number"),
             sa.func.substr(scope.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
             scope.comment_id.label("file_comment_id"),
             scope.invoice_id.label("invoice_id"),
@@ -243,11 +237,6 @@ def _page_rows(kind: Kind) -> sa.Select[Any]:
         .select_from(scope.joined.join(projects, projects.c.repository_id == scope.table.c.repository_id))
         .where(any_of(scope.table.c.id, _ids(kind)), scope.sees())
     )
-
-
-def _number_of_task(scope: SearchScope) -> sa.Label[Any]:
-    number = scope.owner.c.number if scope.owner is tasks else sa.cast(sa.null(), sa.BigInteger)
-    return number.label("task_number")
 
 
 def _ids(kind: Kind) -> str:
@@ -285,7 +274,7 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
 
 
 async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[str | None, str]:
-    """Return the project to search, or None for all, and the words. Raises `NotFound`."""
+    """Return the project to search, or None for all, and the words."""
     if isinstance(query.project_id, str):
         await find_access(reader, actor, query.project_id)  # 404, rather than nothing found
         return query.project_id, words_of(query.q)
@@ -303,7 +292,7 @@ async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[s
 async def _find(
     reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]
 ) -> Mapping[Kind, list[ResultKey]]:
-    """The newest of each kind, newest first: if possible one more than `candidates`."""
+    """Return the newest of each kind, if possible one more than `candidates`."""
     in_project = params["project_id"] is not None
     rows = await reader.fetch_slow(_newest_of(kinds, LIMITS, in_project=in_project), params)
     found = _by_kind(kinds, rows)
