@@ -1,9 +1,9 @@
-"""`workhook app` and `workhook oauth-app`. Installations of an app are in `installations`."""
+"""`workhook app` and `workhook oauth-app`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from workhook.cli import options, output
 from workhook.cli.common import Context, command, find_organization, new_app
-from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Argument, CommandGroup, Flag, Option
 from workhook.cli.output import cell, format_time
 from workhook.core import errors
 from workhook.identity import queries as identity_queries
-from workhook.identity.apps import actions, app_schemas, credentials, queries, schemas
+from workhook.identity.apps import actions, app_schemas, credentials, installing, queries, schemas
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
-    from workhook.storage import Reader
+    from workhook.storage import Reader, Transaction
 
 app = new_app("Apps: programs that act for themselves where they are installed.")
 oauth_app = new_app("OAuth apps: programs that act for the users who let them.")
@@ -61,7 +61,7 @@ _PublicKey = Annotated[Path | None, Option("FILE", "File with your own RSA publi
 
 @dataclass(frozen=True)
 class ProfileOptions:
-    """What both kinds of app say of themselves beside their name."""
+    """The profile of either kind of app, without its name."""
 
     callback_url: Annotated[
         tuple[str, ...],
@@ -78,20 +78,18 @@ class NewProfile(ProfileOptions):
     device_flow: Annotated[bool, Flag("Users may authorise it on another device.")] = False
 
     def values(self) -> dict[str, Any]:
-        """Fields of the request that makes the app."""
         return {"callback_urls": list(self.callback_url), **{name: getattr(self, name) for name in _TEXTS}}
 
 
 @dataclass(frozen=True)
 class ChangedProfile(ProfileOptions):
-    """What an edit changes of a profile: None stays, an empty text clears."""
+    """The changes of a profile: None keeps a value, an empty text clears it."""
 
     device_flow: Annotated[bool | None, Flag("Users may authorise it on another device.", off="--no-device-flow")] = (
         None
     )
 
     def change(self, **more: Any) -> app_schemas.AppEdit:
-        """The change that these options and `more` ask for."""
         given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
         change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         cleared = {"homepage_url": self.homepage_url, "description": self.description}
@@ -342,6 +340,143 @@ async def _delete_part(
             remedy = f"`workhook {kind.command} show {found.slug}` shows their ids."
             raise CliError(f"{found.slug} has no {noun} {number}.", remedy) from None
     context.answer({"id": number, "deleted": True}, f"deleted the {noun} {number}")
+
+
+# --- installations ----------------------------------------------------------------------------------------------------
+
+
+@command(app, "install")
+async def install(
+    context: Context,
+    *,
+    name: AppArgument,
+    organization: OrganizationOption,
+    permissions: Annotated[
+        str | None,
+        Option(
+            "NAME:LEVEL,…",
+            "Permissions to grant, at most those that the app asks for. Default at the first installation: all.",
+            parse=permission_list,
+        ),
+    ] = None,
+    repository: Annotated[
+        tuple[str, ...],
+        Option(
+            "NAME",
+            "A repository that the app may see. Default at the first installation: all. May be given several times.",
+        ),
+    ] = (),
+    all_permissions: Annotated[bool, Flag("Grant everything that the app asks for now.")] = False,
+    all_repositories: Annotated[bool, Flag("Give the app all repositories, present and future.")] = False,
+) -> None:
+    """Install an app on an organization, or change an installation: options that you leave out stay as they are."""
+    not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
+    not_together({"--repository": bool(repository), "--all-repositories": all_repositories})
+    async with context.transaction() as tx:
+        place = await find_organization(tx, organization)
+        found = await find_app(tx, name, APP)
+        if not found.public and found.account_id != place.id:
+            remedy = f"If it may: `workhook app edit {found.slug} --public`."
+            raise CliError(f"{found.slug} is not for other organizations than its own.", remedy)
+        granted = dict(found.permissions) if permissions is None else permissions_of(permissions)
+        chosen = await _chosen(tx, place, repository)
+        keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
+        before, after = await _install(tx, found, place, granted, chosen, keep=keep)
+    data, lines = _installation_json(after), []
+    if before is not None and _installation_json(before) == data:
+        lines.append(f"{after.app.slug} was installed there already, and nothing has changed.")
+        lines.append("--all-permissions and --all-repositories give it more.")
+    context.answer({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
+
+
+async def _install(
+    tx: Transaction,
+    found: schemas.App,
+    place: Account,
+    granted: dict[str, str],
+    chosen: list[int] | None,
+    *,
+    keep: tuple[bool, bool],
+) -> tuple[schemas.Installation | None, schemas.Installation]:
+    """Return the installation before and now. `keep`: whether to keep its permissions and its repositories."""
+    from msgspec import UNSET
+
+    before = await queries.find_installation_on(tx, found.id, place.id)
+    if before is None:
+        return None, await installing.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
+    permissions, repository_ids = UNSET if keep[0] else granted, UNSET if keep[1] else chosen
+    after = await installing.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
+    return before, after
+
+
+async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
+    """Return the ids of the organization's repositories; None for no names. Raises `CliError` with all unknown ones."""
+    if not names:
+        return None
+    known = await queries.own_repository_names(tx, place.id, [each.lower() for each in names])
+    if unknown := [each for each in names if each.lower() not in known]:
+        listed = ", ".join(unknown)
+        raise CliError(f"{place.login} has no repository {listed}.", "Name its projects, without the organization.")
+    return list(known.values())
+
+
+@command(app, "uninstall")
+async def uninstall(
+    context: Context,
+    *,
+    name: AppArgument,
+    organization: OrganizationOption,
+    remove_webhooks: Annotated[
+        bool, Flag("Also remove the webhooks that the app made. Default: they stay and go on.")
+    ] = False,
+) -> None:
+    """Uninstall an app from an organization. Its tokens end; webhooks that it made belong to the organization."""
+    async with context.transaction() as tx:
+        place = await find_organization(tx, organization)
+        found = await find_app(tx, name, APP)
+        there = await queries.find_installation_on(tx, found.id, place.id)
+        made = await installing.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
+    removed = there is not None
+    data: dict[str, object] = {"app": found.slug, "organization": place.login, "removed": removed}
+    lines = [f"{found.slug} {'is no longer' if removed else 'was not'} installed on {place.login}"]
+    if made and remove_webhooks:
+        lines.append("webhooks that went with it:")
+    elif made:
+        lines.append("webhooks that it made stay and go on; owners remove them with DELETE and these addresses:")
+    told_apart = ([], made) if remove_webhooks else (made, [])
+    data |= {"webhooks_left": told_apart[0], "webhooks_removed": told_apart[1]}
+    context.answer(data, "\n".join([*lines, *made]))
+
+
+@command(app, "installations")
+async def installations(context: Context, *, organization: OrganizationOption) -> None:
+    """List the apps that are installed on an organization."""
+    async with context.services() as services:
+        place = await find_organization(services.database, organization)
+        found, _ = await queries.list_installations_on(services.database, place.id)
+    rows = [_installation_json(each) for each in found]
+    if not context.as_json:
+        rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
+    columns = ("id", "app", "permissions", "repository_selection", "suspended_at", "created_at")
+    context.answer_rows(rows, columns, none="No app is installed there: workhook app install")
+
+
+def _installation_json(installation: schemas.Installation) -> dict[str, object]:
+    chosen = installation.repository_ids
+    return {
+        "id": installation.id,
+        "app": installation.app.slug,
+        "app_id": installation.app.id,
+        "organization": installation.account.login,
+        "permissions": dict(installation.permissions),
+        "repository_selection": installation.repository_selection,
+        "repository_ids": None if chosen is None else sorted(chosen),
+        "suspended_at": format_time(installation.suspended_at),
+        "created_at": format_time(installation.created_at),
+    }
+
+
+# --- what the commands share ------------------------------------------------------------------------------------------
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:

@@ -26,7 +26,7 @@ app = new_app("The audit log: who did what, from where, and what was refused.")
 
 @dataclass(frozen=True)
 class EntryOptions:
-    """Which entries a command is about."""
+    """The options that choose entries."""
 
     organization: Annotated[
         str | None, Option("LOGIN", "Only entries about this organization. Default: all, including those about none.")
@@ -38,7 +38,7 @@ class EntryOptions:
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
-        """What the audit log is asked for. Raises `CliError` for an unknown organization."""
+        """Return the query of these options. Raises `CliError` for an unknown organization."""
         place = await find_organization(reader, self.organization) if self.organization else None
         return audit_queries.Selection(
             account_id=place.id if place else None,

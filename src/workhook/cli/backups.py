@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook import __version__, bootstrap
 from workhook.cli.common import Context, command, every_table, revision
-from workhook.cli.error_messages import CliError, explain, is_disk_full, no_data, no_room
+from workhook.cli.error_messages import CliError, is_disk_full, no_data, no_room
 from workhook.cli.options import Argument, Flag
 from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
 from workhook.core import log, vault
@@ -52,7 +52,7 @@ async def backup(
     read_keys = (lambda: _keys(settings)) if with_key else None
     try:
         left = f"What is in {path} is no backup, and can be deleted."
-        with _in_words(settings, path), interrupted(left), show_progress() as progress:
+        with _on_disks(settings, path), interrupted(left), show_progress() as progress:
             made, linked = await make_backup(
                 path, source, blobs, tables, __version__, read_keys, progress, copy_all=copy_all
             )
@@ -85,33 +85,18 @@ def _keys(settings: Settings) -> Sequence[bytes]:
 
 
 @contextmanager
-def _in_words(settings: Settings, folder: Path) -> Iterator[None]:
-    """Raises `CliError` for what whoever runs the command can mend."""
+def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
+    """Raise `CliError` if a disk is full or fails."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        if _is_full(error):
-            raise _no_room(settings, folder) from error
-        raise _trouble(error, settings, folder) from error
-
-
-def _is_full(error: OSError | sqlite3.Error) -> bool:
-    if isinstance(error, OSError):
-        return is_disk_full(error)
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-
-
-def _no_room(settings: Settings, folder: Path) -> CliError:
-    return no_room(folder, ", but keep its secret.key" if folder == settings.data else "")
-
-
-def _trouble(error: OSError | sqlite3.Error, settings: Settings, folder: Path) -> Exception:
-    """SQLite does not say which of two files it had trouble with."""
-    if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR:
-        both = f"{settings.sqlite_path or settings.data} and {folder}"
-        return CliError(f"{both}: {error}.", "Check both disks, and the room on them.")
-    lines = explain(error, settings)
-    return error if lines is None else CliError(lines[0], "\n".join(lines[1:]))
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL or is_disk_full(error):
+            raise no_room(folder, ", but keep its secret.key" if folder == settings.data else "") from error
+        if code == sqlite3.SQLITE_IOERR:  # SQLite does not say which of the two files it is
+            both = f"{settings.sqlite_path or settings.data} and {folder}"
+            raise CliError(f"{both}: {error}.", "Check both disks, and the room on them.") from error
+        raise
 
 
 def _warn(made: Manifest, where: str) -> None:
@@ -167,7 +152,7 @@ async def restore(
 
     log.configure("error")
     settings, path = context.settings, Path(folder)
-    with _in_words(settings, path):
+    with _on_disks(settings, path):
         made = read_manifest(path)
         _require_empty(settings)
         if settings.sqlite_path is None:
@@ -176,7 +161,7 @@ async def restore(
             files = await verify(path, made, progress)
     key = _check_key(settings, path)
     left = f"What is in {settings.data} is not whole: delete it, but keep its secret.key."
-    with _in_words(settings, settings.data), interrupted(left), show_progress() as progress:
+    with _on_disks(settings, settings.data), interrupted(left), show_progress() as progress:
         rows = await _restore(settings, path, made, files, progress)
         if key == "restored":
             write_private(settings.data / vault.KEY_FILE, (path / vault.KEY_FILE).read_bytes())
@@ -199,7 +184,7 @@ def _require_empty(settings: Settings) -> None:
 
 
 def _check_key(settings: Settings, folder: Path) -> str:
-    """Whether the key is `present`, is `restored` from the backup, or `missing`. Raises `CliError` for a wrong one."""
+    """Tell whether the key is `present`, `restored` from the backup or `missing`. Raises `CliError` for a wrong one."""
     from workhook.storage.backups import DATABASE
     from workhook.storage.row_stream import opened
 
@@ -221,7 +206,7 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
-    """Returns how many rows there are."""
+    """Return the number of rows."""
     from workhook.storage.backups import BlobCopy
     from workhook.storage.blobs import FOLDER, FolderBlobs
     from workhook.storage.snapshots import let_servers_in
@@ -242,7 +227,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
 
 
 async def _begin_sqlite(folder: Path, target: Path, progress: Progress) -> None:
-    """The file gets its name when every server refuses it: until the files are there, too, it is not whole."""
+    """Restore the file under its name once servers refuse it: without the other files it is not whole."""
     from workhook.storage.backups import restore_database
     from workhook.storage.snapshots import refuse_servers
 
@@ -267,7 +252,7 @@ async def _require_empty_postgresql(settings: Settings) -> None:
 
 
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
-    """The copy marks its source, and migrates it first: so it is made from a copy of the backup's file."""
+    """Copy from a copy of the backup's file, since copying marks and migrates its source. Return the rows."""
     from workhook.storage.backups import restore_database
     from workhook.storage.copying import copy
     from workhook.storage.migrate import migrate_sqlite

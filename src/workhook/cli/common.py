@@ -14,7 +14,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +29,6 @@ from workhook.identity import queries
 
 if TYPE_CHECKING:
     import sqlalchemy
-    from asyncpg import Connection
 
     from workhook.http.calls import Services
     from workhook.identity.schemas import Account, Repository
@@ -45,22 +43,21 @@ Body = Callable[..., Awaitable[int | None]]
 
 
 def new_app(help_text: str) -> CommandGroup:
-    """A group of commands."""
     return CommandGroup(help=help_text, no_args_is_help=True)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a command gets: the settings it runs with, and how to answer."""
+    """The settings that a command runs with, and its ways to answer."""
 
     settings: Settings
     as_json: bool
 
     @asynccontextmanager
     async def services(self, *, make: bool = False) -> AsyncIterator[Services]:
-        """The migrated, open database and what goes with it; beside a running server or without one.
+        """Open the migrated database and the other services; beside a running server or without one.
 
-        `make`: what is not there is made. Otherwise that is a `CliError`.
+        `make`: create what is missing, which is a `CliError` otherwise.
         """
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
@@ -71,18 +68,17 @@ class Context:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """One transaction of the database that `services` opens."""
         async with self.services() as services, services.database.transaction() as tx:
             yield tx
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[identity_context.Write]:
-        """What a change of whoever runs the command works with: a transaction, no token, the base address of links."""
+        """Begin a change made by the operator: with no token."""
         async with self.transaction() as tx:
             yield identity_context.Write(tx, None, base_address(self.settings))
 
     def answer(self, data: object, sentence: str) -> None:
-        """`data` for scripts, the sentence for people."""
+        """Print `data` for scripts, or the sentence for people."""
         if self.as_json:
             print_json(data)
         else:
@@ -96,9 +92,9 @@ class Context:
         none: str,
         narrow: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """A list: an array for scripts; for people a table of some columns, or what there is to say about none.
+        """Print a list: an array for scripts; for people a table of some columns, or the sentence `none`.
 
-        `narrow`: the same rows with fewer columns, for a terminal that is too narrow for the others.
+        `narrow`: the same rows with fewer columns, for a narrow terminal.
         """
         if self.as_json:
             print_json(rows)
@@ -120,51 +116,40 @@ async def _require_data(settings: Settings) -> None:
 CONNECT_TIMEOUT_S = 5.0
 
 
-@asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Connection]:
-    """A connection to PostgreSQL, without a pool. Raises what the driver raises."""
-    import asyncpg
-
-    from workhook.storage import dialects
-
-    connection = await asyncpg.connect(**dialects.connect_options(url))
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
 async def revision(settings: Settings) -> str | None:
-    """None without a database or without a schema in it. Raises what the drivers raise, and `TimeoutError`."""
-    async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        if settings.sqlite_path is not None:
-            from workhook.storage import migrate as migrations
-
-            return await asyncio.to_thread(migrations.sqlite_revision, settings.sqlite_path)
-        async with _connected(settings.database_url or "") as connection:
-            exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
-            found = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
-            return None if found is None else str(found)
+    """Return the schema of the database; None without one. Raises what the drivers raise, and `TimeoutError`."""
+    found: str | None = await _value(settings, "SELECT version_num FROM alembic_version")
+    return found
 
 
 async def key_check(settings: Settings) -> bytes | None:
-    """What the first start encrypted with the key, to know it again; None if no start has. For a database with a
-    schema. Raises as `revision`."""
-    query = "SELECT sealed FROM key_check"
+    """Return what the first start encrypted with the key, or None before that. Raises as `revision`."""
+    found: bytes | None = await _value(settings, "SELECT sealed FROM key_check")
+    return found
+
+
+async def _value(settings: Settings, query: str) -> Any:
+    """Return the value that a query finds; None without a schema."""
+    from workhook.storage import dialects
+    from workhook.storage.migrate import sqlite_revision
+
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        if settings.sqlite_path is not None:
-            return await asyncio.to_thread(_sqlite_value, settings.sqlite_path, query)
-        async with _connected(settings.database_url or "") as connection:
-            found: bytes | None = await connection.fetchval(query)
-            return found
+        if (path := settings.sqlite_path) is not None:
+            if await asyncio.to_thread(sqlite_revision, path) is None:
+                return None
+            import sqlite3
 
+            with closing(sqlite3.connect(path)) as file:
+                row = file.execute(query).fetchone()
+            return row[0] if row else None
+        import asyncpg
 
-def _sqlite_value(path: Path, query: str) -> bytes | None:
-    import sqlite3
-
-    with closing(sqlite3.connect(path)) as connection:
-        row = connection.execute(query).fetchone()
-    return bytes(row[0]) if row else None
+        connection = await asyncpg.connect(**dialects.connect_options(settings.database_url or ""))
+        try:
+            exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
+            return await connection.fetchval(query) if exists else None
+        finally:
+            await connection.close()
 
 
 def command(
@@ -178,9 +163,9 @@ def command(
 ) -> Callable[[Body], Command]:
     """Make an async function a command of the group: it takes a `Context` and its own options.
 
-    Each name in `settings` becomes an option of it. `json`: it has `--json`. `fast`: it runs on uvloop. `help_text`
-    stands for the function's docstring. What the function returns is the exit status (None: 0). A mistake of the user's
-    is one sentence on standard error and status 1, or 2 for settings and options.
+    Each name in `settings` becomes an option. `json`: add `--json`. `fast`: run on uvloop. `help_text` replaces the
+    function's docstring. The function returns the exit status (None: 0). A user's mistake is one sentence on standard
+    error and status 1, or 2 for settings and options.
     """
 
     def make(body: Body) -> Command:
@@ -241,7 +226,7 @@ _JSON = click.Option(["as_json", "--json"], is_flag=True, help="Answer with one 
 
 
 def _setting_option(name: str) -> click.Option:
-    """The setting's help text, its variable and its default. The value is checked by `core.config`, with the rest."""
+    """Return the option of a setting. `core.config` checks its value with the rest."""
     known = {each.name: each for each in fields(Settings)}[name]
     notes = [f"env: WORKHOOK_{name.upper()}"]
     if known.default not in (None, ()) and not isinstance(known.default, bool):
@@ -257,7 +242,7 @@ def _setting_option(name: str) -> click.Option:
 
 
 def base_address(settings: Settings) -> str:
-    """What links in events start with: the public address, else the running server's, else where it would listen."""
+    """Return the base of links in events: the public address, else the running server's, else its default."""
     import json
 
     if settings.base_url:
@@ -269,12 +254,11 @@ def base_address(settings: Settings) -> str:
 
 
 async def find_user(reader: Reader, login: str) -> Account:
-    """Raises `CliError`."""
     return await _find_account(reader, login, "user", "Make it with `workhook user add`.")
 
 
 async def find_enabled_user(reader: Reader, login: str) -> Account:
-    """A user who may get a token or a link. Raises `CliError`."""
+    """Find a user who may get a token or a link. Raises `CliError`."""
     user = await find_user(reader, login)
     if await queries.disabled_at(reader, user.id) is not None:
         raise CliError(f"{user.login} is disabled.", f"Let the user in again with `workhook user enable {user.login}`.")
@@ -282,11 +266,11 @@ async def find_enabled_user(reader: Reader, login: str) -> Account:
 
 
 async def find_organization(reader: Reader, login: str) -> Account:
-    """Raises `CliError`."""
     return await _find_account(reader, login, "organization", "Make it with `workhook setup`.")
 
 
 async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
+    """Raise `CliError` without an account of this login and kind."""
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -298,7 +282,7 @@ async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> A
 
 
 async def find_repository(reader: Reader, full_name: str) -> Repository:
-    """`owner/name`. Raises `CliError`."""
+    """Find a repository by `owner/name`. Raises `CliError`."""
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
         raise Misuse(f"{full_name!r} does not name a repository.", "Write OWNER/NAME, such as acme/website.")

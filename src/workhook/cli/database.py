@@ -92,7 +92,7 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
 
 
 def _path(file: str) -> Path:
-    """Raises `Misuse` for the address of a server, which may hold a password."""
+    """Raise `Misuse` for the address of a server, which may hold a password."""
     if "://" in file and not file.startswith("sqlite:///"):
         raise Misuse("SQLITE is a URL, and no file.", "Give the path of a database file, such as data/workhook.db.")
     path = Path(file.removeprefix("sqlite:///"))
@@ -101,7 +101,7 @@ def _path(file: str) -> Path:
 
 @contextmanager
 def _interruptible(path: Path) -> Iterator[None]:
-    """Whoever stops a copy is told what is kept, and how it goes on."""
+    """If the copy is interrupted, say what is kept and how to continue."""
     from workhook.storage.migrate import elsewhere, sqlite_revision
 
     try:
@@ -115,7 +115,7 @@ def _interruptible(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
-    """Raises `CliError` for what whoever runs it can mend; it names the database that has the fault."""
+    """Raise `CliError` that names the database at fault."""
     try:
         yield
     except Exception as error:

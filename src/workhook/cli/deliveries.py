@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from workhook.cli import following, queries
+from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_organization, find_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
-from workhook.cli.output import Progress, cell, show_progress
+from workhook.cli.output import Progress, cell, complain, show_progress
 from workhook.core import errors, json
 from workhook.hooks import deliveries, history, publishing, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
 
 if TYPE_CHECKING:
+    from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
 app = new_app("What was sent to webhooks, and sending it again.")
@@ -66,7 +71,7 @@ def _read_payload(source: str | None) -> Any:
 
 @dataclass(frozen=True)
 class DeliveryOptions:
-    """Which deliveries a command is about."""
+    """The options that choose deliveries."""
 
     hook: Annotated[int | None, Option("ID", "Deliveries of this webhook.", parse=row_id)] = None
     repository: Annotated[str | None, Option("OWNER/NAME", "Deliveries of the webhooks of this repository.")] = None
@@ -87,17 +92,15 @@ class DeliveryOptions:
 
     @property
     def filters(self) -> dict[str, str | None]:
-        """The options that choose among the deliveries of a webhook."""
         names = ("status", "event", "action", "guid", "since", "until", "redelivery")
         return {name: getattr(self, name) for name in names}
 
     @property
     def owners(self) -> tuple[int | None, str | None, str | None]:
-        """The options that name webhooks."""
         return self.hook, self.repository, self.organization
 
     async def hook_ids(self, reader: Reader) -> list[int]:
-        """The ids of the webhooks that the options name. Raises `CliError`."""
+        """Return the ids of the webhooks that the options name. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
             raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
         if self.hook is not None:
@@ -129,16 +132,13 @@ async def list_deliveries(
     filters = deliveries.parse_filters(chosen.filters)
     if follow:
         not_together({"--follow": follow, "--until": chosen.until is not None})
-        await following.follow(context, chosen.hook_ids, filters, limit)
+        await follow_deliveries(context, chosen.hook_ids, filters, limit)
         return
     async with context.services() as services:
         found: list[dict[str, object]] = []
         for hook_id in await chosen.hook_ids(services.database):
-            found += [
-                following.to_json(each, hook_id)
-                for each in await following.newest(services.database, hook_id, filters, limit)
-            ]
-    found.sort(key=lambda row: int(str(row["id"])), reverse=True)
+            found += [to_json(each, hook_id) for each in await newest(services.database, hook_id, filters, limit)]
+    found.sort(key=_id_of, reverse=True)
     columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
     context.answer_rows(found[:limit], columns, none="There is no such delivery.")
 
@@ -149,7 +149,7 @@ async def show(context: Context, *, delivery: Annotated[int, Argument("ID", pars
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
         found = await deliveries.find_delivery(services.database, hook_id, delivery)
-    lines = [f"{name}: {cell(value)}" for name, value in following.to_json(found, hook_id).items()]
+    lines = [f"{name}: {cell(value)}" for name, value in to_json(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
     context.answer(found, "\n".join(lines).rstrip())
@@ -190,7 +190,7 @@ async def redeliver(
 
 
 async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:
-    """Answers how many events will be sent again. Whatever ends this command, a server goes on with it."""
+    """Return how many events will be sent again. If this command is interrupted, a server continues."""
     job_id = await database.in_transaction(lambda tx: hooks_redelivery.ask(tx, hook_id, filters))
     while (job := await hooks_redelivery.advance(database, job_id)) is not None:
         progress(f"deliveries of webhook {hook_id} looked at, in percent", job.percent, 100)
@@ -214,3 +214,139 @@ def _json_text(payload: object) -> str:
     import json
 
     return json.dumps(payload, indent=2, ensure_ascii=False)
+
+
+# --- deliveries as they come ------------------------------------------------------------------------------------------
+
+PAGE = 100
+POLL_S = 0.5
+LOOK_BACK_S = 5.0
+"""For so long after a delivery was seen, one with a smaller id may still be committed on PostgreSQL."""
+
+_WIDTHS = {"delivered_at": 24, "id": 8, "hook_id": 7, "event": 28, "status_code": 3, "duration": 6, "status": 0}
+
+HookIds = Callable[["Reader"], Awaitable[list[int]]]
+
+
+async def follow_deliveries(context: Context, hook_ids: HookIds, filters: history.Filters, limit: int) -> None:
+    """Print the newest deliveries, at most `limit`, the newest last; then each that comes, until the command is
+    interrupted or its reader has gone. Webhooks that are made meanwhile are followed, too."""
+    with until_interrupted():
+        async with context.services() as services:
+            follower = Follower(services.database, hook_ids, filters)
+            _print(context, await follower.begin(limit))
+            while True:
+                _print(context, await poll_patiently(follower))
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """For what has no other end: Ctrl-C, and a reader that has gone, are no faults."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        return
+    except BrokenPipeError:
+        # As of `| head`. The interpreter would complain when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def poll_patiently(follower: Follower) -> list[dict[str, object]]:
+    """Return what is new a moment later, once the database is available."""
+    said = False
+    while True:
+        await asyncio.sleep(max(POLL_S, follower.took_s))  # many webhooks take long: half of the time is the server's
+        try:
+            return await follower.poll()
+        except errors.Unavailable as error:
+            if not said:
+                complain([f"{error.message.rstrip('.')}.", "Trying again until it can."])
+            said = True
+
+
+class Follower:
+    """Finds each delivery once. `took_s`: duration of the last search."""
+
+    took_s = 0.0
+
+    def __init__(self, database: Database, hook_ids: HookIds, filters: history.Filters) -> None:
+        self._database, self._hook_ids, self._filters = database, hook_ids, filters
+        self._tails: dict[int, _Tail] = {}
+
+    async def begin(self, limit: int) -> list[dict[str, object]]:
+        """Return the newest, at most `limit`, oldest first. `poll` finds later ones."""
+        found: list[dict[str, object]] = []
+        for hook_id in await self._hook_ids(self._database):
+            last = await newest(self._database, hook_id, history.Filters(), 1)
+            tail = self._tails[hook_id] = _Tail(last[0].id if last else 0)
+            items = await newest(self._database, hook_id, self._filters, limit)
+            found += [to_json(each, hook_id) for each in tail.unseen(items)]
+        return sorted(found, key=_id_of)[-limit:]
+
+    async def poll(self) -> list[dict[str, object]]:
+        """Return new deliveries, oldest first."""
+        start = time.monotonic()
+        found: list[dict[str, object]] = []
+        for hook_id in await self._hook_ids(self._database):
+            tail = self._tails.setdefault(hook_id, _Tail(0))
+            after_id = tail.after_id
+            while True:
+                items = await deliveries.list_newer(
+                    self._database, hook_id, self._filters, after_id=after_id, limit=PAGE
+                )
+                found += [to_json(each, hook_id) for each in tail.unseen(items)]
+                if len(items) < PAGE:
+                    break
+                after_id = items[-1].id
+        self.took_s = time.monotonic() - start
+        return sorted(found, key=_id_of)
+
+
+class _Tail:
+    """The deliveries of a webhook that were seen: all up to `after_id`, and some after it."""
+
+    def __init__(self, after_id: int) -> None:
+        self.after_id = after_id
+        self._seen: dict[int, float] = {}  # ids that may be met again, by when they were seen, the oldest first
+
+    def unseen(self, items: Sequence[DeliveryItem]) -> list[DeliveryItem]:
+        now = time.monotonic()
+        fresh = [each for each in items if each.id not in self._seen]
+        self._seen |= {each.id: now for each in fresh}
+        for each in [known for known, at in self._seen.items() if at < now - LOOK_BACK_S]:
+            del self._seen[each]
+            self.after_id = max(self.after_id, each)
+        return fresh
+
+
+def _id_of(row: Mapping[str, object]) -> int:
+    return int(str(row["id"]))
+
+
+def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
+    for row in rows:
+        name = str(row["event"]) if row["action"] is None else f"{row['event']}.{row['action']}"
+        again = {"status": f"{row['status']} (again)"} if row["redelivery"] else {}
+        shown = {**row, "event": name, "duration": f"{row['duration']:.2f}s", **again}
+        context.answer(row, "  ".join(cell(shown[each]).ljust(width) for each, width in _WIDTHS.items()))
+
+
+async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
+    """Return the newest deliveries, at most `limit`, newest first."""
+    found: list[DeliveryItem] = []
+    cursor: str | None = None
+    while len(found) < limit:
+        wanted = min(PAGE, limit - len(found))
+        at = deliveries.parse_cursor(cursor)
+        page = await deliveries.list_deliveries(reader, hook_id, filters, cursor=at, per_page=wanted)
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
+
+
+def to_json(item: DeliveryItem, hook_id: int) -> dict[str, object]:
+    names = ("id", "guid", "delivered_at", "redelivery", "duration", "status", "status_code", "event", "action")
+    more = ("installation_id", "repository_id", "throttled_at")
+    return {**{name: getattr(item, name) for name in (*names, *more)}, "hook_id": hook_id}

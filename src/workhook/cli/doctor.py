@@ -27,7 +27,7 @@ NO_SERVER = "none runs with this data folder"
 
 
 class Check(NamedTuple):
-    """One thing that was looked at. `advice` is what to do about it where something is wrong, and not shown else."""
+    """The result of one check. `advice` is shown only if something is wrong."""
 
     name: str
     ok: bool
@@ -74,16 +74,11 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     if settings.smtp_url is not None:
         yield await _mail(settings.smtp_url)
     if (variable := open_telemetry.asked_for()) is not None:
-        yield _traces(variable)
-
-
-def _traces(variable: str) -> Check:
-    wrong = open_telemetry.fault()
-    return Check("traces", wrong is None, variable if wrong is None else "none are sent", wrong or "")
+        wrong = open_telemetry.fault()
+        yield Check("traces", wrong is None, variable if wrong is None else "none are sent", wrong or "")
 
 
 async def _mail(url: str) -> Check:
-    """Whether the mail server lets us in."""
     from workhook.core.mail_address import smtp_server
     from workhook.delivery.mail import smtp
 
@@ -110,9 +105,7 @@ def _folder(settings: Settings) -> Check:
 
 
 def _space(settings: Settings) -> Check:
-    """What `/readyz` asks of the disk."""
-    wrong = system.space_fault(settings.data, settings.sqlite_path)
-    if wrong is not None:
+    if (wrong := system.space_fault(settings.data, settings.sqlite_path)) is not None:
         advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
         return Check("disk", False, wrong, advice)
     free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
@@ -120,7 +113,6 @@ def _space(settings: Settings) -> Check:
 
 
 async def _files(settings: Settings) -> Check:
-    """What `/readyz` asks of the store of files."""
     blobs = bootstrap.open_blobs(settings.data, settings.files_url)
     where = settings.files_url or str(blobs.folder.absolute())
     try:
@@ -134,7 +126,6 @@ async def _files(settings: Settings) -> Check:
 
 
 async def _sealed(settings: Settings) -> bytes | None:
-    """See `cli.common.key_check`."""
     try:
         return await key_check(settings)
     except Exception as error:
@@ -144,7 +135,7 @@ async def _sealed(settings: Settings) -> bytes | None:
 
 
 def _key(settings: Settings, sealed: bytes | None) -> Check:
-    """Whether there is a key, and whether the database was used with it."""
+    """Check that there is a key, and that the database was used with it."""
     path = settings.data / core_vault.KEY_FILE
     back = "Put back the file from a backup: secrets are encrypted with it."
     if settings.secret_key:
@@ -159,19 +150,15 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
         mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
     except (OSError, core_vault.VaultError) as error:
         lines = explain(error, settings) or [str(error)]
-        return Check("key", False, lines[0], f"Let this user read {path}." if _is_there(error) else back)
+        unreadable = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        return Check("key", False, lines[0], f"Let this user read {path}." if unreadable else back)
     if settings.secret_key:
         return Check("key", True, where)
     return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
 
 
-def _is_there(error: Exception) -> bool:
-    """Whether the key is there, and cannot be read."""
-    return isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-
-
 async def _database(settings: Settings) -> Check:
-    """Looks only: what is not there is not made."""
+    """Check the database without creating anything."""
     from workhook.storage import migrate as migrations
 
     kind = "SQLite" if settings.sqlite_path else "PostgreSQL"
@@ -216,7 +203,7 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 
 async def _quotas(settings: Settings) -> Check:
-    """Which organizations and people have used nearly all that they may have."""
+    """Name the organizations and people close to their quota."""
     bootstrap.import_tables()  # so that none is forgotten
     limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:
@@ -233,7 +220,7 @@ async def _quotas(settings: Settings) -> Check:
 
 
 def _server(settings: Settings) -> Check:
-    """Whether the process that `server.json` names lives and answers, since Git hooks and commands go to it."""
+    """Check that the process in `server.json`, which Git hooks and commands use, is alive and answers."""
     import http.client
     import json
 
@@ -284,21 +271,14 @@ async def send_trial(
         raise CliError("no mail server is set.", NOT_SET)
     if not is_address(address):
         raise Misuse(f"{address!r} is no e-mail address.", "Give one such as ada@example.com.")
-    await _send(settings, settings.smtp_url, settings.mail_from, address)
-    data = {"address": address, "sent": True}
-    context.answer(data, f"the mail server took a message to {address}: look whether it arrives, also among spam")
-
-
-async def _send(settings: Settings, url: str, sender: str, address: str) -> None:
-    """Raises `CliError`."""
     from workhook.core.mail_address import sender_of, smtp_server
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
     from workhook.web.mail.letters import trial_letter
     from workhook.web.mail.writing import Envelope, write_message
 
     now = now_ms()
-    envelope = Envelope(sender_of(sender), address, f"workhook.test.{now}", now)
-    connection = SmtpConnection(smtp_server(url))
+    envelope = Envelope(sender_of(settings.mail_from), address, f"workhook.test.{now}", now)
+    connection = SmtpConnection(smtp_server(settings.smtp_url))
     try:
         outcome = await connection.send(write_message(trial_letter(base_address(settings)), envelope))
     finally:
@@ -306,3 +286,5 @@ async def _send(settings: Settings, url: str, sender: str, address: str) -> None
     if outcome.result != "sent":
         what = "The mail server cannot be used." if outcome.is_trouble else WORDS[outcome.result]
         raise CliError(f"{what} {outcome.said}", _REMEDIES[outcome.result])
+    data = {"address": address, "sent": True}
+    context.answer(data, f"the mail server took a message to {address}: look whether it arrives, also among spam")

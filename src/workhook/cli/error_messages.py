@@ -16,13 +16,13 @@ FAILED, MISUSED = 1, 2
 
 
 class CliError(errors.Explained):
-    """What a command says."""
+    """An error that a command reports, with its remedy."""
 
     status = FAILED
 
 
 class Misuse(CliError):
-    """Options that cannot be used, or not together."""
+    """Options that are wrong, or exclude each other."""
 
     status = MISUSED
 
@@ -35,8 +35,8 @@ class _Used(NamedTuple):
 
 
 def explain(error: Exception, settings: config.Settings | None, given: str | None = None) -> list[str] | None:
-    """Lines that say what is wrong, where, and how to mend it; None for a fault of the program. `given`: the argument
-    that names the database of `settings`, if it is not --data or --database-url."""
+    """Return lines that say what is wrong, where, and how to fix it; None for a fault of the program. `given`: the
+    argument that names the database of `settings`, if it is not --data or --database-url."""
     if isinstance(error, errors.Explained):
         return [error.message, error.remedy]
     used = _Used(settings, given)
@@ -44,7 +44,7 @@ def explain(error: Exception, settings: config.Settings | None, given: str | Non
 
 
 def require_postgresql(name: str, url: str) -> None:
-    """Raises `Misuse` for anything else. `name` is the argument's."""
+    """Raise `Misuse` for any other URL. `name` is the argument's."""
     try:
         config.postgresql_url(url)
     except ValueError:  # it names the password
@@ -53,13 +53,13 @@ def require_postgresql(name: str, url: str) -> None:
 
 
 def not_together(given: dict[str, bool]) -> None:
-    """Raises `Misuse` where all of these options, by their flags, were given."""
+    """Raise `Misuse` if all of these options, by their flags, were given."""
     if all(given.values()):
         raise Misuse(f"{' and '.join(given)} exclude each other.", "Give one of them.")
 
 
 def no_folder(path: Path) -> str | None:
-    """What stands where a folder is to be, or one above it."""
+    """Tell what is in place of a folder, or of one above it."""
     for each in (path.absolute(), *path.absolute().parents):
         if os.path.isdir(each):  # it says no of what this user may not look at
             return None
@@ -68,8 +68,8 @@ def no_folder(path: Path) -> str | None:
     return None
 
 
-def is_disk_full(error: OSError) -> bool:
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+def is_disk_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def no_room(folder: Path, kept: str = "") -> CliError:
@@ -80,7 +80,6 @@ def no_room(folder: Path, kept: str = "") -> CliError:
 
 
 def no_data(settings: config.Settings) -> CliError:
-    """Nothing is made by a command that only looks."""
     if settings.database_url is None and (wrong := no_folder(settings.data)) is not None:
         return CliError(f"{wrong}.", "Give --data or WORKHOOK_DATA another folder.")
     if settings.database_url is None:
@@ -91,13 +90,12 @@ def no_data(settings: config.Settings) -> CliError:
 
 
 def no_key(settings: config.Settings) -> CliError:
-    """The database may be there, and nothing in it can be used."""
     text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
     return CliError(text, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
 
 
 def _database(settings: config.Settings | None) -> str:
-    """Where it is, without its password."""
+    """Return the place of the database, without its password."""
     if settings is None:
         return "the database"
     if settings.sqlite_path is not None:
@@ -154,7 +152,7 @@ _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # beginnings 
 
 
 def _the_databases(error: BaseException | None, used: _Used) -> list[str] | None:
-    """What the operating system and the databases say."""
+    """Explain errors of the operating system and of the databases."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
         return _the_databases(getattr(error, "orig", None), used)

@@ -72,7 +72,7 @@ async def install(
 
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
-    """What an earlier installation publishes with, if that still may."""
+    """Return the token of an earlier installation if it may still publish."""
     try:
         token = spool.load_config(spool.HookFolder(git_dir)).token
     except spool.ConfigError:
@@ -82,7 +82,7 @@ async def _kept_token(services: Services, git_dir: Path, repository: Repository,
 
 
 async def _publisher(services: Services, token: str, repository: Repository) -> str | None:
-    """Whose token it is; None if it may not publish there, or is not good (any more)."""
+    """Return the login of the token's user, or None if the token is invalid or may not publish there."""
     import msgspec
 
     rule = policy.RULES["repository.publish"]
@@ -151,7 +151,7 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
 
 
 def _unreachable(git_dir: Path) -> str | None:
-    """Why nothing can be sent; None if there is a server that accepts connections."""
+    """Tell why nothing can be sent; None if a server accepts connections."""
     import socket
     from urllib.parse import urlsplit
 

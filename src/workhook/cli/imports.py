@@ -51,7 +51,7 @@ def _mapped(given: str) -> str:
 
 @dataclass(frozen=True)
 class ImportTarget:
-    """Where an import goes, and who brings it: the options of every source."""
+    """The target and the importing user: the options of every source."""
 
     organization: Annotated[str, Option("LOGIN", "Organization in which the projects are made.")]
     member: Annotated[
@@ -177,7 +177,7 @@ async def _import(
 async def import_boards(
     database: Database, plans: Sequence[ImportPlan], target: ImportTarget, base: str, progress: Progress
 ) -> list[apply.Imported]:
-    """One after the other. `base`: what links in events start with. Raises `CliError`."""
+    """Import one board after the other. `base`: of links in events. Raises `CliError`."""
     place = await find_organization(database, target.organization)
     actor = await _actor(database, place, target.as_login)
     members = await _people(database, place, target.member)
@@ -190,14 +190,14 @@ async def import_boards(
 
 
 def _plans(source: Source, files: Sequence[SourceFile], choices: Choices) -> list[ImportPlan]:
-    """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
+    """Check every file before anything is written. Raises `CliError` with the faults of all."""
     try:
         return sources.plans_of(source, files, choices)
     except json_file.NotUsable as problem:
-        raise CliError("\n  ".join(["this cannot be imported:", *problem.faults]), _how(source)) from None
+        raise CliError("\n  ".join(["this cannot be imported:", *problem.faults]), _how_to_export(source)) from None
 
 
-def _how(source: Source) -> str:
+def _how_to_export(source: Source) -> str:
     return f"{_HOW[source]} Nothing was imported."
 
 
@@ -210,7 +210,7 @@ def _read(file: Path, progress: Progress, source: Source) -> bytes:
                 data += block
                 progress(f"{file.name}: bytes read", len(data), max(size, len(data) + 1))
                 if len(data) > FILE_MAX_BYTES:
-                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _how(source))
+                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _how_to_export(source))
             progress(f"{file.name}: bytes read", len(data), len(data))
             return bytes(data)
     except OSError as error:
@@ -257,15 +257,12 @@ def _sentence(shown: dict[str, Any]) -> str:
         number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
     )
     line = f"{shown['repository'] or shown['title']}: {'would make' if shown['dry_run'] else 'made'} {made}"
-    line = f"{line}; left as they are: {there}" if there else line
-    return "\n".join([line, *_plan_of(shown)]) if shown["dry_run"] else line
-
-
-def _plan_of(shown: Mapping[str, Any]) -> list[str]:
-    """What there is to say of a plan before anything is written, a line each."""
-    lines = [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
-    finished = [each["title"] for each in shown["columns"] if each["finished"]]
-    return [*lines, f"  columns whose tasks are finished: {planned.name_some(finished) if finished else 'none'}"]
+    lines = [f"{line}; left as they are: {there}" if there else line]
+    if shown["dry_run"]:
+        lines += [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
+        finished = [each["title"] for each in shown["columns"] if each["finished"]]
+        lines.append(f"  columns whose tasks are finished: {planned.name_some(finished) if finished else 'none'}")
+    return "\n".join(lines)
 
 
 def _became(field: Mapping[str, Any]) -> str:

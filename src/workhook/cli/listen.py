@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from workhook.cli import following, queries
+from workhook.cli import deliveries as cli_deliveries
+from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_repository
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Option, comma_list, row_id
@@ -49,7 +50,8 @@ async def listen(
     attempt. A server or worker has to run. The webhook that this makes sends to a receiver inside the server, and is
     deleted in the end.
     """
-    _require_url(forward)
+    if not is_http_url(forward):
+        raise Misuse("--forward is no address.", "Give one such as http://localhost:3000/webhook.")
     names = comma_list(events or "*")
     if (repository is None) == (hook is None):
         raise Misuse("which deliveries?", "Name one of --repository and --hook.")
@@ -58,21 +60,17 @@ async def listen(
     task = asyncio.current_task()
     assert task is not None, "a command runs in one"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    with following.until_interrupted():
+    with cli_deliveries.until_interrupted():
         async with context.services() as services:
             if hook is not None:
                 await _mirror(context, services, hook, names, forward)
             else:
                 secret = _read_secret(secret_file) or secrets.token_urlsafe(24)
                 async with _own_hook(context, services, repository or "", names, secret) as made:
-                    context.answer({"listening": {"hook_id": made, "secret": secret}}, _begun(made, forward, secret))
-                    follower = following.Follower(services.database, _only(made), history.Filters())
+                    sentence = f"webhook {made} forwards to {forward}; its secret is {secret}"
+                    context.answer({"listening": {"hook_id": made, "secret": secret}}, sentence)
+                    follower = cli_deliveries.Follower(services.database, _only(made), history.Filters())
                     await _forward_all(context, services, follower, ["*"], forward)
-
-
-def _require_url(forward: str) -> None:
-    if not is_http_url(forward):
-        raise Misuse("--forward is no address.", "Give one such as http://localhost:3000/webhook.")
 
 
 def _read_secret(path: str | None) -> str | None:
@@ -87,11 +85,7 @@ def _read_secret(path: str | None) -> str | None:
     return lines[0].strip()
 
 
-def _begun(hook_id: int, forward: str, secret: str) -> str:
-    return f"webhook {hook_id} forwards to {forward}; its secret is {secret}"
-
-
-def _only(hook_id: int) -> following.HookIds:
+def _only(hook_id: int) -> cli_deliveries.HookIds:
     async def ids(_: object) -> list[int]:
         return [hook_id]
 
@@ -101,7 +95,7 @@ def _only(hook_id: int) -> following.HookIds:
 async def _mirror(context: Context, services: Services, hook_id: int, names: Sequence[str], forward: str) -> None:
     if await queries.find_hook(services.database, hook_id) is None:
         raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
-    follower = following.Follower(services.database, _only(hook_id), history.Filters())
+    follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
     await follower.begin(1)  # what was before is not forwarded
     context.answer({"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
     await _forward_all(context, services, follower, names, forward)
@@ -111,7 +105,7 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
 async def _own_hook(
     context: Context, services: Services, repository: str, names: Sequence[str], secret: str
 ) -> AsyncIterator[int]:
-    """The id of a webhook that is deleted in the end."""
+    """Create a webhook, and delete it in the end. Yields its id."""
     found = await find_repository(services.database, repository)
     owner, key, base = records.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
     config = {"url": f"{base}{RECEIVE_PATH}{key}", "content_type": "json", "secret": secret, "retries": "0"}
@@ -130,7 +124,7 @@ async def _own_hook(
 
 
 async def _forward_all(
-    context: Context, services: Services, follower: following.Follower, names: Sequence[str], forward: str
+    context: Context, services: Services, follower: cli_deliveries.Follower, names: Sequence[str], forward: str
 ) -> None:
     import aiohttp
 
@@ -139,7 +133,7 @@ async def _forward_all(
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False, request_class=Post) as session:
         while True:
-            for row in await following.poll_patiently(follower):
+            for row in await cli_deliveries.poll_patiently(follower):
                 if "*" in names or row["event"] in names:
                     await _forward(context, services, session, row, forward)
 
@@ -147,7 +141,7 @@ async def _forward_all(
 async def _forward(
     context: Context, services: Services, session: ClientSession, row: Mapping[str, object], forward: str
 ) -> None:
-    """Send one delivery, and print what became of it."""
+    """Send one delivery, and print the outcome."""
     found = await deliveries.find_delivery(services.database, int(str(row["hook_id"])), int(str(row["id"])))
     body = core_json.encode(found.request.payload)
     headers = {name: value for name, value in found.request.headers.items() if value != sign.REDACTED}
@@ -164,7 +158,7 @@ async def _forward(
 async def _send(
     session: ClientSession, forward: str, headers: Mapping[str, str], body: bytes
 ) -> tuple[int | None, str | None, float]:
-    """The status that was answered or what went wrong, and when it began."""
+    """Return the status or what went wrong, and when it began."""
     import aiohttp
 
     from workhook.delivery.connection import target_of

@@ -9,7 +9,7 @@ A parameter whose type is a dataclass stands for the options that the fields of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -31,7 +31,7 @@ _TYPES: dict[type, click.ParamType[Any]] = {str: click.STRING, int: click.INT, f
 
 @dataclass(frozen=True)
 class Option:
-    """An option with a value; of a tuple it may be given several times."""
+    """An option with a value. One whose type is a tuple may be given several times."""
 
     metavar: str
     help: str
@@ -42,7 +42,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Flag:
-    """An option without a value. `off`: the flag that says no; without it there is none."""
+    """An option without a value. `off`: the flag for the opposite, if there is one."""
 
     help: str
     flag: str = ""
@@ -51,7 +51,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Argument:
-    """A value without a name; of a tuple there may be several."""
+    """A value without a name. One whose type is a tuple may be given several times."""
 
     metavar: str
     help: str = ""
@@ -59,12 +59,12 @@ class Argument:
 
 
 def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
-    """The Click parameters that an annotated parameter of a function declares."""
+    """Return the Click parameters that an annotated parameter of a function declares."""
     return [_click_parameter(each) for each in _members(declared) or [declared]]
 
 
 def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a function, made of the values that Click has read."""
+    """Return the arguments of a function, made of the values that Click has read."""
     arguments = {}
     for each in declared:
         members = {member.name: given[member.name] for member in _members(each)}
@@ -73,7 +73,7 @@ def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> 
 
 
 def _members(declared: inspect.Parameter) -> list[inspect.Parameter]:
-    """The fields of a parameter's dataclass; none for another parameter."""
+    """Return the fields of a parameter's dataclass; none for another parameter."""
     kind = declared.annotation
     if not isinstance(kind, type) or not is_dataclass(kind):
         return []
@@ -90,14 +90,13 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
         return click.Option([name, switch], is_flag=True, default=default, help=how.help)
     several, value_type = _type_of(kind, how)
     if isinstance(how, Argument):
-        nargs = -1 if several else 1
-        return _HelpfulArgument(
+        return click.Argument(
             [name],
-            how,
             type=value_type,
             metavar=how.metavar,
+            help="  ".join(filter(None, [how.help, "[required]" if required else ""])),
             required=required,
-            nargs=nargs,
+            nargs=-1 if several else 1,
             shell_complete=path_completion(how.metavar),
         )
     given: dict[str, Any] = {} if required or several or default is None else {"default": default, "show_default": True}
@@ -114,18 +113,16 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
 
 
 def path_completion(metavar: str) -> Completion | None:
-    """How a shell completes a value whose metavar says that it is a path; None for other values."""
+    """Return the shell completion of a value whose metavar stands for a path, or None for other values."""
     kind = _PATHS.get(metavar)
     return None if kind is None else lambda _, __, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
-    """Whether there may be several values, and the type of one."""
-    plain = (
-        next((each for each in get_args(kind) if each is not type(None)), kind)
-        if type(None) in get_args(kind)
-        else kind
-    )
+    """Tell whether there may be several values, and return the type of one."""
+    plain = kind
+    if type(None) in get_args(kind):
+        plain = next(each for each in get_args(kind) if each is not type(None))
     several = get_origin(plain) is tuple
     one = get_args(plain)[0] if several else plain
     if how.parse is not None:
@@ -135,19 +132,6 @@ def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[A
     if get_origin(one) is Literal:
         return several, click.Choice(get_args(one))
     return several, click.Path(path_type=Path) if one is Path else _TYPES[one]
-
-
-class _HelpfulArgument(click.Argument):
-    """An argument that the help explains."""
-
-    def __init__(self, names: Sequence[str], how: Argument, **more: Any) -> None:
-        super().__init__(names, **more)
-        self._how = how
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
-        return self._how.metavar, "  ".join(
-            [*filter(None, [self._how.help]), *(["[required]"] if self.required else [])]
-        )
 
 
 class CommandGroup(click.Group):
@@ -160,14 +144,10 @@ class CommandGroup(click.Group):
 class Command(click.Command):
     """A command that names all options that are missing or wrong, not only the first."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        shown = [each.get_help_record(ctx) for each in self.params if isinstance(each, _HelpfulArgument)]
-        if shown:
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if shown := [each.get_help_record(ctx) for each in self.params if isinstance(each, click.Argument)]:
             with formatter.section("Arguments"):
                 formatter.write_dl(shown)
-        options = [each.get_help_record(ctx) for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        with formatter.section("Options"):
-            formatter.write_dl([each for each in options if each is not None])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A shell that completes a line has not read all of it yet.
@@ -195,7 +175,7 @@ class Command(click.Command):
 
 
 def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: object) -> None:
-    """Raises `click.BadParameter` for words that are not text: no database, answer or terminal takes them."""
+    """Raise `click.BadParameter` for words that are not text: no database, answer or terminal takes them."""
     for word in given if isinstance(given, list | tuple) else [given]:
         if isinstance(word, str) and any("\ud800" <= each <= "\udfff" for each in word):
             seen = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
@@ -203,7 +183,6 @@ def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: o
 
 
 def time_text(given: str) -> str:
-    """A time as the API takes it."""
     try:
         parse_rfc3339(given)
     except ValueError:
@@ -212,7 +191,7 @@ def time_text(given: str) -> str:
 
 
 def assignment(form: str) -> Callable[[str], str]:
-    """Reads `NAME=VALUE` where both have text. `form`: what messages call them."""
+    """Return a parser of `NAME=VALUE` in which neither is empty. `form`: its name in messages."""
 
     def parse(given: str) -> str:
         name, sign, value = given.rpartition("=")
@@ -224,12 +203,10 @@ def assignment(form: str) -> Callable[[str], str]:
 
 
 def comma_list(given: str | None) -> list[str]:
-    """The values between commas, without those that are empty."""
     return [each.strip() for each in (given or "").split(",") if each.strip()]
 
 
 def scope_list(given: str) -> str:
-    """Scopes, separated by commas."""
     unknown = [each for each in comma_list(given) if each not in policy.SCOPES]
     if unknown or not given.strip(", "):
         raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(policy.SCOPES)}.")
@@ -237,8 +214,12 @@ def scope_list(given: str) -> str:
 
 
 def permission_list(given: str) -> str:
-    """Permissions with a level each, separated by commas: work=read,repository_hooks=write."""
-    wrong = [each for each in comma_list(given) if not _is_permission(each, policy.PERMISSIONS)]
+    """Parse permissions with a level each: work=read,repository_hooks=write."""
+    wrong = []
+    for each in comma_list(given):
+        name, _, level = each.replace(":", "=").partition("=")
+        if name.strip() not in policy.PERMISSIONS or level.strip() not in ("read", "write"):
+            wrong.append(each)
     if wrong or not given.strip(", "):
         names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
@@ -249,13 +230,7 @@ def _not_among(given: Sequence[str]) -> str:
     return f"{', '.join(repr(each.strip()) for each in given)} {'are not among' if len(given) > 1 else 'is not one of'}"
 
 
-def _is_permission(text: str, names: Collection[str]) -> bool:
-    name, _, level = text.replace(":", "=").partition("=")
-    return name.strip() in names and level.strip() in ("read", "write")
-
-
 def days(given: str) -> float:
-    """How long from now."""
     try:
         number = float(given)
     except ValueError:
@@ -266,7 +241,7 @@ def days(given: str) -> float:
 
 
 def whole_from(least: int) -> Callable[[str], int]:
-    """Reads a whole number that is not too small."""
+    """Return a parser of whole numbers of at least `least`."""
     return lambda given: _whole(given, least, f"a whole number from {least} on")
 
 
@@ -281,5 +256,4 @@ def _whole(given: str | int, least: int, wanted: str) -> int:
 
 
 def row_id(given: str | int) -> int:
-    """The id of something that the database numbers."""
     return _whole(given, 1, f"an id: a whole number from 1 to {IDS_MAX:,}")

@@ -20,7 +20,7 @@ from workhook.cli.common import (
 )
 from workhook.cli.error_messages import CliError, Misuse, explain, is_disk_full, no_room
 from workhook.cli.options import Argument, Flag, Option, assignment
-from workhook.cli.output import Progress, complain, confirm_deletion, interrupted, show_progress
+from workhook.cli.output import complain, confirm_deletion, interrupted, show_progress
 from workhook.identity import actions, audit
 from workhook.work.people import membership
 from workhook.work.portability.moving import exporting, importing, reading
@@ -104,7 +104,9 @@ async def delete(
         organization = await find_organization(services.database, login)
         issued = await deletion.count_issued_invoices(services.database, organization)
         if not yes:
-            _confirm(organization, issued)
+            export = f"workhook organization export DIR --organization {organization.login}"
+            kept = [f"{organization.login} has {issued:,} issued invoices.", f"To keep them, first run: {export}"]
+            confirm_deletion(organization.login, kept if issued else [])
         base = base_address(context.settings)
         await services.database.in_transaction(
             lambda tx: deletion.delete_organization(Write(tx, None, base), organization)
@@ -113,13 +115,6 @@ async def delete(
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
     rest = "" if gone else "; the server removes the rest once its webhooks have been told, within an hour"
     context.answer(data, f"deleted {organization.login} with {issued:,} issued invoices{rest}")
-
-
-def _confirm(organization: Account, issued: int) -> None:
-    """Raises `CliError` unless the login is typed."""
-    export = f"workhook organization export DIR --organization {organization.login}"
-    kept = [f"{organization.login} has {issued:,} issued invoices.", f"To keep them, first run: {export}"]
-    confirm_deletion(organization.login, kept if issued else [])
 
 
 @command(app, "import", settings=(*_SETTINGS, "delivery_allow_networks"))
@@ -151,8 +146,14 @@ async def import_(
     """
     every_table()
     path = Path(folder)
+    from workhook.delivery.address_policy import AddressPolicy, check_url
+
+    policy = AddressPolicy(context.settings.delivery_allow_networks)
     with _in_words(path), show_progress() as progress:
-        checked = _checked(context, path, progress)
+        try:
+            checked = reading.check(path, progress, lambda url: check_url(url, policy))
+        except reading.ExportNotUsable as error:
+            raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
     async with context.services() as services:
         named = dict(each.rpartition("=")[::2] for each in member)
         plan = importing.Plan(
@@ -169,19 +170,9 @@ async def import_(
     context.answer(data, _sentences(made, dry_run=dry_run))
 
 
-def _checked(context: Context, path: Path, progress: Progress) -> reading.CheckedExport:
-    from workhook.delivery.address_policy import AddressPolicy, check_url
-
-    policy = AddressPolicy(context.settings.delivery_allow_networks)
-    try:
-        return reading.check(path, progress, lambda url: check_url(url, policy))
-    except reading.ExportNotUsable as error:
-        raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
-
-
 @contextmanager
 def _refused(context: Context) -> Iterator[None]:
-    """Raises `CliError` for what the database does not take of the lines."""
+    """Raise `CliError` for lines that the database refuses."""
     import sqlite3
 
     import asyncpg
@@ -201,7 +192,7 @@ def _refused(context: Context) -> Iterator[None]:
 
 
 async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
-    """Raises `CliError` for who is not in the export or not here, and where nobody would own the organization."""
+    """Raise `CliError` for people missing in the export or here, and if the organization would have no owner."""
     found: dict[str, Account] = {}
     for old, login in named.items():
         if old not in checked.people:
@@ -221,7 +212,7 @@ async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[s
 
 
 async def _preview(reader: Reader, plan: importing.Plan) -> importing.ImportedOrganization:
-    """Raises `Invalid` for a login that cannot be had."""
+    """Raise `Invalid` for a login that is taken or invalid."""
     from workhook.core.errors import Invalid
 
     if faults := await actions.faults_of_login(reader, plan.login):
@@ -270,7 +261,7 @@ def _make_private(path: Path) -> None:
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
-    """Raises `CliError` for what whoever runs the command can mend."""
+    """Raise `CliError` for a disk that is full, or a file that cannot be used."""
     try:
         yield
     except OSError as error:

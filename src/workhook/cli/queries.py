@@ -52,22 +52,20 @@ _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.n
 
 
 async def owning(reader: Reader) -> list[Account]:
-    """Organizations, and who else has projects; oldest first."""
+    """List organizations and other accounts with projects, oldest first."""
     return [account_of(row) for row in await reader.fetch_all(_owning)]
 
 
 async def organizations(reader: Reader) -> list[Account]:
-    """Oldest first."""
     return [account_of(row) for row in await reader.fetch_all(_organizations)]
 
 
 async def users(reader: Reader) -> list[tuple[Account, int | None]]:
-    """Oldest first; and since when (ms) they are disabled."""
+    """List users with the time (ms) at which they were disabled, oldest first."""
     return [(account_of(row), row["disabled_at"]) for row in await reader.fetch_all(_users)]
 
 
 async def is_empty(reader: Reader) -> bool:
-    """Nobody has an account yet."""
     return await reader.fetch_one(_any_account) is None
 
 
@@ -77,7 +75,7 @@ async def lock_first_start(tx: Transaction) -> None:
 
 
 async def an_owner(reader: Reader, account: Account) -> Account | None:
-    """A user who owns what the account has: itself, or the organization's first owner who is not disabled."""
+    """Return the user itself, or the organization's first owner who is not disabled."""
     if account.kind == "user":
         return account
     row = await reader.fetch_one(_owners, {"organization_id": account.id})
@@ -85,12 +83,12 @@ async def an_owner(reader: Reader, account: Account) -> Account | None:
 
 
 async def has_token_noted(reader: Reader, user: Account, note: str) -> bool:
-    """Also one that was revoked since."""
+    """Tell whether the user had a token with this note, revoked or not."""
     return await reader.fetch_one(_noted, {"user_id": user.id, "note": note}) is not None
 
 
 async def project_titled(reader: Reader, account: Account, title: str, name: str) -> int | None:
-    """The repository id of the oldest project with this title or name."""
+    """Return the repository id of the oldest project with this title or name."""
     params = {"account_id": account.id, "title": title, "name_key": name}
     row = await reader.fetch_one(_project_titled, params)
     return row["repository_id"] if row else None
@@ -107,11 +105,11 @@ async def hook_of_delivery(reader: Reader, delivery_id: int) -> int | None:
 
 
 async def waiting(reader: Reader) -> tuple[int, int | None]:
-    """How many dispatches wait for an attempt, and since when the oldest is due (ms)."""
+    """Return the number of dispatches that wait for an attempt, and when the oldest was due (ms)."""
     row = await reader.fetch_one(_waiting)
     return (row["number"], row["oldest"]) if row else (0, None)
 
 
 def acting(user: Account) -> Actor:
-    """The user, as whoever runs a command acts for them: with no token, and every scope."""
+    """Return the user as actor of a command: without a token, and with every scope."""
     return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -46,7 +46,7 @@ FIRST_OWNER, FIRST_ORGANIZATION, FIRST_PROJECT = "owner", "workhook", "Getting s
 
 @dataclass(frozen=True)
 class FirstStart:
-    """What was made on an empty database. `token` and `link`, a path, are seen only here."""
+    """The records created on an empty database. `token` and `link`, a path, are shown only once."""
 
     login: str
     organization: str
@@ -59,10 +59,10 @@ class FirstStart:
 
 
 class _Made(dict[str, object]):
-    """What was missing and is there now, by its kind: a login, or the id of a token. A project has an entry anyway."""
+    """What was created, by its kind: a login, or the id of a token. A project has an audit entry of its own."""
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
-        """One entry of the audit log, which the organization's owners read; none if nothing was missing."""
+        """Add an entry to the audit log, unless nothing was missing."""
         if self:
             detail = {"user": user.login, "made": dict(self)}
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
@@ -143,21 +143,25 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
         await _make_owner(tx, made, place, user)
         await administrators.appoint_first(tx, user)
         repository = await _project(tx, place, user, FIRST_PROJECT, base)
-        token = await _first_token(tx, made, user)
+        # It is printed where others may read it later, so it ends within a day.
+        issued = await actions.issue_token(
+            tx, user, list(policy.SCOPES), note=FIRST_TOKEN_NOTE, expires_in_days=FIRST_TOKEN_DAYS
+        )
+        made["token_id"] = issued.id
         await made.record(tx, place, user)
         link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
-        return FirstStart(user.login, place.login, repository.full_name, token, link.path)
+        return FirstStart(user.login, place.login, repository.full_name, issued.token, link.path)
 
     return await services.database.in_transaction(step, within_s=FIRST_START_WAIT_S)
 
 
 async def welcome(services: Services, address: str) -> None:
-    """A `process.Welcome`: tell how to sign in to a new server, on the terminal or else in `FIRST_SIGN_IN`.
-
-    What does not go to a terminal is kept by others: logs must have neither the link nor the token.
-    """
+    """Show how to sign in to a new server, on the terminal or else in `FIRST_SIGN_IN`: logs must have no secrets."""
     settings = services.settings
-    _remove_old(settings.data / FIRST_SIGN_IN)
+    path = (settings.data / FIRST_SIGN_IN).absolute()
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_mtime < time.time() - FIRST_TOKEN_DAYS * 86_400:
+            path.unlink()  # its token has expired
     base = settings.base_url or address
     made = await first_start(services, base)
     if made is None:
@@ -174,26 +178,16 @@ async def welcome(services: Services, address: str) -> None:
     if sys.stdout.isatty() and settings.log_format != "json":
         click.echo(secrets)
         return
-    path = (settings.data / FIRST_SIGN_IN).absolute()
     path.unlink(missing_ok=True)
     write_private(path, f"{secrets}\n".encode())
     where = f"workhook: how to sign in is in {path}, which only this user can read; delete the file when you have"
     click.echo(log.start_line(where, settings.log_format, path=str(path)))
 
 
-def _remove_old(path: Path) -> None:
-    """Remove the file once its token has expired."""
-    try:
-        if path.stat().st_mtime < time.time() - FIRST_TOKEN_DAYS * 86_400:
-            path.unlink()
-    except FileNotFoundError:
-        pass
-
-
 async def _accounts(
     tx: Transaction, made: _Made, organization: str, owner: str, email: str | None
 ) -> tuple[Account, Account]:
-    """The organization and its owner; what cannot be used is said of the options, all at once."""
+    """Find or create the organization and its owner. Faults of all options are reported at once."""
     complaints: list[str] = []
     found: list[Account] = []
 
@@ -243,14 +237,6 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
         return known
     write = identity_context.Write(tx, queries.acting(user), base)
     return (await projects_actions.add_project(write, create)).repository
-
-
-async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:
-    """For a look around. It is printed where others may read it later, so it ends within a day."""
-    scopes = list(policy.SCOPES)
-    issued = await actions.issue_token(tx, user, scopes, note=FIRST_TOKEN_NOTE, expires_in_days=FIRST_TOKEN_DAYS)
-    made["token_id"] = issued.id
-    return issued.token
 
 
 async def _token(

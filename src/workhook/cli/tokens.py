@@ -79,7 +79,7 @@ async def create(
 
 
 def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:
-    """Raises `Misuse` for options that belong to the other kind of token, and for those that are missing."""
+    """Raise `Misuse` for options of the other kind of token, and for missing ones."""
     if kind == _FINE_GRAINED:
         if scopes is not None:
             raise Misuse("--scopes is for a classic token.", "Give a fine-grained one --permissions.")
@@ -135,7 +135,7 @@ async def list_tokens(
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """What fits 100 columns. An id stands in full; `--json` and a wider terminal show the rest."""
+    """Return the row in 100 columns. `--json` and a wider terminal show the rest."""
     permissions = row["permissions"]
     may = sorted(permissions) if isinstance(permissions, dict) else row["scopes"]
     named = [str(each) for each in may] if isinstance(may, list) else []

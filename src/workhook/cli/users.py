@@ -212,7 +212,6 @@ async def _link(context: Context, login: str, purpose: str, minutes: int, mail: 
 
 
 async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
-    """Raises `CliError`."""
     recipient = await recipients.find_recipient(tx, user_id)
     if recipient is None or not recipient.address:
         raise CliError(f"{login} has no e-mail address.", "Run the command without --mail, and send the link yourself.")
