@@ -14,7 +14,7 @@ from workhook.storage.metadata import Millis, big, metadata
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access
 
-# A person has one row for each project whose board they have filtered. Without a filter there is none.
+# A person has a row for each project with a filtered board.
 board_filters = sa.Table(
     "board_filters",
     metadata,

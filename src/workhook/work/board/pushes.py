@@ -112,7 +112,6 @@ _add = _insert.on_conflict_do_nothing().returning(closing_commits.c.task_id)
 
 
 def closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
-    """Tell whether the messages of the push name tasks to close."""
     return bool(closed_by_push(payload, repository.full_name))
 
 

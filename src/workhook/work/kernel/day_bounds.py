@@ -35,7 +35,6 @@ TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Checked(zone_fault)]
 
 
 def is_bare(bound: object) -> bool:
-    """Tell whether the bound is a day without a time."""
     return isinstance(bound, date)
 
 
@@ -79,6 +78,5 @@ async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
 
 
 async def find_zones(reader: Reader, repository_ids: Iterable[int]) -> Mapping[int, tzinfo]:
-    """Find the zones of existing projects."""
     rows = await reader.fetch_all(_zones, {"ids": sorted(set(repository_ids))})
     return {row["repository_id"]: stored_zone(row["timezone"]) for row in rows}

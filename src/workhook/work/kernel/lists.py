@@ -155,7 +155,6 @@ class Listing(Generic[T]):
     """The columns that `seen` needs."""
 
     def given(self, query: ListQuery, source: Source) -> dict[str, object]:
-        """Return the filters of a query as parameters."""
         values = {name: getattr(query, name, UNSET) for name in self.filters}
         return {name: self.filters[name].value(each, source) for name, each in values.items() if each is not UNSET}
 
@@ -201,7 +200,6 @@ class Walk:
         return found
 
     def rows_in(self, row: sa.FromClause, repository_id: sa.ColumnElement[int], dialect: str) -> sa.Select[Any]:
-        """Select the rows of a project, in order."""
         here = row.c.repository_id + sa.literal_column("0") if self.few else row.c.repository_id
         place = [] if self.alone else [here == repository_id]
         return (
@@ -305,7 +303,6 @@ def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names
 
 
 def size_of(page: sa.CTE, table: sa.Table, weight: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """Select the rows of a page, each with its `weight`."""
     weighed = sa.cast(weight, sa.BigInteger).label("weight")
     return sa.select(page, weighed).select_from(page.join(table, table.c.id == page.c.id))
 
@@ -328,7 +325,6 @@ def with_place(whole: sa.Select[Any], page: sa.CTE, scope: Scope) -> sa.Select[A
 
 
 def page_columns(page: sa.CTE, names: Collection[str]) -> list[sa.Label[Any]]:
-    """Return the columns that `read_page` reads."""
     listed = [*names, "fits", "last", "found", "insider"]
     return [page.c[f"page_{name}" if name == "found" else name].label(f"page_{name}") for name in listed]
 
@@ -435,7 +431,6 @@ async def read(
 def read_page(
     rows: Sequence[Row], names: Sequence[str], source: Source, make: Callable[[Row, Place, Source], T], limit: int
 ) -> Found[T]:
-    """Make a page from rows of `page_columns`."""
     found = Found[T]()
     for row in rows:
         key = tuple(row[f"page_{name}"] for name in names)
@@ -450,7 +445,6 @@ def read_page(
 
 
 def after_params(names: Sequence[str], after: Key | None) -> dict[str, object]:
-    """Return the parameters of `Order.behind`."""
     return {} if after is None else {f"after_{name}": value for name, value in zip(names, after, strict=True)}
 
 

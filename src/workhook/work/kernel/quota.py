@@ -54,7 +54,7 @@ ORGANIZATIONS = Gauge(
 log = structlog.get_logger(__name__)
 
 Way = Literal["repository_id", "account_id"]
-"""The column by which a row belongs to its account: by a project of it, or at once."""
+"""The column by which a row belongs to its account: by one of its projects, or directly."""
 
 _OF_ACCOUNTS = ("projects", "services", "hooks", "apps", "invitations")
 _OF_A_RECORD = "task_buckets task_assignees task_blockers service_prices service_checkout_periods"

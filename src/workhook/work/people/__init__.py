@@ -1,4 +1,4 @@
-"""Who takes part: members, clients and their invitations.
+"""The people of a project: members, clients and their invitations.
 
 Begin with `members`.
 """

@@ -57,7 +57,6 @@ async def put_in(write: Write, repository: Repository, account: Account, email: 
 
 
 async def is_client(reader: Reader, repository: Repository, user: Account) -> bool:
-    """Tell whether the user is a client of the project."""
     return await reader.fetch_one(_own, {"repository_id": repository.id, "user_id": user.id}) is not None
 
 
@@ -264,7 +263,7 @@ async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[A
 
 async def end_client(write: Write, access: Access, client: Client) -> None:
     """Remove a locked client from the project. The account stays. Raise `Forbidden`, `Conflict`."""
-    if client.user_id != write.actor.user.id:  # anybody can leave
+    if client.user_id != write.actor.user.id:  # everyone can leave
         _require_person(write.actor, access, "remove clients")
     await write.tx.execute(_delete, {"id": client.id})
     here = access.repository

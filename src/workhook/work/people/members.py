@@ -1,6 +1,6 @@
 """`/projects/{id}/members`, `/me` and `/organizations/{login}/members`.
 
-The members are users: there is no record of a membership. Whoever is added to a project may write there, whatever the
+Members are users: there is no record of a membership. A user who is added to a project may write there, whatever the
 organization gives. What the organization gives cannot be taken away here: an owner sees every project, a member all
 that are not private.
 """
@@ -225,7 +225,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
     candidate = await _find_candidate(write, project_id, username)
     access, account = candidate.access, candidate.account
     own = None
-    if account is None or account.id != write.actor.user.id:  # anybody can leave, also an archived project
+    if account is None or account.id != write.actor.user.id:  # everyone can leave, also an archived project
         _require_admin(access, "remove members")
     elif candidate.is_client:
         own = await lock_own(write.tx, write.actor, access.repository.id)

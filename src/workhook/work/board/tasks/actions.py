@@ -61,7 +61,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     zone = await find_zone(write.tx, access.repository.id) if create.repeat else UTC
     writer = TaskWriter(write)
     people = await _people(write.tx, access, create)
-    task = new_task(access, target, create, people, write.now, zone)
+    task = new_task(access, target, create.title, create, people, write.now, zone)
     change = writer.create(access, target, task, if_set(create.position))
     await writer.write()
     return await assignees.one_as_seen(write.tx, access, change.after)
@@ -80,7 +80,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     writer = TaskWriter(write, {access.repository.id: zone})
     change = writer.change(found)
     change.commit = commit
-    change.after = edited(access, before, edit, people, write.now, zone)
+    change.after = edited(access, before, if_set(edit.title, before.title), edit, people, write.now, zone)
     if isinstance(found, MovableTask):
         writer.move(change, found.source, found.target, if_set(edit.position))
     await writer.write()
@@ -137,13 +137,14 @@ def require_changeable(access: Access, task: Task) -> None:
 def new_task(
     access: Access,
     target: LockedColumn,
-    create: TaskCreate,
+    title: str,
+    content: TaskContent,
     people: Assignees | UnsetType,
     now: int,
     zone: tzinfo,
 ) -> Task:
     """Make a new task. `zone`: of its recurrence rule. Raise `Forbidden`, `Invalid`."""
-    task = _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    task = _with_content(access, blank_task(access, target, new_id("tsk"), title, now), content, people)
     require_next(task, now, zone)
     return task
 
@@ -176,11 +177,18 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
     return Task(**{**dict.fromkeys(_NULLABLE), **known})
 
 
-def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int, zone: tzinfo) -> Task:
+def edited(
+    access: Access,
+    before: Task,
+    title: str,
+    content: TaskContent,
+    people: Assignees | UnsetType,
+    now: int,
+    zone: tzinfo,
+) -> Task:
     """Return the task with its new content, in its old place. `zone`: of its recurrence rule. Raise `Forbidden`,
     `Invalid`."""
-    after = _with_content(access, before, edit, people)
-    after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
+    after = msgspec.structs.replace(_with_content(access, before, content, people), title=title)
     if (after.repeat, after.deadline) != (before.repeat, before.deadline):
         after = msgspec.structs.replace(after, repeat_since=None)
     if after.repeat != before.repeat:

@@ -117,7 +117,6 @@ def chosen(
 
 
 async def still_there(reader: Reader, access: Access, people: Assignees) -> Assignees:
-    """Return the people who see the project."""
     if not people:
         return people
     rows = await reader.fetch_all(
@@ -138,7 +137,6 @@ async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list
 
 
 async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assignees]) -> Sequence[Assignees]:
-    """Return the assignees of each task whom the caller sees."""
     if not access.is_client or not any(assigned):
         return assigned
     people = await _find_seen(reader, access, [], [person for each in assigned for person in each])
@@ -191,7 +189,7 @@ _assigned_in_bulk = telling(
 
 
 async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task | None, Task]]) -> None:
-    """Notify people to whom somebody else has assigned tasks.
+    """Notify people to whom another user has assigned tasks.
 
     The tasks, which may be of several projects, are written with their people, or their writes are queued.
     """

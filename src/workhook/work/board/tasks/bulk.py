@@ -17,7 +17,7 @@ from workhook.http.parameters import Title
 from workhook.identity.context import Write
 from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.assignees import Assignable
-from workhook.work.board.tasks.inputs import ColumnId, TaskContent, TaskCreate, TaskEdit
+from workhook.work.board.tasks.inputs import ColumnId, TaskContent
 from workhook.work.board.tasks.queries import LockedColumn, PlacedTask, TaskChange
 from workhook.work.board.tasks.schemas import Assignees, Task
 from workhook.work.board.tasks.writer import TaskWriter
@@ -40,7 +40,6 @@ class TaskOperation(TaskContent, kw_only=True):
 
     @property
     def moves(self) -> bool:
-        """Tell whether it names a column or a position."""
         return self.column_id is not UNSET or self.position is not UNSET
 
 
@@ -65,7 +64,6 @@ _ALLOWED = {
     "move": frozenset({"id", "column_id", "position", "project_id"}),
     "delete": frozenset({"id", "project_id"}),
 }
-_CONTENT = TaskContent.__struct_fields__
 
 
 def _field(number: int, name: str) -> str:
@@ -170,10 +168,8 @@ class _Run:
     def _create(self, number: int, operation: TaskOperation) -> None:
         access, target = self._column(number, operation)
         access.require_writable()
-        content = {name: getattr(operation, name) for name in _CONTENT}
-        create = TaskCreate(title=str(operation.title), **content)
         people, zone = self._people(access, operation, ()), self.zones.get(access.repository.id, UTC)
-        task = actions.new_task(access, target, create, people, self.change.now, zone)
+        task = actions.new_task(access, target, str(operation.title), operation, people, self.change.now, zone)
         self._answer(number, self.writer.create(access, target, task, if_set(operation.position)))
 
     def _change(self, number: int, operation: TaskOperation) -> None:
@@ -188,11 +184,10 @@ class _Run:
         if operation.action == "delete":
             self.writer.delete(change, source, f"operations[{number}]: the task")
             return
-        content = {name: getattr(operation, name) for name in _CONTENT}
-        edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, change.after.assignees)
         zone = self.zones.get(access.repository.id, UTC)
-        change.after = actions.edited(access, change.after, edit, people, self.change.now, zone)
+        title = if_set(operation.title, change.after.title)
+        change.after = actions.edited(access, change.after, title, operation, people, self.change.now, zone)
         if operation.moves:
             self.writer.move(change, source, self._target(number, operation, change), if_set(operation.position))
 
@@ -201,7 +196,6 @@ class _Run:
         change.named = partial(_field, number)
 
     def _target(self, number: int, operation: TaskOperation, change: TaskChange) -> LockedColumn:
-        """Return the column of its project that the task moves to."""
         column_id = change.after.column.id
         if if_set(operation.column_id, column_id) == column_id:
             return self.columns[column_id][1]

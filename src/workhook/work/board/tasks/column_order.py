@@ -237,7 +237,6 @@ class ColumnOrder:
                 self._places[other] = TaskPlace(bucket.id, each.offset - 1)
 
     def positions(self, task_ids: Iterable[str]) -> dict[str, int]:
-        """Return the positions of the tasks that are known here."""
         known = (each for each in task_ids if each in self._bucket_of or each in self._places)
         return {task_id: self._position_of(task_id) for task_id in known}
 

@@ -27,7 +27,6 @@ def source_of(name: str) -> str | None:
 
 
 def own_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that people have added."""
     return {name: value for name, value in fields.items() if source_of(name) is None}
 
 

@@ -111,7 +111,6 @@ def is_filtered(query: TaskFilters) -> bool:
 
 
 def filters_of(query: TaskFilters, source: Source) -> dict[str, object]:
-    """Return the filters of the query as parameters of the statements."""
     found = TASKS.given(query, source)
     found |= deadline_params(before=query.deadline_before, after=query.deadline_after, zone=zone_named(query.timezone))
     if not isinstance(query.q, UnsetType):

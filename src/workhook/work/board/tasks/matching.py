@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from workhook.work.board.tasks.search_indexes import MARK, SEARCHED, SPELLED
+from workhook.work.board.tasks.search_indexes import MARK, SEARCHED, SPELLED, terms_of
 
 QUERY_MAX_CHARS = 255
 PART_MIN = 3
@@ -59,18 +59,10 @@ class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it st
 
 @compiles(matches, "postgresql")
 def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
-    # This must be exactly the expression of the index.
-    def joined(names: tuple[str, ...]) -> str:
-        texts = (compiler.process(each, **kw) for each in searched.texts(element.row, names))
-        return " || ' ' || ".join(f"coalesce({text}, '')" for text in texts) or "''"
-
     searched = element.searched
-    number = compiler.process(element.row.c[searched.number], **kw) if searched.number else "0"
+    terms = terms_of(searched, lambda name: compiler.process(searched.text(element.row, name), **kw))
     kinds = f"{str(bool(searched.inside)).lower()}, {str(bool(searched.number)).lower()}"
-    return (
-        f"search_terms({joined(searched.words)}, {joined(searched.inside)}, {number}) "
-        f"@@ search_asked({compiler.process(element.parameter, **kw)}, {kinds})"
-    )
+    return f"{terms} @@ search_asked({compiler.process(element.parameter, **kw)}, {kinds})"
 
 
 PREFIXED_MAX = 16

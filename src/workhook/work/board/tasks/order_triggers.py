@@ -3,7 +3,7 @@
 SQLite has one writer, so no transaction waits while another changes the order, and revisions stay unused.
 """
 
-# ruff: noqa: S608  # the statements are made of names that stand here
+# ruff: noqa: S608  # the statements are made of names in this file
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class AccessedTask(msgspec.Struct, frozen=True):
 
 
 class PlacedTask(AccessedTask, frozen=True):
-    """A task, and where it stands in its column."""
+    """A task, and its place in its column."""
 
     place: TaskPlace
 
@@ -230,7 +230,7 @@ lockable_columns = [
     _last_rank(columns.c.id).label("last_rank"),
     _unchanged(columns).label("fresh"),
 ]
-"""What `locked_column` reads."""
+"""The columns that `locked_column` reads."""
 
 _to_column = hot(
     with_access(
@@ -402,7 +402,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     return access, task_at(row, project_of(access), target.column, position), target
 
 
-# --- many at once: a statement for all columns, and one for all tasks -----------------------------------------------
+# --- many tasks: a statement for all columns, and one for all tasks ---------------------------------------------------
 
 _columns_of = (
     sa.select(tasks.c.column_id, sa.cast(sa.func.sum(weight), sa.BigInteger).label("weight"))

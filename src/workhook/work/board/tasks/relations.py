@@ -98,7 +98,6 @@ class _Relations(msgspec.Struct, frozen=True):
         return is_kept and task_id not in self.deleted
 
     def is_open(self, task_id: str) -> bool:
-        """Tell whether a task that exists is open."""
         if task_id in self.changed:
             return self.changed[task_id].completed_at is None
         return self.rows[task_id]["completed_at"] is None

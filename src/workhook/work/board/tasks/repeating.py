@@ -1,4 +1,4 @@
-"""How a task repeats: a recurrence rule of RFC 5545 for days, such as `FREQ=WEEKLY;BYDAY=MO`, and the next task.
+"""Recurrence rules of tasks, of RFC 5545 and for days, such as `FREQ=WEEKLY;BYDAY=MO`, and the next tasks.
 
 Rules repeat by days: nothing below a day is accepted, and no part that leaves days out of a daily rule. What is
 accepted is computed within a fixed number of steps. Every time of day is that of a zone, so that 09:00 stays 09:00 when

@@ -201,7 +201,6 @@ columns = sa.Table(
 
 
 def completes(stage: str | None, finished: bool) -> bool:
-    """Tell whether a task that enters such a column is completed."""
     return finished or stage == "done"
 
 
@@ -382,7 +381,7 @@ task_columns: list[sa.Label[Any]] = [
     subtasks.label("task_subtasks"),
     blockers.label("task_blockers"),
 ]
-"""What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
+"""The columns that `task_at` reads, all from the tasks table. Put these first in the SELECT."""
 
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
     task_buckets, task_buckets.c.id == tasks.c.bucket_id
@@ -393,11 +392,10 @@ every_column: list[sa.Label[Any]] = [
     columns.c.id.label("column_id"),
     columns.c.title.label("column_title"),
 ]
-"""What `task_at` reads, and the column and the position, from `with_column`."""
+"""The columns of `task_columns`, and the column and position of the task, from `with_column`."""
 
 
 def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
-    """Return the task of a row of `task_columns`."""
     blocked_by, open_blockers = blockers_of(row["task_blockers"])
     return _read_task(
         row,
@@ -416,7 +414,6 @@ NO_SUBTASKS = SubtaskCounts(0, 0)
 
 
 def subtasks_of(number: int) -> SubtaskCounts:
-    """Return the counts that `subtasks` selects."""
     return SubtaskCounts(*divmod(number, _TOTAL)) if number else NO_SUBTASKS
 
 

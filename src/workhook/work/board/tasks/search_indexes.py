@@ -6,11 +6,11 @@ after a mark that begins no word. PostgreSQL has the same in one vector, where a
 queries them.
 """
 
-# ruff: noqa: S608  # the statements are made of names that stand here
+# ruff: noqa: S608  # the statements are made of names in this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -47,8 +47,11 @@ class Texts(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         return (*self.words, *([self.number] if self.number else []))
 
-    def texts(self, row: sa.FromClause, names: tuple[str, ...]) -> list[sa.ColumnElement[Any]]:
-        return [json_member(row.c[each], "name") if each in self.names else row.c[each] for each in names]
+    def written(self, name: str) -> str:
+        return f"({name}::json ->> 'name')" if name in self.names else name
+
+    def text(self, row: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
+        return json_member(row.c[name], "name") if name in self.names else row.c[name]
 
 
 _INVOICE = ("invoice_number", "buyer", "bill_to")
@@ -189,17 +192,17 @@ def _postgresql() -> Iterator[str]:
     yield _function("search_terms(words text, parts text, number bigint)", "tsvector", _TERMS, "plpgsql COST 10000")
     yield _function("search_asked(value text, parts boolean, numbers boolean)", "tsquery", _ASKED)
     for table, searched in SEARCHED.items():
-        yield f"CREATE INDEX search_{table} ON {table} USING gin ({_terms(searched)})"
+        yield f"CREATE INDEX search_{table} ON {table} USING gin ({terms_of(searched, searched.written)})"
 
 
-def _terms(searched: Texts) -> str:
-    """Return the expression of an index; `matching` uses exactly the same."""
+def terms_of(searched: Texts, text: Callable[[str], str]) -> str:
+    """Return the expression of an index and of the searches in it. `text` returns that of a column."""
 
     def joined(names: tuple[str, ...]) -> str:
-        texts = (f"({each}::json ->> 'name')" if each in searched.names else each for each in names)
-        return " || ' ' || ".join(f"coalesce({each}, '')" for each in texts) or "''"
+        return " || ' ' || ".join(f"coalesce({text(each)}, '')" for each in names) or "''"
 
-    return f"search_terms({joined(searched.words)}, {joined(searched.inside)}, {searched.number or 0})"
+    number = text(searched.number) if searched.number else "0"
+    return f"search_terms({joined(searched.words)}, {joined(searched.inside)}, {number})"
 
 
 def _function(signature: str, answer: str, body: str, language: str = "sql") -> str:

@@ -101,7 +101,7 @@ class TaskWriter:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     async def write(self, *, settles: bool = True) -> None:
-        """Check the changes together, write them, and tell of them. `changes` then has the tasks as they are.
+        """Check the changes together, write them, and publish their events. `changes` then has the tasks as they are.
 
         `settles`: check the relations, which callers may have done before. Raise `Conflict`, `Invalid`, `Busy`.
         """
@@ -176,7 +176,7 @@ class TaskWriter:
                 each.after = msgspec.structs.replace(each.after, number=number)
 
     async def _make_next(self, access: Access, task: Task) -> None:
-        """Create the task that follows a completed one, in the project's first column that completes nothing. Raises
+        """Create the task that follows a completed one, in the project's first column that completes nothing. Raise
         `Busy`."""
         write = self._write
         column = await lock_first_open(write.tx, access)
@@ -332,7 +332,6 @@ async def write_rows(tx: Transaction, changes: Sequence[TaskChange], orders: Map
 
 
 async def _write_tasks(tx: Transaction, changes: Sequence[TaskChange], orders: Mapping[str, ColumnOrder]) -> None:
-    """Write the tasks, and the new ranks of others."""
     ranks = {task_id: rank for order in orders.values() for task_id, rank in order.changed.items()}
     inserted, edited, moved, trashed = list[_Row](), list[_Row](), list[_Row](), list[_Row]()
     for each in changes:

@@ -1,1 +1,1 @@
-"""Invitations to organizations and repositories, and who is in them: asked for as GitHub's clients ask."""
+"""Invitations to organizations and repositories, and their people, in the form that GitHub's clients use."""
