@@ -5,13 +5,12 @@ a process that dies is followed by the next run. Webhooks stay until they have s
 `LAST_DELIVERIES_MS` at most.
 
 Tables are found by their columns, so a new table with a `repository_id` or an `account_id` is emptied without being
-named here. `ELSEWHERE` lists the tables without such a column; `test_administration.py` checks that every table
-is covered.
+named here. `tests/walls/test_deleting_an_organization.py` checks that every table is covered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 
 import sqlalchemy as sa
@@ -32,44 +31,6 @@ DELETING, DELETED = "deleting", "deleted"
 numbers are never used twice and finding all references to an account would read whole tables."""
 LAST_DELIVERIES_MS = HOUR_MS
 EVENTS_BATCH = 100
-
-ELSEWHERE: Mapping[str, str] = {
-    "accounts": "the row is renamed, and stays as a number",
-    "administrators": "belongs to a person",
-    "app_keys": "deleted with the app",
-    "app_secrets": "deleted with the app",
-    "arrivals": "deleted with the webhook",
-    "authorization_codes": "deleted with the app",
-    "closing_commits": "deleted with the task",
-    "device_codes": "deleted with the app",
-    "dispatches": "deleted with the event",
-    "event_keys": "deleted by scope",
-    "grants": "deleted with the app",
-    "idempotency_keys": "belongs to a token; kept for a day",
-    "identities": "belongs to a person",
-    "key_check": "belongs to the server",
-    "lanes": "deleted with the webhook",
-    "mail_recipients": "belongs to a person",
-    "notification_settings": "belongs to a person",
-    "passwords": "belongs to a person",
-    "probe": "belongs to the server",
-    "rate_windows": "kept for an hour",
-    "receivers": "deleted with the webhook",
-    "redeliveries": "deleted with the webhook",
-    "refresh_tokens": "deleted with the app",
-    "sent_forms": "belongs to a person; kept for a day",
-    "service_checkout_periods": "deleted with the subscription",
-    "service_prices": "deleted with the service",
-    "sessions": "belongs to a person",
-    "sign_in_failures": "belongs to a person",
-    "sign_in_links": "belongs to a person",
-    "task_assignees": "deleted with the task",
-    "task_blockers": "deleted with the task",
-    "task_buckets": "deleted with the column",
-    "worker_generation": "belongs to the server",
-    "workers": "belongs to the server",
-}
-"""Tables with neither a project nor an organization, and what becomes of their rows."""
 
 _HISTORY = ("events", "deliveries", "hooks", "projects")
 """Tables that `_remove_events` and the last steps empty."""

@@ -57,49 +57,27 @@ Way = Literal["repository_id", "account_id"]
 """The column by which a row belongs to its account: by one of its projects, or directly."""
 
 _OF_ACCOUNTS = ("projects", "services", "hooks", "apps", "invitations")
-_OF_A_RECORD = "task_buckets task_assignees task_blockers service_prices service_checkout_periods"
-_OF_THE_SERVER = "workers worker_generation probe key_check rate_windows sign_in_failures"
-_OF_A_PERSON = "administrators identities passwords sessions sent_forms sign_in_links tokens grants"
-_OF_AN_APP = "app_keys app_secrets authorization_codes device_codes refresh_tokens"
-_REASONS = {
-    "accounts": "An account is what is counted for.",
-    "memberships": "There is one for each person at most.",
+NOT_COUNTED = {
     "board_filters": "A person has one row for each project at most.",
     "calendar_feeds": "A person has one for each project, and one more.",
     "collaborators": "There is one for each person and project at most.",
-    "installations": "There is one for each app at most.",
-    "installation_repositories": "There is one for each installation and project at most.",
-    "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
-    _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
-    "mentions": "They are parts of comments, which are counted, and each names so many people at most.",
-    "account_billing invoice_numbers credit_note_numbers": "There is one for each account.",
-    "closing_commits": "There is one for each task that a published event closes, which is counted.",
-    "project_billing task_numbers": "There is one for each project, which is counted.",
-    "project_rates member_rates": "There is one for each person in a place at most.",
-    "invoice_year_numbers": "There is one for each account and year at most.",
-    "billing_logos": "An account has one, and one for each invoice at most, which is counted.",
-    "notifications notification_settings": "They are a person's, who has so many at most.",
-    "mail_messages": "They are messages to people, of whom each has so many an hour, and go after some days.",
-    "mail_recipients": "There is one for each person at most.",
-    "unmatched_assignees": "They are parts of tasks, which are counted, and each has so many at most.",
     "import_links": "There is one for each imported record, which is counted.",
-    "event_keys": "There is one for each event at most, for a day.",
-    "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",
-    "receivers arrivals": "There is one receiver for each webhook at most, and it keeps 50 requests.",
-    "timesheet_changes timesheet_sums": "They are made of timesheets, which are counted.",
-    _OF_THE_SERVER: "They are the server's own.",
-    _OF_A_PERSON: "They belong to a person or their sign-in, not to an organization.",
-    "idempotency_keys": "It belongs to a token, and is kept for a day.",
-    _OF_AN_APP: "They belong to an app, which is counted, and are short-lived or bounded.",
+    "installation_repositories": "There is one for each installation and project at most.",
+    "mail_messages": "Each person gets a limited number an hour, and they are deleted after some days.",
+    "mentions": "They are parts of comments, which are counted, and each names a limited number of people.",
+    "notifications": "Each person has a limited number.",
+    "project_billing": "There is one for each project, which is counted.",
+    "project_rates": "There is one for each person in a project at most.",
+    "task_numbers": "There is one for each project, which is counted.",
+    "unmatched_assignees": "They are parts of tasks, which are counted, and each has a limited number.",
 }
-NOT_COUNTED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
-"""Tables whose rows do not count, and why."""
+"""Tables of projects whose rows do not count, and why."""
 
 
 @cache
 def counted() -> Mapping[str, Way]:
-    """Each table that is counted by its rows: what belongs to a project (`metadata.in_project`) without being in
-    `NOT_COUNTED`, and some of accounts. Events are counted too, by both ways, with their bytes."""
+    """Return each table whose rows are counted: tables of projects (`metadata.in_project`) except `NOT_COUNTED`, and
+    some of accounts. Events are counted as well, by both ways, with their bytes."""
     assert "tasks" in metadata.tables, "the modules of all tables have to be imported"
     others = {*NOT_COUNTED, *_OF_ACCOUNTS}
     of_projects = sorted(
