@@ -86,8 +86,6 @@ _OWN_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS
 
 
 class AddressRefused(Exception):
-    """The policy does not let this address be reached."""
-
     def __init__(self, address: str) -> None:
         super().__init__(f"{address} is not allowed")
         self.address = address
@@ -101,16 +99,17 @@ class OwnTrouble(OSError):
 
 
 class UrlFault(msgspec.Struct, frozen=True):
-    """Why a URL can never be delivered to. `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`."""
+    """The reason why a URL can never be delivered to. `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`,
+    `unreachable`."""
 
     code: str
     message: str
 
 
 class AddressPolicy:
-    """Public addresses, and what `allow` (CIDRs or single addresses) lets through besides.
+    """Public addresses, and those that `allow` (CIDRs or single addresses) adds.
 
-    An IPv4 range also covers its IPv4-mapped IPv6 form. Raises `ValueError` for what is no network.
+    An IPv4 range also covers its IPv4-mapped IPv6 form. Raises `ValueError` for an invalid network.
     """
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
@@ -119,7 +118,7 @@ class AddressPolicy:
         ]
 
     def permits(self, address: str) -> bool:
-        """Whether `address`, an IP literal that may carry a zone id, may be reached. What is no literal may not."""
+        """Tell whether `address` may be reached: an IP literal, perhaps with a zone id, and nothing else."""
         try:
             parsed = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -157,7 +156,6 @@ class GuardedResolver(AbstractResolver):
 
 
 def own_trouble(error: OSError) -> OwnTrouble | None:
-    """`error` as this process's own trouble, if that is what it is."""
     if isinstance(error, OwnTrouble):
         return error
     if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # these have other numbers
@@ -166,9 +164,9 @@ def own_trouble(error: OSError) -> OwnTrouble | None:
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """aiohttp's `socket_factory`: checks the very address that is connected to next.
+    """aiohttp's `socket_factory`: checks the very address that is connected to next, also an IP literal of a URL.
 
-    It also sees IP literals in URLs, which are not resolved. Raises `AddressRefused`, `OwnTrouble`.
+    Raises `AddressRefused`, `OwnTrouble`.
     """
     address = str(info[4][0])
     if not policy.permits(address):
@@ -195,13 +193,13 @@ async def check_target(url: URL, policy: AddressPolicy, resolver: AbstractResolv
 
 
 def check_url(url: str, policy: AddressPolicy) -> str | None:
-    """The reason why nothing can ever be delivered to `url`, or None. See `examine_url` for a code beside it."""
+    """Return why nothing can ever be delivered to `url`, or None."""
     fault = examine_url(url, policy)
     return None if fault is None else fault.message
 
 
 def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
-    """What the text of a URL alone rules out. A host that is a name is left to the moment of connecting."""
+    """Check the text of a URL. A host that is a name is checked when connecting."""
     if not url or _UNPRINTABLE.search(url):
         return UrlFault("malformed", MALFORMED_URL)
     try:
@@ -246,7 +244,7 @@ def _examine_name(host: str, policy: AddressPolicy) -> UrlFault | None:
 
 
 def _port_is_valid(authority: str, parsed: int | None) -> bool:
-    """`parsed` is yarl's reading; the text is looked at too, because a sign or an underscore passes for a number."""
+    """`parsed` is yarl's reading; it takes a sign or an underscore for a number, so the text is checked too."""
     text = authority.rpartition("]")[2] if "]" in authority else authority
     _, colon, digits = text.rpartition(":")
     if colon and not _PORT.fullmatch(digits):
@@ -255,7 +253,7 @@ def _port_is_valid(authority: str, parsed: int | None) -> bool:
 
 
 def _parse_ip(host: str) -> _Address | None:
-    """An IP literal, also in the spellings of IPv4 that `inet_aton` takes: 2130706433, 0x7f.1, 0177.0.0.1."""
+    """Parse an IP literal, also the spellings of IPv4 that `inet_aton` takes: 2130706433, 0x7f.1, 0177.0.0.1."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -287,7 +285,7 @@ def _is_public(address: _Address) -> bool:
 
 
 def _unmapped_network(network: _Network) -> _Network:
-    """An IPv4 range that was written in its mapped IPv6 form, as IPv4: addresses are compared in that form."""
+    """Turn an IPv4 range in its mapped IPv6 form into IPv4: addresses are compared in that form."""
     if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
         mapped = network.network_address.ipv4_mapped
         return ipaddress.IPv4Network((str(mapped), network.prefixlen - 96))

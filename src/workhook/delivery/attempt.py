@@ -46,7 +46,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.2
 
     def step_s(self, attempt: int) -> float:
-        """Seconds between attempt number `attempt` (from 1) and the next, without jitter."""
+        """Return seconds between attempt number `attempt` (from 1) and the next, without jitter."""
         try:
             step_s = self.first_s * self.factor ** (attempt - 1)
         except OverflowError:
@@ -64,11 +64,11 @@ def next_attempt_at(
     policy: RetryPolicy,
     random: float,
 ) -> int | None:
-    """Milliseconds since the epoch of the next attempt, or None to stop.
+    """Return milliseconds since the epoch of the next attempt, or None to stop.
 
     `attempt` counts from 1; `random` is in [0, 1). It stops after a success, after 410 Gone (which also deactivates
-    the hook) and when the attempts are used up. `Retry-After` lengthens a step to at most twice its length and
-    never shortens it; jitter comes on top so that what failed together does not come back together.
+    the hook) and when the attempts are used up. `Retry-After` lengthens a step to at most twice its length and never
+    shortens it; jitter comes on top so that what failed together does not come back together.
     """
     if ok or status_code == GONE or attempt > policy.retries:
         return None
@@ -79,10 +79,8 @@ def next_attempt_at(
 
 
 def retry_after_ms(text: str, now_ms: int) -> int | None:
-    """The wait that a `Retry-After` asks for (RFC 9110, 10.2.3: seconds or a date); None when it is neither.
-
-    A date in the past is a negative wait.
-    """
+    """Return the wait of a `Retry-After` (RFC 9110, 10.2.3: seconds or a date), negative for a past date; None if
+    invalid."""
     text = text.strip()
     if len(text) > _LONGEST_HEADER or not text.isascii():
         return None
@@ -119,7 +117,7 @@ class Finished:
     next_at: int | None
 
     def delivery(self) -> DeliveryRow:
-        """The row of `deliveries`."""
+        """Return the row of `deliveries`."""
         work, outcome, hook = self.work, self.outcome, self.hook
         caused_by = work.installation_id if work.installation_id is not None else hook.installation_id
         return (
@@ -130,7 +128,7 @@ class Finished:
         )  # fmt: skip
 
     def advance(self) -> AdvanceRow:
-        """The change of the dispatch."""
+        """Return the change of the dispatch."""
         work = self.work
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
@@ -186,7 +184,7 @@ def _end_span(span: TraceSpan, outcome: Outcome) -> None:
 
 
 async def _prepare(signer: Signer, work: Work, payload: bytes, now: int, traceparent: str | None) -> SignedRequest:
-    """A large payload is signed in a thread: 25 MB take 0.1 s, as a form 0.5 s, in which nothing else would run."""
+    """Sign a large payload in a thread: 25 MB take 0.1 s, as a form 0.5 s, and would block the loop."""
     prepare = functools.partial(
         signer.prepare, payload, guid=work.guid, event=work.event, now_ms=now, traceparent=traceparent
     )
@@ -196,14 +194,12 @@ async def _prepare(signer: Signer, work: Work, payload: bytes, now: int, tracepa
 
 
 class Deactivation(NamedTuple):
-    """Why a hook is turned off."""
-
     code: Literal["gone", "failing"]  # for metrics
     reason: str  # a sentence for the audit log and the event
 
 
 def reason_to_deactivate(finished: Finished) -> Deactivation | None:
-    """Why the hook is turned off, or None: its receiver answers 410, or has failed for five days."""
+    """Return why to turn the hook off, or None: its receiver answers 410, or has failed for five days."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:
         return None

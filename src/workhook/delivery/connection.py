@@ -37,7 +37,7 @@ class StaleConnection(aiohttp.ClientError):
 
 
 class _Written:
-    """Stands for a URL while its request line is written."""
+    """Replaces a URL while its request line is written."""
 
     def __init__(self, url: URL, target: str) -> None:
         self.raw_path_qs = target
@@ -45,7 +45,7 @@ class _Written:
         self._absolute = f"{url.scheme}://{url.host_port_subcomponent}{target}"
 
     def __str__(self) -> str:
-        """Return what a proxy gets, which has to know the host, too."""
+        """A proxy gets the host, too."""
         return self._absolute
 
 
@@ -72,7 +72,6 @@ class Post(aiohttp.ClientRequest):
         """No Accept-Encoding: the specification lists the headers of a delivery."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        """Send the request line and the headers."""
         target = _target.get()
         if target is None or self.method == hdrs.METH_CONNECT:
             return await super().send(conn)
@@ -97,18 +96,16 @@ class ConnectionPool:
         self._idle: dict[_Protocol, None] = {}  # the oldest first
 
     def open(self) -> None:
-        """One is about to be opened."""
         self._opening += 1
         self._make_room()
 
     def opened(self, protocol: _Protocol | None) -> None:
-        """It is in use now; None: it could not be opened."""
+        """`protocol` None: it could not be opened."""
         self._opening -= 1
         if protocol is not None:
             self._used.add(protocol)
 
     def use(self, idle: _Protocol) -> None:
-        """It is used again."""
         self.forget(idle)
         self._used.add(idle)
         self._make_room()
@@ -121,7 +118,6 @@ class ConnectionPool:
             self._make_room()
 
     def forget(self, protocol: _Protocol) -> None:
-        """It is no longer idle."""
         self._idle.pop(protocol, None)
 
     def give_way(self) -> None:
@@ -193,7 +189,6 @@ class _Protocol(ResponseHandler):
         self._answer_begun = False
 
     def set_response_params(self, **params: Any) -> None:
-        """A request is about to be sent."""
         self._requests += 1
         self._in_head = True
         self._head_bytes = 0

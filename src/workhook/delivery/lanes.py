@@ -24,7 +24,7 @@ BRISK_PER_S = 100  # a lane with a lower rate limit is held up while it waits fo
 
 @dataclass(slots=True)
 class Work:
-    """One attempt to make: a dispatch that is due. `payload` is None until its turn if there is no room for it."""
+    """An attempt to make: a dispatch that is due. `payload` is None until its turn if there is no room for it."""
 
     id: int
     event_id: int
@@ -53,12 +53,11 @@ _work_columns = itemgetter(
 
 
 def work_of(row: Row) -> Work:
-    """From a row of `queries.due_dispatches`."""
     return Work(*_work_columns(row))
 
 
 def goes_before(one: Work, other: Work) -> bool:
-    """First attempts go in the order of their ids, whatever a clock said; otherwise the earlier due time goes first."""
+    """First attempts go in the order of their ids, despite any clock; otherwise the earlier due time goes first."""
     if not one.attempts and not other.attempts:
         return one.id < other.id
     return (one.due_at, one.id) < (other.due_at, other.id)
@@ -67,18 +66,18 @@ def goes_before(one: Work, other: Work) -> bool:
 @dataclass(slots=True, frozen=True)
 class Offered:
     """A dispatch that this process has just committed. `before`: the hook's other dispatches that were due when the
-    commit began, whoever committed them; None if they are too many to list."""
+    commit began; None if they are too many to list."""
 
     work: Work
     before: Sequence[int] | None
 
 
 IsRecorded = Callable[[int], bool]
-"""Whether a dispatch was recorded here a short while ago."""
+"""Tells whether a dispatch was recorded here a short while ago."""
 
 
 def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
-    """What the signer needs. Raises `VaultError` if the secret was sealed with another key."""
+    """Raises `VaultError` if the secret was sealed with another key."""
     secret, password = vault.open(hook.secret), vault.open(hook.password)
     previous = None
     if hook.previous_secret_until is not None and hook.previous_secret_until > now:
@@ -99,7 +98,7 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
 
 
 def signer_until(hook: Hook, now: int) -> int | None:
-    """When the previous secret stops signing, so that a signer made now has to be replaced."""
+    """Return when the previous secret stops signing, and the signer has to be replaced."""
     until = hook.previous_secret_until
     return until if until is not None and until > now else None
 
@@ -150,44 +149,42 @@ class Lane:
 
     @property
     def retries_allowed(self) -> int | None:
-        """The hook's own number of retries; None: that of the settings."""
         return self.hook.retries_allowed
 
     @property
     def working(self) -> bool:
-        """Whether there is something to send, in hand or in the database."""
+        """Tell whether there is something to send, in hand or in the database."""
         return bool(self.ready or self.in_flight or self.may_have_more)
 
     @property
     def paused(self) -> bool:
-        """Whether nothing may start now, nor be read."""
+        """Tell whether nothing may start now, nor be read."""
         return self.closed or self.needs_reload or self.deactivating
 
     @property
     def low(self) -> bool:
-        """Whether it wants what the database holds."""
+        """Tell whether it wants more from the database."""
         return self.may_have_more and not self.paused
 
     def is_slow(self, now: int) -> bool:
-        """Whether the receiver was slow to answer, is so at this moment, or has not answered at all yet."""
+        """Tell whether the receiver was slow to answer, is slow now, or has not answered at all yet."""
         if self.timing_out or self.slow or (self.in_flight and not self.connected):
             return True
         oldest = next(iter(self.in_flight.values()), None)
         return oldest is not None and now - oldest.started_at > SLOW_MS
 
     def is_held_up(self, now: int) -> bool:
-        """Whether the works wait long: for a slow receiver, or for a low rate limit."""
+        """Tell whether the works wait long: for a slow receiver, or for a low rate limit."""
         if self.is_slow(now):
             return True
         rate = self.hook.config.get("rate_limit")
         return rate is not None and int(rate) < BRISK_PER_S and self.next_start_ms > now
 
     def is_idle(self, now: int) -> bool:
-        """Whether it may be unloaded: nothing is in flight, and its rate limit would not be forgotten."""
+        """Tell whether it may be unloaded: nothing is in flight, and its rate limit would not be forgotten."""
         return not (self.in_flight or self.deactivating or self.next_start_ms > now)
 
     def needs_signer(self, now: int) -> bool:
-        """Whether the previous secret has stopped signing."""
         return self.signer_until is not None and self.signer_until <= now
 
     # --- events of the worker ----------------------------------------------------------------------------------------
@@ -252,7 +249,7 @@ class Lane:
     # --- attempts ----------------------------------------------------------------------------------------------------
 
     def take(self, now: int) -> Work | float | None:
-        """The next attempt to start, or the milliseconds to wait, or None: no slot, or nothing to send now."""
+        """Return the next attempt to start, or milliseconds to wait, or None: no slot, or nothing to send now."""
         if self.closed or self.needs_reload or self.deactivating or now >= self.lease_until:
             return None
         if not self.ready or len(self.in_flight) >= self.slots:
@@ -288,14 +285,12 @@ class Lane:
         self.connected, self.timing_out = True, timed_out
 
     def finish(self, work: Work) -> None:
-        """The attempt is over, and recorded if there was one."""
         self.in_flight.pop(work.id, None)
 
     def set_failing_since(self, since: int | None) -> None:
         self.failing_since = since
 
     def recorded(self, work: Work, duration_ms: int, now: int) -> None:
-        """The outcome of an attempt is durable."""
         self.idle_since = now
         self.slow = duration_ms > SLOW_MS
         if work.wanted:
@@ -308,8 +303,7 @@ class Lane:
             self.may_have_more = True
 
     def put_off(self) -> None:
-        """A work that had begun to start was not sent. It is due as before, and nothing may overtake it: all is read
-        again."""
+        """Read all again after a work was started but not sent: it is due as before, and nothing may overtake it."""
         self.put_back(0)
         self.incoming.clear()
         self.may_have_more = True
@@ -318,24 +312,24 @@ class Lane:
     # --- new works: read, or handed over -----------------------------------------------------------------------------
 
     def read_from(self, now: int) -> int:
-        """The due time from which the next read starts, in milliseconds."""
+        """Return the due time from which the next read starts, in milliseconds."""
         if not now - FULL_READ_MS < self.full_read_at <= now:
             self.full_read_at, self.due_since = now, 0
         return self.due_since
 
     def begin_read(self, turn: int) -> None:
-        """What is due is about to be read. A signal that comes meanwhile sets `may_have_more` again."""
+        """A signal during the read sets `may_have_more` again."""
         self.read_turn = turn
         self.may_have_more, self.reading = False, True
 
     def saw_due(self, earliest: int) -> None:
-        """`earliest`: the first due time of all that was in hand when the read began, or was read. What is put back
-        meanwhile is due no earlier, so later reads find it."""
+        """`earliest`: the first due time of all works that were in hand when the read began, or were read. Works that
+        are put back meanwhile are due no earlier, so later reads find them."""
         self.due_since = max(0, earliest - LATE_MS)
 
     def end_read(self, found: Sequence[Work], *, full: bool, is_recorded: IsRecorded) -> bool:
-        """Add what was read, then what was offered meanwhile if nothing lies between. `full`: more may be due than was
-        read. Return whether something is left in the database of which no signal tells."""
+        """Add the works that were read, then those offered meanwhile if nothing lies between. `full`: more may be due.
+        Return whether the database has more that no signal tells of."""
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []
         if self.closed or again:
@@ -350,10 +344,10 @@ class Lane:
         return self.may_have_more and bool(incoming)
 
     def offer(self, offered: Offered, version: int, is_recorded: IsRecorded) -> bool:
-        """Take over what was just committed, if everything due before it is here or done and the hook has `version`.
+        """Take over a new dispatch, if everything due before it is here or done and the hook has `version`.
 
-        Otherwise it is read from the database, after what comes before it. It may be here already: a read can see the
-        commit before the committer hears of it.
+        Otherwise it is read from the database, after the earlier ones. It may be here already: a read can see
+        the commit before the committer hears of it.
         """
         if self.paused or self.hook.version != version or not self.hook.active:
             self.may_have_more = True
@@ -379,8 +373,8 @@ class Lane:
         return True
 
     def add(self, work: Work) -> None:
-        """Insert it into `ready` behind what goes before it. A first attempt goes before all with a higher id, even
-        across a repeat between them."""
+        """Insert it into `ready` in its order. A first attempt goes before all with a higher id, even across a repeat
+        between them."""
         place = len(self.ready)
         for number in range(place - 1, -1, -1):
             other = self.ready[number]

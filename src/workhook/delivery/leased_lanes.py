@@ -31,14 +31,13 @@ KNOWN_MAX = 100_000  # times; work due at other times is found by a search
 
 
 class Schedule:
-    """The times, in milliseconds, at which hooks have something to send, so that the database is not asked. No I/O."""
+    """The times, in milliseconds, at which hooks have something to send. No I/O."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
         self._known: set[tuple[int, int]] = set()
 
     def add(self, hook_id: int, at: int) -> None:
-        """The hook has something to send at this time."""
         entry = (at, hook_id)
         if entry not in self._known and len(self._known) < KNOWN_MAX:
             self._known.add(entry)
@@ -55,7 +54,6 @@ class Schedule:
 
     @property
     def next_at(self) -> int | None:
-        """The first of all times, or None."""
         return self._heap[0][0] if self._heap else None
 
 
@@ -75,7 +73,8 @@ log = structlog.get_logger(__name__)
 
 
 class LeasedLanes:
-    """`lanes` are loaded. A lane that another process gets is not loaded again before its attempts in flight end."""
+    """`lanes` are loaded. A lane that moves to another process is not loaded again before its attempts in flight
+    end."""
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
         """`wake` is called when there may be something to do. `hangs` tells whether the worker hangs."""
@@ -106,7 +105,7 @@ class LeasedLanes:
         return not now < self._poll_at <= now + POLL_MS
 
     def poll_now(self) -> None:
-        """There may be work that no signal told of."""
+        """Search for work without a signal."""
         self._poll_at = self._search_at = 0
 
     @property
@@ -139,7 +138,7 @@ class LeasedLanes:
         return to_do
 
     def mark_changed(self, hook_ids: frozenset[int] | None) -> None:
-        """The hooks were changed; None: any of them may have been."""
+        """Reload these hooks; None: all of them."""
         for hook_id in list(self.lanes) if hook_ids is None else hook_ids & self.lanes.keys():
             self.lanes[hook_id].mark_changed()
             self._changed.add(hook_id)
@@ -228,7 +227,7 @@ class LeasedLanes:
         return self.leases.membership.may_work_on(hook_id)
 
     async def _drop_gone(self, hook_ids: set[int]) -> None:
-        """These hooks were deleted, just as an event was committed for them."""
+        """Drop dispatches of hooks that were deleted just as an event was committed for them."""
         if hook_ids:
             for hook_id in hook_ids:
                 self._due.pop(hook_id, None)
@@ -256,7 +255,7 @@ class LeasedLanes:
 
     @property
     def trouble(self) -> str | None:
-        """Why this process has no lease or may lose it soon; None if all is well."""
+        """The reason why this process has no lease or may lose it soon; None if all is well."""
         return self._trouble or (None if self.leases.good else "its lease has ended")
 
     async def start(self) -> None:
@@ -293,7 +292,7 @@ class LeasedLanes:
                 await asyncio.sleep(AGAIN_S)
 
     def _may_renew(self) -> bool:
-        """A worker that hangs must not keep its lanes: nobody would deliver for them."""
+        """Give up the lanes if the worker hangs, so that another process delivers."""
         hung, before = self._hangs(), self._hung
         self._hung = hung
         if hung and not before:
@@ -313,7 +312,8 @@ class LeasedLanes:
             self._wake()
 
     def _in_flight(self) -> list[int]:
-        """The hooks of attempts under the current lease. Those of an earlier lease belong to other processes by now."""
+        """Return the hooks of attempts under the current lease. Those of an earlier lease belong to other processes
+        now."""
         epoch, lanes = self.leases.epoch, (*self._ending.values(), *self.lanes.values())
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 
@@ -360,7 +360,6 @@ class LeasedLanes:
     # --- unloading ---------------------------------------------------------------------------------------------------
 
     def _unload(self, lanes: Iterable[Lane]) -> None:
-        """Unload those of the lanes that have nothing to do."""
         now = now_ms()
         for lane in list(lanes):
             if lane.is_idle(now) and (lane.closed or not lane.working):
@@ -369,7 +368,7 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def _make_room(self) -> None:
-        """Unload some lanes that have nothing in flight, for others that wait for a place. They wait in their turn."""
+        """Unload some lanes that have nothing in flight, for others that wait for a place."""
         now = now_ms()
         for lane in list(islice((each for each in self.lanes.values() if each.is_idle(now)), self._places // 4)):
             del self.lanes[lane.hook.id]
@@ -384,7 +383,6 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def finished(self, lane: Lane, work: Work) -> None:
-        """An attempt is over."""
         lane.finish(work)
         if not lane.in_flight and self._ending.get(lane.hook.id) is lane:
             del self._ending[lane.hook.id]

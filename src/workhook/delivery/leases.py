@@ -39,8 +39,8 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _place() -> str:
-    """The scope of a process number: the host, its boot, and the namespace of its numbers. Containers can share a
-    host's name and all be number 1."""
+    """Return the scope of a process number: the host, its boot, and the namespace of its numbers. Containers can share
+    a host's name and all be number 1."""
     parts = [socket.gethostname()]
     try:
         parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
@@ -50,7 +50,7 @@ def _place() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether an owner at this place has died. An owner with this process's number may be an earlier process."""
+    """Tell whether an owner at this place has died. An owner with this process's number may be an earlier process."""
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if place != _place() or not number.isdigit():
@@ -91,7 +91,6 @@ class Leases:
 
     @property
     def good(self) -> bool:
-        """Whether this process may start something."""
         return _clock_ms() < self._good_until
 
     @property
@@ -112,13 +111,12 @@ class Leases:
                     await self._due.wait()
 
     def look_now(self) -> None:
-        """Read what others have written as soon as possible: they have changed, or wait for an attempt that ended
-        here."""
+        """Read the other processes' rows soon: they have changed, or wait for an attempt that ended here."""
         self._look_at = 0
         self._due.set()
 
     def leave_soon(self) -> None:
-        """Let others have the lanes at once. Call `leave` when nothing is in flight any more."""
+        """Give up the lanes at once. Call `leave` when nothing is in flight any more."""
         self._leaving = True
         self._renew_at = 0
         self._due.set()
@@ -183,7 +181,7 @@ class Leases:
         return seen
 
     def _lost(self) -> None:
-        """Other processes have removed this one, and have its lanes."""
+        """Forget the lease: other processes have removed this one, and have its lanes."""
         log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
         self.epoch = self._good_until = self._renew_at = 0
         self.membership.lose()
@@ -196,7 +194,6 @@ class Leases:
         return seen
 
     async def _take_in(self, seen: Seen) -> None:
-        """Act by what was read and is committed."""
         if not any(each.owner == self.owner and each.epoch == self.epoch for each in seen.members):
             self._lost()
             return
@@ -214,7 +211,7 @@ class Leases:
         self._look_at = self._next_look(others, now)
 
     def _next_look(self, others: Sequence[WorkerRow], now: int) -> int:
-        """When the first lease of another process ends unless renewed; sooner while the view is not settled."""
+        """Return when the first lease of another process ends; sooner while the view is not settled."""
         at = now + min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
         return at if self.membership.settled else min(at, now + UNSETTLED_MS)
 

@@ -86,7 +86,7 @@ class SystemResolver(AbstractResolver):
         return await asyncio.shield(task)  # other callers may still wait for it
 
     async def _look_up(self, key: _Key) -> _Answer:
-        """Never raises: no caller may be left that waits for it."""
+        """Never raises: callers would wait for ever."""
         domain = _domain_of(key[0])
         held: list[asyncio.Semaphore] = []
         try:
@@ -111,7 +111,7 @@ class SystemResolver(AbstractResolver):
             return error
 
     def _gates(self, domain: bytes) -> list[asyncio.Semaphore]:
-        """The limits of a look-up, the narrowest first: waiting there takes no place from others."""
+        """Return the limits of a look-up, the narrowest first: waiting there takes no place from others."""
         own = self._domains.get(domain)
         if own is None:
             own = self._domains[domain] = asyncio.Semaphore(LOOKUPS_OF_A_DOMAIN)
@@ -168,7 +168,8 @@ def _no_descriptor_left() -> OwnTrouble | None:
 
 
 def _domain_of(name: bytes) -> bytes:
-    """The part of a name that one registrant controls, roughly: two labels, or three below `co.uk` and the like."""
+    """Return the part of a name that one registrant controls, roughly: two labels, or three below `co.uk` and the
+    like."""
     labels = name.removesuffix(b".").lower().split(b".")
     below_registry = len(labels[-1]) == 2 and len(labels) > 2 and labels[-2] in _REGISTRIES
     return b".".join(labels[-3 if below_registry else -2 :])
@@ -181,7 +182,7 @@ def _release(held: list[asyncio.Semaphore]) -> None:
 
 
 def _put(kept: dict[_K, _V], key: _K, value: _V) -> None:
-    """Add it as the newest; the oldest makes room."""
+    """Add an entry, replacing the oldest if there is no room."""
     kept.pop(key, None)
     if len(kept) >= _REMEMBERED:
         del kept[next(iter(kept))]
@@ -189,5 +190,5 @@ def _put(kept: dict[_K, _V], key: _K, value: _V) -> None:
 
 
 def _address_of(where: _Where) -> str:
-    """With its zone, without which a link-local address means nothing."""
+    """Return the address with its zone, without which a link-local one means nothing."""
     return f"{where[0]}%{where[3]}" if len(where) > 3 and where[3] else str(where[0])

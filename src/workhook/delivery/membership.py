@@ -60,7 +60,7 @@ class View:
         self._known: dict[int, str] = {}
 
     def owner_of(self, hook_id: int) -> str:
-        """The process whose hash with the lane is highest: if a process goes, only its lanes move."""
+        """Return the process whose hash with the lane is highest: if a process goes, only its lanes move."""
         if len(self._keys) == 1:
             return self.owners[0]
         owner = self._known.get(hook_id)
@@ -89,15 +89,15 @@ class LaneAssignment:
 
     @property
     def settled(self) -> bool:
-        """Whether all processes act by the newest view, and none has attempts in flight from before."""
+        """Tell whether all processes act by the newest view, and none has attempts in flight from before."""
         return self._settled and not self._foreign
 
     def lose(self) -> None:
-        """This process is no member any more: its lanes may belong to others."""
+        """Forget all views: this process is no longer a member."""
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def see(self, seen: Seen) -> None:
-        """Act by what was read. `seen` includes this process."""
+        """Act by `seen`, which includes this process."""
         if seen.generation < self.generation:
             return  # older than what is known
         members = seen.members
@@ -113,11 +113,11 @@ class LaneAssignment:
             self._foreign = frozenset().union(*(each.finishing for each in others))
 
     def is_own(self, hook_id: int) -> bool:
-        """Whether the lane belongs to this process in the newest view; it may not be allowed to work on it yet."""
+        """Tell whether the lane belongs to this process in the newest view; it may not be allowed to work on it yet."""
         return bool(self._views) and self._views[-1].owner_of(hook_id) == self.owner
 
     def may_work_on(self, hook_id: int) -> bool:
-        """Whether attempts of the lane may start now, if the lease of this process is good."""
+        """Tell whether attempts of the lane may start now, if the lease of this process is good."""
         if not self._views or hook_id in self._foreign:
             return False
         return all(view.owner_of(hook_id) == self.owner for view in self._views)
@@ -184,7 +184,7 @@ async def renew(
 
 
 async def announce_leaving(tx: Transaction, owner: str, epoch: int) -> None:
-    """From now on the process owns no lanes. The first call raises the generation."""
+    """Own no lanes from now on. The first call raises the generation."""
     if await tx.execute(_announce, {"me": owner, "my_epoch": epoch}):
         await raise_generation(tx)
 
@@ -201,7 +201,7 @@ async def remove(tx: Transaction, owners: Sequence[str]) -> int:
 
 
 async def remove_dead(tx: Transaction, owners: Sequence[str]) -> int:
-    """Remove those whose lease has still ended; return how many."""
+    """Remove processes whose lease has still ended; return how many."""
     return await tx.execute(_remove_dead, {"owners": list(owners)})
 
 
@@ -219,5 +219,4 @@ def _member(row: Row) -> WorkerRow:
 
 
 async def owners(reader: Reader) -> set[str]:
-    """The owners of all processes."""
     return {row["owner"] for row in await reader.fetch_all(_owners)}

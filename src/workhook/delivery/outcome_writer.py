@@ -79,7 +79,7 @@ class OutcomeWriter:
                     self._write_beside(batch)
 
     def _has_room(self) -> bool:
-        """Whether to write a batch while another one waits for the disk: not for a few outcomes."""
+        """Tell whether to write a batch while another one waits for the disk: not for a few outcomes."""
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
@@ -97,7 +97,7 @@ class OutcomeWriter:
             log.error("recorded_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[Finished], health: Health) -> None:
-        """Try until it is written: what is not recorded would be sent again. Meanwhile the slots stay taken."""
+        """Try until it is written: an unrecorded attempt would be made again. Meanwhile the slots stay taken."""
         pause_s = 0.05
         left, tried = batch, False
         while True:
@@ -175,7 +175,7 @@ class OutcomeWriter:
 
 
 def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:
-    """The hooks that begin to fail, or succeed again."""
+    """Return the hooks that begin to fail, or succeed again."""
     changes: dict[int, int | None] = {}
     for each in batch:
         hook_id, known = each.lane.hook.id, each.lane.failing_since

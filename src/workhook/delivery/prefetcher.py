@@ -30,14 +30,12 @@ RECORDED_MAX = 4096  # how many recorded dispatches are remembered
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """At most `per_lane` dispatches are to be read for each of these lanes."""
-
     lanes: Sequence[Lane]
     per_lane: int
 
 
 class Prefetcher:
-    """Between two reads its counts are never too low: what is put back is counted until the next one."""
+    """Between two reads its counts are never too low: works that are put back count until the next one."""
 
     def __init__(self, database: Database, leased: LeasedLanes, bytes_max: int) -> None:
         self._database = database
@@ -51,18 +49,16 @@ class Prefetcher:
         self._recorded: dict[int, None] = {}
 
     def started(self) -> None:
-        """One ready dispatch fewer."""
         self._ready -= 1
 
     def is_low(self, lane: Lane) -> bool:
-        """Whether to read more, after what was started in this lane."""
+        """Tell whether to read more, after attempts of this lane were started."""
         low = self._ready - self._slow_ready < READY_LOW
         if not lane.low:
             return low and self._left_behind
         return not lane.ready or (low and len(lane.ready) < LANE_LOW and not lane.is_held_up(now_ms()))
 
     def release(self, work: Work) -> None:
-        """Drop its payload."""
         work.payload = None
         self._bytes -= work.held
         work.held = 0
@@ -75,7 +71,7 @@ class Prefetcher:
             del self._recorded[next(iter(self._recorded))]
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
-        """The lane that has taken over what this process has just committed, if one has."""
+        """Return the lane that has taken over the new dispatch, or None."""
         lane = self._leased.lanes.get(new.hook_id)
         if lane is None:
             return None
@@ -103,8 +99,8 @@ class Prefetcher:
     # --- what is read ------------------------------------------------------------------------------------------------
 
     async def load_due(self, *, idle: bool) -> bool:
-        """Read what is due for the lanes that have least. `idle`: there are unused slots. Return whether there is
-        something to do at once: a hook has changed meanwhile, or more is to be read."""
+        """Read due dispatches for the lanes that have least. `idle`: there are unused slots. Return whether to continue
+        at once: a hook has changed meanwhile, or more is to be read."""
         self._turn += 1
         pages = plan(self._leased.lanes.values(), now_ms(), idle=idle)
         self._count()
@@ -164,7 +160,7 @@ class Prefetcher:
         return left or any(lane.needs_reload for lane in page.lanes)
 
     async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[Work]]:
-        """The works by hook, with their payloads as far as there is room."""
+        """Return the works by hook, with their payloads as far as there is room."""
         works = [(row["hook_id"], work_of(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
         inline: list[Work] = []
         size = 0
@@ -185,7 +181,7 @@ class Prefetcher:
 
 
 def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
-    """What to read for which lanes. First, slow lanes put back more than their receivers take."""
+    """Choose lanes to read for. First, slow lanes put back works beyond their share."""
     brisk: list[Lane] = []
     slow: list[Lane] = []
     for lane in lanes:
@@ -218,7 +214,8 @@ def _put_back(slow: Sequence[Lane]) -> int:
 
 
 def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadPlan]:
-    """A page of `least` to `most` each for the emptiest lanes, and of these for those that were read longest ago."""
+    """Plan a page of `least` to `most` each for the emptiest lanes, and of these for those that were read longest
+    ago."""
     if not low or room <= 0:
         return []
     number = min(len(low), max(1, room // least))
@@ -227,7 +224,7 @@ def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadP
 
 
 def _is_for(row: Row, lane: Lane) -> bool:
-    """Whether it can be sent to the hook as it is known here."""
+    """Tell whether it can be sent to the hook as it is known here."""
     if row["version"] != lane.hook.version:
         lane.mark_changed()
         lane.expect_more()

@@ -18,8 +18,8 @@ from workhook.storage.statements import PerDialect, hot
 
 
 def _pending() -> sa.Select[Any]:
-    """A page of the hooks that have work, each with its earliest time: one index probe a hook, however long their
-    queues are."""
+    """Select a page of the hooks that have work, each with its earliest time: one index probe a hook, however long
+    their queues are."""
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
         sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
@@ -63,7 +63,8 @@ def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
 
 
 def _of_each(dialect: str, lanes_: Any, first: sa.Select[Any], id_: sa.Column[int], name: str) -> tuple[Any, Any]:
-    """The `first` dispatches of each lane, and their columns: a LATERAL on PostgreSQL, which SQLite does not have."""
+    """Select the `first` dispatches of each lane, and their columns: a LATERAL on PostgreSQL, which SQLite does not
+    have."""
     if dialect == "postgresql":
         lateral = first.lateral(name)
         return lanes_.join(lateral, sa.true()), lateral.c
@@ -72,7 +73,7 @@ def _of_each(dialect: str, lanes_: Any, first: sa.Select[Any], id_: sa.Column[in
 
 
 def _due(dialect: str) -> sa.Select[Any]:
-    """The next dispatches of each of the given hooks, oldest due first, without those already in hand."""
+    """Select the next dispatches of each of the given hooks, oldest due first, without those already in hand."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id, *since = _lanes_since() if dialect == "postgresql" else _each_lane(dialect)
     top = (
@@ -101,7 +102,7 @@ def _due(dialect: str) -> sa.Select[Any]:
 
 
 def _later(dialect: str) -> sa.Select[Any]:
-    """The next times at which each of the given hooks has something to send."""
+    """Select the next times at which each of the given hooks has something to send."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id = _each_lane(dialect)
     top = (
@@ -185,7 +186,7 @@ DeliveryRow = tuple[object, ...]
 """The values of `DELIVERY_COLUMNS`."""
 
 AdvanceRow = tuple[int, int, int, int, int | None, int]
-"""What changes in a dispatch: its id; the attempts that it must still have; how many redeliveries this attempt was; its
+"""The change of a dispatch: its id; the attempts that it must still have; how many redeliveries this attempt was; its
 retries after this attempt; when the next attempt is due (milliseconds, or None); the epoch of the lease that must still
 hold."""
 
@@ -220,7 +221,7 @@ def _advance_sqlite() -> sa.Update:
 
 
 def _record_postgresql() -> sa.Select[Any]:
-    """Both tables in one statement, which commits by itself: one round trip. Each column is an array."""
+    """Write both tables in one statement, which commits by itself: one round trip. Each column is an array."""
     done = arrays("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
     advanced = _advance(dict(done.c)).cte("advanced")
     made = arrays("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})

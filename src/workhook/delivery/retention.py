@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 
 
 class _Way(NamedTuple):
-    """How to go through a table. `following` selects the `id` and the time (`at`) of at most `limit` rows behind the
-    key in its parameters, and none above `upto`; `first` is before them all. `remove` takes `ids`."""
+    """How to go through a table. `following` selects the `id` and the time (`at`) of at most `limit` rows after the key
+    in its parameters, up to `upto`; `first` is before them all. `remove` takes `ids`."""
 
     table: sa.Table
     following: sa.Select[Any]
@@ -40,7 +40,7 @@ class _Way(NamedTuple):
 
 
 def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
-    """The highest id of the newest time before `before`: one probe of the index of times.
+    """Select the highest id of the newest time before `before`: one probe of the index of times.
 
     Ids nearly follow the times, so some old rows may have a higher id: they go an hour later.
     """
@@ -115,7 +115,7 @@ async def prune(database: Database, before: int, now: int) -> dict[str, int]:
 
 
 async def prune_old(services: Services, now: int) -> int:
-    """A chore: remove what is older than the settings keep it. Several processes may do so at once."""
+    """A chore: remove rows older than the retention. Several processes may do so at once."""
     removed = await prune(services.database, now - services.settings.retention_days * DAY_MS, now)
     if any(removed.values()):
         log.info("pruned", **removed)

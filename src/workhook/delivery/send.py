@@ -117,7 +117,7 @@ class Sender:
         return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Never raises for what a receiver does.
+        """POST `prepared` to `url`. Never raises for a receiver's fault.
 
         Raises `OwnTrouble` if this process could not open a socket: that does not count as an attempt.
         """
@@ -197,8 +197,8 @@ class Sender:
         return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
 
     def _session(self, insecure: bool, *, fresh: bool = False, own: bool = False) -> aiohttp.ClientSession:
-        """The session for hooks of one TLS setting; `fresh` keeps no connections. `own`: for receivers inside the
-        server. What it connects to is not checked, so another URL of the same host must not use its connections."""
+        """Return the session for hooks of one TLS setting; `fresh` keeps no connections. `own`: for receivers inside
+        the server, whose connections are unchecked and not shared with other URLs of the host."""
         session = self._sessions.get((insecure, fresh, own))
         if session is None:
             if self._closed:
@@ -243,7 +243,7 @@ def _total_timeout(total_s: float) -> aiohttp.ClientTimeout:
 
 
 def _read_head(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[dict[str, str], str | None, str | None] | None:
-    """The headers as text (repeated ones joined, in their first spelling), Content-Encoding and Retry-After.
+    """Return the headers as text (repeated ones joined, in their first spelling), Content-Encoding and Retry-After.
 
     None if they are over the bound all together.
     """
@@ -271,7 +271,7 @@ def _text(raw: bytes) -> str:
 
 
 async def _read_body(content: StreamReader) -> bytes:
-    """At most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Raises what aiohttp raises."""
+    """Read at most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Raises what aiohttp raises."""
     if content.is_eof():
         return b"" if content.at_eof() else content.read_nowait(MAX_BODY_BYTES)
     body = bytearray()
@@ -284,7 +284,7 @@ async def _read_body(content: StreamReader) -> bytes:
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
-    """`body` without its content encoding, at most `MAX_BODY_BYTES`; as it is, if that cannot be done."""
+    """Remove the content encoding of `body`, at most `MAX_BODY_BYTES`; unchanged if that cannot be done."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
     for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some send it without zlib's header
         try:
@@ -305,7 +305,7 @@ def _elapsed_ms(started: float) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """The status and code of an error, or None for an unknown one. The order matters: classes overlap."""
+    """Return status and code of an error, or None for an unknown one. The order matters: classes overlap."""
     match error:
         case address_policy.AddressRefused():
             return REFUSED, 403

@@ -65,9 +65,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignedRequest(Secretive, msgspec.Struct, frozen=True):
-    """The headers in their order, and the exact bytes that were signed.
+    """The headers in their order, and the signed bytes.
 
-    `payload_size`: bytes of the JSON payload, before it was encoded as a form; the size limit is about it.
+    `payload_size`: bytes of the JSON payload before it was encoded as a form, for the size limit.
     """
 
     headers: dict[str, str]
@@ -76,8 +76,7 @@ class SignedRequest(Secretive, msgspec.Struct, frozen=True):
 
 
 class _Key:
-    """An HMAC key (RFC 2104), hashed once: a signature then copies two states. `hmac.HMAC` took as long as hashing
-    7 KB."""
+    """An HMAC key (RFC 2104), hashed once. `hmac.HMAC` took as long as hashing 7 KB."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -99,7 +98,7 @@ class _Key:
 
 
 class Signer:
-    """Signs the deliveries of one hook. What they have in common is computed once.
+    """Signs the deliveries of one hook; their common parts are computed once.
 
     7 KB of JSON with both signatures take about 12 µs, nearly all of it in SHA-1 and SHA-256.
     """
@@ -126,8 +125,7 @@ class Signer:
     def prepare(
         self, payload: bytes, *, guid: str, event: str, now_ms: int, traceparent: str | None = None
     ) -> SignedRequest:
-        """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks; `traceparent` names the
-        trace that the delivery belongs to."""
+        """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
         sent = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(sent) if self._form else sent
         headers = self._template.copy()
@@ -157,10 +155,9 @@ class Signer:
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:
-    """The payload for a hook that an app made, with the installation as which the app may act.
+    """Add the installation as which the app may act to the payload of its hook.
 
-    It replaces what a publisher wrote there: otherwise a publisher in one organization could make the app act in
-    another.
+    It replaces a publisher's value: otherwise a publisher in one organization could make the app act in another.
     """
     shape = json.encode(installation_shape(installation_id))
     if _INSTALLATION in payload:
@@ -172,7 +169,7 @@ def with_installation(payload: bytes, installation_id: int) -> bytes:
 
 
 def form_encode(payload: bytes) -> bytes:
-    """`payload=` and the url-encoded JSON. In another thread it leaves the loop its turns."""
+    """Return `payload=` and the url-encoded JSON. In another thread it leaves the loop its turns."""
     form = io.BytesIO()  # it grows in place; joining at the end would be one long step
     form.write(b"payload=")
     for start in range(0, len(payload), _SLICE_BYTES):
@@ -190,12 +187,12 @@ def _escape(payload: bytes) -> bytes:
 
 
 def redact(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers as a record keeps them: credentials are replaced, signatures stay."""
+    """Return the headers for the record: credentials are replaced, signatures stay."""
     return {name: REDACTED if name.lower() in _REDACTED_NAMES else value for name, value in headers.items()}
 
 
 def _constant_headers(profile: Profile, prefixes: list[str]) -> dict[str, str]:
-    """Every header of the hook; those of one delivery are empty and keep their place."""
+    """Return every header of the hook; those of one delivery are empty and keep their place."""
     headers = {"User-Agent": profile.user_agent, "Accept": "*/*", "content-type": _MEDIA_TYPES[profile.content_type]}
     for prefix in prefixes:
         headers[f"{prefix}-Delivery"] = ""

@@ -26,7 +26,6 @@ class Slots:
         return self.in_flight >= self._limit
 
     def __len__(self) -> int:
-        """The number of lanes that wait."""
         return len(self._waiting)
 
     def take(self, lane: Lane, now: int) -> Work | float | None:
@@ -43,7 +42,7 @@ class Slots:
         return work
 
     def _has_room(self, lane: Lane, now: int) -> bool:
-        """Slow receivers never have more than half of the slots, however many they are."""
+        """Slow receivers together never have more than half of the slots."""
         if self.full or len(lane.in_flight) >= self._of_one_lane:
             return False
         return not (lane.is_slow(now) and self._slow * 2 >= self._limit)
@@ -53,12 +52,12 @@ class Slots:
         self._slow -= work.slow
 
     def queue(self, lane: Lane) -> None:
-        """Let the lane wait behind those that wait already, if it has something ready."""
+        """Let the lane wait behind the others, if it has something ready."""
         if lane.wait_for_slot():
             self._waiting.append(lane)
 
     def next(self) -> Lane:
-        """The lane that has waited longest. Raises `IndexError` if none waits."""
+        """Return the lane that has waited longest. Raises `IndexError` if none waits."""
         lane = self._waiting.popleft()
         lane.end_wait()
         return lane

@@ -162,11 +162,11 @@ class Worker:
     # --- new dispatches: a `hooks.commit.LocalWorker` -----------------------------------------------------------------
 
     def accepts_dispatches(self) -> bool:
-        """Whether a lane may take a dispatch: lanes that are to be read take none."""
+        """Return whether a lane may take a dispatch: lanes that are to be read take none."""
         return any(not lane.may_have_more for lane in self._leased.lanes.values())
 
     def accept(self, new: CommittedDispatch) -> bool:
-        """Whether the lane is loaded here and took it, because nothing comes before it."""
+        """Return whether the lane is loaded here and took it, because nothing precedes it."""
         lane = None if self._stopping.is_set() else self._prefetcher.offer(new)
         if lane is None:
             return False
@@ -213,7 +213,7 @@ class Worker:
         return True
 
     def _after_starts(self, lane: Lane, now: int) -> None:
-        """Mark what has to wait, and read more if little is left."""
+        """Mark works that have to wait, and read more if little is left."""
         if marked := lane.hold_back(now):
             metrics.THROTTLED.inc(marked)
         if lane.needs_reload or self._prefetcher.is_low(lane):
@@ -224,7 +224,7 @@ class Worker:
         self._start_ready(lane)
 
     def _reuse_slots(self, lanes: Iterable[Lane]) -> None:
-        """Slots of these lanes came free. While others wait, a lane with a long queue does not take back its own."""
+        """Use freed slots of these lanes. While others wait, a lane with a long queue does not take back its own."""
         slots = self._slots
         if not len(slots):
             for lane in lanes:
@@ -279,7 +279,7 @@ class Worker:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
     def _pause(self, error: OwnTrouble) -> None:
-        """This process has run out of descriptors or threads: nothing starts for a moment. No receiver is to blame."""
+        """Start nothing for a moment: this process has run out of descriptors or threads."""
         metrics.TROUBLE.labels("own").inc()
         now = now_ms()
         if now >= self._paused_until:
@@ -299,7 +299,7 @@ class Worker:
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _put_off(self, lane: Lane, work: Work) -> None:
-        """Nothing was sent, and no receiver is to blame: it goes first when that is over."""
+        """Requeue an attempt that was not sent, through no fault of the receiver."""
         lane.put_off()
         self._finished(lane, work)
         self._wake.set()
@@ -311,7 +311,7 @@ class Worker:
             self._all_finished.set()
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
-        """The batch is durable: count it, free its slots, start what is ready."""
+        """Count the durable batch, free its slots, start ready works."""
         now = now_ms()
         self._prefetcher.recorded(each.work for each in batch)
         lanes: dict[Lane, None] = {}
@@ -346,7 +346,6 @@ class Worker:
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the event is set, at most so long."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -25,11 +25,10 @@ ANY_EVENT = "*"
 class CatalogEvent(msgspec.Struct, frozen=True):
     """One name of the catalogue.
 
-    `actions` are those that are known: a payload may carry others. `targets` are the kinds of hook that may name the
-    event; a hook on `*` gets it in any case. Events that only apps get on GitHub (such as `merge_group` and
-    `repository_dispatch`) may be named by all hooks: apps have no hooks of their own here. `shared`: receivers know the
-    name from code hosting, so that others may publish it. `origin` is `own` where Workhook makes the payload after its
-    own resources (`schema` then describes it), `common` where receivers know the name from code hosting.
+    `actions` are the known ones: a payload may carry others. `targets` are the kinds of hook that may name the
+    event; a hook on `*` gets it in any case. Events that only apps get on GitHub (such as `merge_group`) may be named
+    by all hooks: apps have no hooks of their own here. `shared`: receivers know the name from code hosting, so that
+    others may publish it. `origin`: `own` where Workhook makes the payload from its resources (`schema` describes it).
     """
 
     name: str
@@ -55,7 +54,7 @@ def _rows(file_name: str) -> dict[str, _Row]:
 
 
 def _own_event(name: str, row: _Row, common: CatalogEvent | None) -> CatalogEvent:
-    """Where the name is also a common one, others may publish theirs: its actions and hooks are added, nothing else."""
+    """Make an own event. Where the name is also a common one, the actions and hooks of that are added."""
     actions, targets = row.actions, row.targets
     if common:
         actions += tuple(action for action in common.actions if action not in actions)
@@ -95,16 +94,16 @@ LISTING: list[dict[str, object]] = [
     }
     for event in CATALOG.values()
 ]
-"""What GET `/webhook-events` answers, by name. It is encoded, and never changed."""
+"""The answer of GET `/webhook-events`, by name."""
 
 
 def valid_for(name: str, target: HookTarget) -> bool:
-    """Whether the `events` of a hook of that kind may name it; `*` always may be."""
+    """Tell whether the `events` of a hook of that kind may name it; `*` always may be."""
     return name in _VALID[target]
 
 
 def known(name: str) -> bool:
-    """Whether there are events of this name; that takes in names that only hooks on `*` receive."""
+    """Tell whether the name is in the catalogue, including names that only hooks on `*` receive."""
     return name in CATALOG
 
 
@@ -122,5 +121,5 @@ def why_not(name: str, target: HookTarget | None = None) -> str:
 
 
 def publishable(name: str) -> bool:
-    """Whether every writer may publish events of this name: not where only Workhook knows what happened."""
+    """Tell whether every writer may publish events of this name: not where only Workhook knows what happened."""
     return name in CATALOG and CATALOG[name].shared

@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 
 MASK = "********"
 _MASKING = "*•●⬤⚫∙·"
-"""What programs and pages write instead of each character of a secret."""
+"""Characters that programs and pages write instead of a secret."""
 STANDARD_SECRET_PREFIX = b"whsec_"
 TEXT_MAX = 4096
 ROTATION_MAX_S = 7 * 24 * 3600
@@ -63,7 +63,7 @@ def fault(message: str, *, field: str | None = None) -> Fault:
 
 
 def whole_number(value: Any) -> int | None:
-    """2 and 2.0 are the same number in JSON; true is none."""
+    """Return an integer also for 2.0, which is the same number in JSON; not for true."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -138,7 +138,7 @@ def _read_rotation(change: ConfigChange, value: Any) -> str | None:
 
 
 def _content_type(value: Any) -> str | None:
-    """A known word as it was written: Terraform would plan a change for another word with the same meaning."""
+    """Keep a known word as written: Terraform would plan a change for another word with the same meaning."""
     if isinstance(value, str) and value in CONTENT_TYPES:
         return value
     return CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
@@ -205,7 +205,7 @@ def config_schema(title: str, description: str, *required: str) -> Schema:
 def parse_config(
     config: Mapping[str, Any], check_url: Callable[[str], str | None], faults: list[Fault]
 ) -> ConfigChange:
-    """`check_url` returns what is wrong with an address. Everything that is wrong is appended to `faults`."""
+    """Append every fault to `faults`. `check_url` returns the fault of an address."""
     change = ConfigChange()
     for name, value in config.items():
         if len(faults) >= FAULTS_MAX:
@@ -224,16 +224,13 @@ def parse_config(
 
 
 def is_mask(text: str) -> bool:
-    """Return whether the text stands for a stored secret: it has characters of a mask alone, however many."""
+    """Tell whether the text stands for a stored secret: it consists of mask characters."""
     characters = "".join(unicodedata.normalize("NFKC", text).split())  # full-width asterisks, too
     return bool(characters) and not characters.strip(_MASKING)
 
 
 def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: bytes | None = None) -> list[Fault]:
-    """Return a fault for each mask that is written back where nothing is stored, which would leave payloads unsigned.
-
-    `secret`, `password`: what is stored.
-    """
+    """Return a fault for each mask where `secret` or `password` is not stored: payloads would be unsigned."""
     masked = {
         "secret": change.secret_masked and secret is None,
         "password": change.password_masked and password is None,
@@ -251,7 +248,7 @@ def _unstored(name: str) -> str:
 
 
 def standard_key(secret: bytes) -> bytes | None:
-    """The key of a secret in the form of Standard Webhooks, `whsec_` and base64. None for any other secret."""
+    """Return the key of a Standard Webhooks secret, `whsec_` and base64. None for any other secret."""
     if not secret.startswith(STANDARD_SECRET_PREFIX):
         return None
     try:
@@ -261,7 +258,7 @@ def standard_key(secret: bytes) -> bytes | None:
 
 
 def require_standard_secret(config: Mapping[str, str], secret: str | None) -> None:
-    """Raises `Invalid` if the header style needs a secret of another form: its receivers would refuse everything."""
+    """Raise `Invalid` if the header style needs a secret of another form: its receivers would refuse everything."""
     if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
         message = "secret must be whsec_ and a key in base64 where header_style is standard"
         raise Invalid(faults=[fault(message, field="secret")])

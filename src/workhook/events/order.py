@@ -79,8 +79,8 @@ _snapshot = PerDialect(
 
 
 class CommitSnapshot(msgspec.Struct, frozen=True):
-    """`newest` is the highest number that is seen; `appending` are the transactions that may still commit lower ones,
-    by the key of their repository."""
+    """`newest` is the highest visible number; `appending` are the transactions that may still commit lower ones, by the
+    key of their repository."""
 
     newest: int
     appending: Mapping[int, frozenset[str]]
@@ -99,8 +99,8 @@ async def commit_snapshot(reader: Reader) -> CommitSnapshot:
 
 
 def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]:
-    """Of the events that `found` (their `id` and `size`) selects, the first `limit` that together have less than
-    `bytes_max`; the payload of the one behind them is null, and so are those of the rest."""
+    """Select the first `limit` of the `found` events (their `id` and `size`) that together have less than `bytes_max`;
+    the payloads of the one after them and of the rest are null."""
     by_id = events.c.id.desc() if newest_first else events.c.id
     number = found.selected_columns[0]
     some = found.order_by(number.desc() if newest_first else number).limit(big("limit")).subquery("some")
@@ -128,7 +128,7 @@ _between = page(
 
 
 async def between(reader: Reader, repository_ids: Sequence[int], after: int, upto: int) -> tuple[Sequence[Row], bool]:
-    """A page of what is listed of these repositories: (`after`, `upto`], oldest first, and whether that is all."""
+    """Return listed events of these repositories in (`after`, `upto`], oldest first, and whether that is all."""
     params = {"repository_ids": list(repository_ids), "after": after, "upto": upto}
     rows = await reader.fetch_all(_between, {**params, "limit": PAGE_ROWS, "bytes_max": PAGE_BYTES})
     whole = [row for row in rows if row["payload"] is not None]
@@ -146,7 +146,7 @@ _happened = sa.select(
 
 
 async def happened(reader: Reader, repository_id: int, after: int, upto: int) -> bool:
-    """Whether anything is listed of the repository in (`after`, `upto`]."""
+    """Tell whether anything is listed of the repository in (`after`, `upto`]."""
     row = await reader.fetch_one(_happened, {"repository_id": repository_id, "after": after, "upto": upto})
     assert row is not None, "it has one row"
     return bool(row[0])

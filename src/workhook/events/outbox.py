@@ -24,7 +24,7 @@ from workhook.storage.statements import PerDialect, hot
 
 class Draft(msgspec.Struct, frozen=True):
     """A future event. `actor_id`: the account that did it; `installation_id`: of the app through which it did it;
-    `published`: it was not seen here, but told by somebody who may publish."""
+    `published`: a publisher reported it."""
 
     account_id: int
     repository_id: int | None
@@ -46,15 +46,15 @@ class Outbox:
 
 
 FanOut = Callable[[Transaction, Sequence[Draft]], Awaitable[None]]
-"""Makes something of events whose insert is deferred: what is deferred with it (`tx.defer`, `tx.defer_fetch`) runs in
-the same statement and finds them in `WRITTEN`."""
+"""Uses events whose insert is deferred: statements deferred with it (`tx.defer`, `tx.defer_fetch`) run in the same
+statement and find the events in `WRITTEN`."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
-"""Called with each event at once, and with the size of its payload in bytes. It may add a step before the commit that
-raises, which rolls the transaction back."""
+"""Called at once with each event and the size of its payload in bytes. May register a check that runs before the commit
+and can abort it."""
 
 AT_ONCE = 500
-"""Events that one statement inserts, so that a large change is no message that PostgreSQL refuses."""
+"""Events of one statement, so that a large change stays below the size that PostgreSQL refuses."""
 
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
@@ -85,7 +85,7 @@ ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which 
 
 
 def subscribe(fan_out: FanOut) -> None:
-    """Add a fan-out, behind the others. Subscribing twice has no effect."""
+    """Add a fan-out after the others. Subscribing twice has no effect."""
     if fan_out not in _subscribers:
         _subscribers.append(fan_out)
 
@@ -97,18 +97,17 @@ def watch(watcher: Watcher) -> None:
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Remove a watcher."""
     if watcher in _watchers:
         _watchers.remove(watcher)
 
 
 def is_watched() -> bool:
-    """Whether something may refuse an event before it is committed."""
+    """Tell whether something may refuse an event before it is committed."""
     return bool(_watchers)
 
 
 def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Add events, in this order, and deliver them to hooks. They are inserted at the end of the transaction, or before
+    """Add events in this order and deliver them to hooks. They are inserted at the end of the transaction, or before
     anything else is appended."""
     outbox = tx.local(Outbox)
     for draft in drafts:
@@ -124,8 +123,8 @@ def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
 
 
 async def append(tx: Transaction, draft: Draft) -> int:
-    """Insert an event now and return its id. The caller sends it (a ping, a test): no fan-out sees it, and it is not
-    listed among what happened in the repository."""
+    """Insert an event now and return its id. The caller sends it (a ping, a test): no fan-out sees it, and activity
+    does not list it."""
     await send(tx)
     row = await tx.fetch_one(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])
     assert row is not None
@@ -134,7 +133,7 @@ async def append(tx: Transaction, draft: Draft) -> int:
 
 
 async def send(tx: Transaction) -> None:
-    """Insert what was added, and fan it out, with the next statement of the transaction."""
+    """Insert and fan out the added events, with the next statement of the transaction."""
     outbox = tx.local(Outbox)
     waiting, outbox.waiting, outbox.is_queued = outbox.waiting, [], False
     for start in range(0, len(waiting), AT_ONCE):
@@ -157,12 +156,12 @@ def _insert_params(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> Seq
 
 
 def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The parameters with which PostgreSQL inserts all rows at once."""
+    """Return the parameters with which PostgreSQL inserts all rows at once."""
     return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
 
 
 def row_of(draft: Draft) -> dict[str, object]:
-    """The columns of an event, without its id."""
+    """Return the columns of an event, without its id."""
     return _row_of(draft, json.encode(draft.payload), listed=draft.name not in ABOUT_HOOKS)
 
 

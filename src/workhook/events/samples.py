@@ -14,7 +14,7 @@ from typing import Any
 from workhook.events.catalog import CATALOG, CatalogEvent
 
 AROUND = ("repository", "organization", "sender")
-"""What publishing adds to a payload that lacks it."""
+"""Added by publishing to a payload that lacks it."""
 
 _MOMENT = "2026-11-24T09:00:00Z"
 _SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
@@ -61,8 +61,8 @@ _FLAGS_SET = frozenset({"active", "distinct", "billable"})
 
 
 def sample(name: str, action: str | None = None, *, around: bool = True) -> dict[str, Any]:
-    """The payload of the event `name`, with the action or else its first one. `around`: with the repository,
-    organization and sender. Raises `KeyError` for a name that the catalogue does not have."""
+    """Return the payload of the event `name`, with the action or else its first one. `around`: with the repository,
+    organization and sender. Raises `KeyError` for an unknown name."""
     actions = CATALOG[name].actions
     made = dict(_sample(name, action or (actions[0] if actions else None)))
     return made if around else {key: value for key, value in made.items() if key not in AROUND}
@@ -89,7 +89,6 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _changes(event: CatalogEvent) -> dict[str, Any]:
-    """One field of the event's record, before and after."""
     assert event.schema is not None
     fields = _properties(_properties(event.schema).get(event.name, {}))
     changed = next((each for each in ("title", "name", "body", "description") if each in fields), "updated_at")
@@ -161,5 +160,4 @@ PING_QUOTES: tuple[str, ...] = (
 
 
 def random_quote() -> str:
-    """One saying, picked at random."""
     return random.choice(PING_QUOTES)  # noqa: S311 - nothing is kept secret by it

@@ -32,12 +32,11 @@ def list_of(item: Schema) -> Schema:
 
 
 def map_of(value: Schema) -> Schema:
-    """An object with free keys whose values all look like `value`."""
     return {"type": "object", "additionalProperties": value}
 
 
 def nullable(schema: Schema) -> Schema:
-    """`schema`, or null: how a field that is not set is shown."""
+    """Return `schema` or null, as an unset field is shown."""
     kind = schema.get("type")
     if not isinstance(kind, str):
         return {"anyOf": [schema, {"type": "null"}]}
@@ -49,18 +48,17 @@ def nullable(schema: Schema) -> Schema:
 
 
 def record(fields: Mapping[str, Schema], *, optional: Collection[str] = ()) -> Schema:
-    """An object in which every field is present except the `optional` ones. More fields may come in later versions."""
+    """Return an object with every field except the `optional` ones. Later versions may add fields."""
     required = [name for name in fields if name not in optional]
     return {"type": "object", "required": required, "properties": dict(fields)}
 
 
 def all_of(schema: Schema, *names: str) -> dict[str, Schema]:
-    """Fields that look alike."""
     return dict.fromkeys(names, schema)
 
 
 def core_of(core: Mapping[str, Schema], more: Mapping[str, Schema]) -> Schema:
-    """An object of which only `core` is dependable; `more` is typed but may be absent."""
+    """Return an object of which only `core` is dependable; `more` is typed but may be absent."""
     return record({**core, **more}, optional=more)
 
 
@@ -144,12 +142,11 @@ HOOK = record(
 )
 
 RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hook": HOOK}
-"""The record that each of Workhook's own events carries, as the API shows it: every field is always present, null while
-it is unset. The key is the name of the event, which is also the name of the record in its payload; or it is the name of
-a record that events carry beside it."""
+"""The record of each own event as the API shows it: every field is always present, null while it is unset. The key is
+the name of the event, or of a record that events carry beside theirs."""
 
 _BESIDE = {"invoice": ("payment", "credit_note"), "project": ("budget",), "task": ("commit",)}
-"""What an event carries besides where it tells of one."""
+"""Further records that some payloads of an event carry."""
 
 
 def _document(title: str, body: Schema) -> Schema:
@@ -157,10 +154,7 @@ def _document(title: str, body: Schema) -> Schema:
 
 
 def own_event(name: str, actions: Sequence[str]) -> Schema:
-    """The payload of Workhook's own event `name`: `{action, NOUN, changes?, repository, organization, sender}`.
-
-    Beside the noun it may have what `_BESIDE` says.
-    """
+    """Return the schema of `{action, NOUN, changes?, repository, organization, sender}`."""
     beside = _BESIDE.get(name, ())
     lacks_repository = name in _MAY_LACK_REPOSITORY
     body = record(

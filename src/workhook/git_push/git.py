@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 TIMEOUT_S = 300
-"""A bound for one command, so that a repository on a disk that hangs does not hold the queue for ever."""
+"""For one command, so that a repository on a hanging disk does not block the queue for ever."""
 
 _KEPT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"})
 
@@ -17,14 +17,14 @@ class GitError(Exception):
 
 
 class GitMissing(Exception):
-    """`git` itself cannot be started; what is queued waits until it can."""
+    """`git` cannot be started; the queue waits until it can."""
 
 
 def child_env() -> dict[str, str]:
-    """The environment without what Git set for the hook.
+    """Return the environment without the variables that Git set for the hook.
 
     `GIT_DIR` would be relative to another folder, `GIT_QUARANTINE_PATH` and `GIT_OBJECT_DIRECTORY` may name a
-    quarantine that no longer exists, and `GIT_TRACE` would write into what we read. Replacement objects are off: a
+    quarantine that no longer exists, and `GIT_TRACE` would write into the output. Replacement objects are off: a
     payload names the commits that were pushed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
@@ -38,7 +38,7 @@ def child_env() -> dict[str, str]:
 
 
 def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = TIMEOUT_S) -> bytes:
-    """Standard output of one command. Raises `GitError`, `GitMissing`."""
+    """Return the standard output of one command. Raises `GitError`, `GitMissing`."""
     command = ["git", f"--git-dir={git_dir}", *arguments]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, env=child_env(), cwd="/", timeout=timeout_s)  # noqa: S603 (no shell, no words of a pusher)
@@ -53,7 +53,7 @@ def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = T
 
 
 def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tuple[str, str], ...]:
-    """Object id and name of each ref that a push can show. Raises as `run`."""
+    """Return object id and name of each ref that a push can show. Raises as `run`."""
     options = ("--format=%(objectname) %(refname)", "refs/heads", "refs/tags")
     output = run(git_dir, "for-each-ref", *options, timeout_s=timeout_s).decode("utf-8", "surrogateescape")
     rows = (line.partition(" ") for line in output.split("\n") if line)
@@ -61,5 +61,5 @@ def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tupl
 
 
 def is_zero(oid: str) -> bool:
-    """Whether `oid` (40 or 64 digits) is Git's way to say "no object"."""
+    """Tell whether `oid` (40 or 64 digits) is Git's way to say "no object"."""
     return not oid.strip("0")

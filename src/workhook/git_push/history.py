@@ -34,7 +34,7 @@ class Files(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """`timestamp` is the committer's time with its offset: when this commit, not an earlier form of it, was made."""
+    """`timestamp` is the committer's time with its offset: when this form of the commit was made."""
 
     id: str
     tree_id: str
@@ -46,7 +46,7 @@ class Commit(NamedTuple):
 
 
 def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Commit]:
-    """Commits by id; `parents` has the first parent of each, None for a root. Raises `git.GitError`."""
+    """Return commits by id; `parents` has the first parent of each, None for a root. Raises `git.GitError`."""
     if not parents:
         return {}
     files = _changed_files(git_dir, parents)
@@ -65,7 +65,7 @@ def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, 
 
 
 def parse_commit(oid: str, raw: bytes, files: Files) -> Commit:
-    """One commit object (gitformat: header lines, continuation lines with a space, a blank line, the message)."""
+    """Parse a commit object (gitformat: header lines, continuation lines with a space, a blank line, the message)."""
     head, _, message = raw.partition(b"\n\n")
     headers: dict[bytes, bytes] = {}
     for line in head.split(b"\n"):
@@ -88,7 +88,7 @@ def _identity(line: bytes, encoding: str) -> tuple[GitPerson, str]:
 
 
 def _timestamp(second: int, offset_min: int) -> str:
-    """ISO 8601, `Z` for UTC. What no calendar holds (damaged or invented times) is shown as the epoch."""
+    """ISO 8601, `Z` for UTC. Impossible times (damaged or invented) are shown as the epoch."""
     try:
         at = datetime.fromtimestamp(second, timezone(timedelta(minutes=offset_min)))
     except (ValueError, OverflowError, OSError):
@@ -97,7 +97,7 @@ def _timestamp(second: int, offset_min: int) -> str:
 
 
 def _text(raw: bytes, encoding: str) -> str:
-    """Text in the commit's own encoding (`i18n.commitEncoding` of its writer); damage becomes U+FFFD."""
+    """Decode the commit's own encoding (`i18n.commitEncoding` of its writer); damage becomes U+FFFD."""
     try:
         return raw.decode(encoding, "replace")
     except (LookupError, ValueError):
@@ -105,12 +105,12 @@ def _text(raw: bytes, encoding: str) -> str:
 
 
 def path_text(raw: bytes) -> str:
-    """A path for JSON: bytes that are not UTF-8 become `\\xff`, so that two files stay two."""
+    """Return a path for JSON: bytes that are not UTF-8 become `\\xff`, so that two files stay two."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Files]:
-    """Against the first parent, also for merges: what the pushed branch got, which path filters ask for."""
+    """Compare with the first parent, also for merges: path filters need what the pushed branch got."""
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
     output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
@@ -118,7 +118,7 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
 
 
 def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
-    """Fields are a commit id, then for each file a letter and a path; commits without changes are left out by Git."""
+    """Fields are a commit id, then for each file a letter and a path; Git omits commits without changes."""
     current, at = Files([], [], []), 0
     while at < len(fields) and fields[at]:
         if len(fields[at]) > 1:
@@ -138,7 +138,7 @@ MAX_COMMITS = 2048
 
 
 class PushRefs:
-    """The refs around one push, and its ranges. Object ids given to Git were all found to exist before."""
+    """The refs around one push, and its ranges. Git gets only object ids that were found to exist."""
 
     def __init__(self, git_dir: Path, entry: Push) -> None:
         self._git_dir = git_dir
@@ -151,17 +151,17 @@ class PushRefs:
         self._commits = _resolve(git_dir, {*before.values(), *touched})
 
     def commit_of(self, oid: str) -> str | None:
-        """The commit that `oid` is or (an annotated tag) points to; None for other objects and for what is gone."""
+        """Return the commit of `oid`, also of an annotated tag; None for other and missing objects."""
         return self._commits.get(oid)
 
     def known(self, update: RefUpdate) -> set[str]:
-        """Commits that other refs pointed to before the push, or that were told in it before `update` had its turn."""
+        """Commits that other refs pointed to before the push, or that updates before this one showed."""
         oids = {oid for ref, oid in self._before.items() if ref != update.ref}
         oids.update(other.after for other in self._earlier(update))
         return {commit for oid in oids if (commit := self._commits.get(oid)) is not None}
 
     def base_branch(self, update: RefUpdate) -> str | None:
-        """The branch that a new ref was made from: one that already points to the same commit, and stays."""
+        """Return the origin of a new ref: a remaining branch that already points to the same commit."""
         head = self.commit_of(update.after)
         if head is None or not git.is_zero(update.before):
             return None
@@ -176,7 +176,7 @@ class PushRefs:
         return itertools.takewhile(lambda other: other is not update, self._ranked)
 
     def is_forced(self, update: RefUpdate) -> bool:
-        """Whether `before` is not an ancestor of `after`: history was taken away."""
+        """Tell whether `before` is not an ancestor of `after`: history was removed."""
         if git.is_zero(update.before) or git.is_zero(update.after):
             return False
         before, after = self.commit_of(update.before), self.commit_of(update.after)
@@ -187,9 +187,9 @@ class PushRefs:
         return bool(self._list([before], [after], "--max-count=1"))
 
     def commits_of(self, update: RefUpdate) -> list[tuple[str, str | None, bool]]:
-        """(commit, its first parent, distinct) of what the update brought, oldest first, at most `MAX_COMMITS`.
+        """Return (commit, its first parent, distinct) of the update's commits, oldest first, at most `MAX_COMMITS`.
 
-        A commit is distinct when nothing that was known reached it.
+        A commit is distinct if no known commit reaches it.
         """
         after, before = self.commit_of(update.after), self.commit_of(update.before)
         if after is None:
@@ -207,7 +207,7 @@ class PushRefs:
         return [(oid, parent, oid in distinct) for oid, parent in rows]
 
     def first_parent(self, commit: str) -> str | None:
-        """None for a root commit, and where a shallow repository ends."""
+        """Return None for a root commit, and where a shallow repository ends."""
         rows = self._list([commit], [], "--parents", "--max-count=1")
         return _commit_and_parent(rows[0])[1] if rows else None
 
@@ -238,7 +238,7 @@ def _set(refs: dict[str, str], ref: str, oid: str) -> None:
 
 
 def _resolve(git_dir: Path, oids: set[str]) -> dict[str, str]:
-    """The commit behind each object that has one, in one process."""
+    """Find the commit of each object that has one, in one process."""
     wanted = sorted(oid for oid in oids if not git.is_zero(oid))
     asked = "".join(f"{oid}^{{commit}}\n" for oid in wanted).encode()
     output = git.run(git_dir, "cat-file", "--batch-check=%(objectname)", stdin=asked).decode().splitlines()

@@ -20,10 +20,10 @@ MODULE_FLAGS = ("-E", "-P", "-m", "workhook.git_push")
 
 
 def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
-    """Record one push and start a detached sender. Always 0: nothing that is wrong here may look like a failed push.
+    """Record one push and start a detached sender. Always 0: no fault here may look like a failed push.
 
-    `lines` are those of `post-receive` (githooks): `BEFORE AFTER REF`, bytes that are not UTF-8 as surrogate escapes.
-    Who pushed and the options of `git push -o` come from the environment.
+    `lines` are those of `post-receive` (githooks): `BEFORE AFTER REF`, bytes that are not UTF-8 as surrogate
+    escapes. The pusher and the options of `git push -o` are in the environment.
     """
     folder = HookFolder(git_dir)
     if not folder.root.is_dir():
@@ -64,7 +64,7 @@ def _parse(line: str) -> tuple[str, str, str] | None:
 
 
 def _pusher() -> str:
-    """Who pushed: what the front end says, else the account. Over HTTP the server sets `REMOTE_USER`."""
+    """Return the front end's name of the pusher, else the account. Over HTTP the server sets `REMOTE_USER`."""
     for variable in ("WORKHOOK_PUSHER", "REMOTE_USER", "USER", "LOGNAME"):
         if value := os.environ.get(variable):
             return value
@@ -76,7 +76,7 @@ def _pusher() -> str:
 
 
 def _configured_email(folder: HookFolder) -> str | None:
-    """`user.email`, or None: then the payload falls back to the newest commit's."""
+    """`user.email`, or None: then the payload uses the newest commit's."""
     try:
         output = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
     except (git.GitError, git.GitMissing):
@@ -90,9 +90,9 @@ def _options() -> tuple[str, ...]:
 
 
 def _snapshot(folder: HookFolder) -> tuple[tuple[str, str], ...] | None:
-    """Branches and tags as they are now: which commits are new must not depend on pushes that come before the sending.
+    """Return branches and tags as they are now: later pushes must not decide which commits are new.
 
-    Costs what Git itself has just paid to advertise the same refs to the pusher.
+    It costs as much as Git's own advertisement of the refs to the pusher.
     """
     try:
         return git.branches_and_tags(folder.git_dir, SNAPSHOT_TIMEOUT_S)
@@ -104,7 +104,7 @@ def _snapshot(folder: HookFolder) -> tuple[tuple[str, str], ...] | None:
 def start_sender(folder: HookFolder) -> None:
     """Start `send` detached and without our descriptors: Git waits until the last one of them is closed.
 
-    A shell starts it and ends at once, so the sender is nobody's child and the hook waits for about a millisecond.
+    A shell starts it and ends at once, so the hook waits for about a millisecond.
     """
     sender = [sys.executable, *MODULE_FLAGS, "send", str(folder.git_dir)]
     subprocess.run(  # noqa: S603 (our own interpreter and folder, as arguments)
@@ -120,7 +120,7 @@ def start_sender(folder: HookFolder) -> None:
 
 
 def _say(text: str, error: Exception) -> None:
-    """One line for the pusher, who sees `remote: workhook: …`."""
+    """Write one line for the pusher, who sees `remote: workhook: …`."""
     reason = " ".join(str(error).split())[:200]
     with contextlib.suppress(OSError, ValueError):  # the pusher may be gone
         print(f"workhook: {text} ({reason})", file=sys.stderr, flush=True)

@@ -37,11 +37,11 @@ printf '%s\\n' "$updates" | "${{0%/*}}/{chained}" "$@"
 
 
 class InstallError(Exception):
-    """What stands in the way, in words for the one who installs."""
+    """The obstacle, in words for the person who installs."""
 
 
 class Installed(NamedTuple):
-    """Where things are now. `chained` is the hook that was there before and still runs, or None."""
+    """The resulting paths. `chained` is the earlier hook that still runs, or None."""
 
     git_dir: Path
     config: Path
@@ -82,7 +82,8 @@ def install(
 
 
 def find_git_dir(given: Path) -> Path:
-    """The Git directory that `given` is, or is the work tree of; not that of a folder above. Raises `InstallError`."""
+    """Return the Git directory that `given` is, or is the work tree of; not of a parent folder. Raises
+    `InstallError`."""
     for candidate in (given, given / ".git"):
         try:
             output = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
@@ -95,7 +96,8 @@ def find_git_dir(given: Path) -> Path:
 
 
 def _hooks_dir(git_dir: Path) -> Path:
-    """Where Git looks for it: a relative `core.hooksPath` starts at the Git directory, where `post-receive` runs."""
+    """Return Git's folder of hooks: a relative `core.hooksPath` starts at the Git directory, where `post-receive`
+    runs."""
     try:
         output = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
     except git.GitError:
@@ -147,7 +149,7 @@ def _is_ours(hook: Path) -> bool:
 
 
 def _keep(path: Path) -> None:
-    """Free `path` without losing what is there: an older hook that somebody has since replaced."""
+    """Free `path` without losing an older hook that was replaced since."""
     if not os.path.lexists(path):
         return
     at = next(at for at in range(1, 10_000) if not os.path.lexists(f"{path}.{at}"))

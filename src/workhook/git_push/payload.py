@@ -15,7 +15,7 @@ Payload: TypeAlias = dict[str, object]
 CommitJson: TypeAlias = dict[str, object]
 
 MAX_BODY_BYTES = 24_900_000
-"""What the server takes is 25 MB; it adds the repository and the sender before it delivers."""
+"""The server takes 25 MB; it adds the repository and the sender before it delivers."""
 
 _CACHED_COMMITS = 4096
 _HEAD_MESSAGE_CHARS = 10_000
@@ -33,11 +33,11 @@ class PayloadBuilder:
         self._commits: dict[str, history.Commit] = {}
 
     def build(self, update: RefUpdate) -> Payload:
-        """The payload without `repository` and `sender`, which the server adds.
+        """Return the payload without `repository` and `sender`, which the server adds.
 
-        Objects that are gone (a ref that was deleted meanwhile, and collected) leave `commits` empty and `head_commit`
-        null. `distinct` of a head that is not among `commits` is true: receivers that skip the others must not skip it.
-        Raises `git.GitError` for a repository that is damaged, `git.GitMissing`.
+        Missing objects (of a ref that was deleted meanwhile, and collected) leave `commits` empty and
+        `head_commit` null. `distinct` of a head that is not among `commits` is true: receivers that skip the others
+        must not skip it. Raises `git.GitError` for a damaged repository, `git.GitMissing`.
         """
         rows = self._refs.commits_of(update)
         head = self._refs.commit_of(update.after)
@@ -77,7 +77,8 @@ class PayloadBuilder:
 
 
 def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | None = None) -> Payload:
-    """What is known of an update without its repository. `address` is the server's address of the repository."""
+    """Return the known facts of an update without its repository. `address` is the server's address of the
+    repository."""
     email = entry.pusher_email
     if email is None and head is not None and isinstance(committer := head["committer"], Mapping):
         email = committer["email"]
@@ -100,7 +101,7 @@ def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | Non
 
 
 def _plain(text: str) -> str:
-    """Bytes that are not UTF-8 (surrogate escapes) as `\\xff`, like paths."""
+    """Return bytes that are not UTF-8 (surrogate escapes) as `\\xff`, like paths."""
     try:
         return history.path_text(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
@@ -113,10 +114,10 @@ def _json(value: object) -> bytes:
 
 
 def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BODY_BYTES) -> tuple[bytes, bool]:
-    """The body of the publishing request, and whether the payload had to be made smaller for it.
+    """Return the body of the publishing request, and whether the payload had to shrink for it.
 
-    What goes first: the file lists of the oldest commits, those of the head, the oldest commits, and last the end of
-    the head's message.
+    It loses, in this order: the file lists of the oldest commits, those of the head, the oldest commits, and the
+    end of the head's message.
     """
     body = _json({"event": "push", "payload": payload, "id": update_id})
     if len(body) <= limit_bytes:
@@ -126,7 +127,7 @@ def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BOD
 
 
 def _shrunk(payload: Payload, excess: int) -> Payload:
-    """A copy that is at least `excess` bytes smaller, as far as commits can make it so."""
+    """Return a copy that is at least `excess` bytes smaller, as far as commits allow."""
     shown = list(_commit_list(payload))
     head = payload["head_commit"]
     for at, commit in enumerate(shown):

@@ -24,15 +24,15 @@ from workhook.git_push import git, payload, spool
 from workhook.git_push.spool import Config, ConfigError, HookFolder, NoServer, load_config, server_url
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
-"""What the detached sender waits between attempts, just under two minutes in all; then the next push tries again."""
+"""Pauses of the detached sender, just under two minutes in all; then the next push tries again."""
 
 NICENESS = 10
 
 
 class SendReport(NamedTuple):
-    """What one run did: ref updates `sent` and `rejected`, files set aside as `corrupt`, pushes `pending` afterwards.
+    """One run: ref updates `sent` and `rejected`, files set aside as `corrupt`, pushes `pending` afterwards.
 
-    `busy`: another sender is at work and has been told to look again. `stopped`: why something is left, in words.
+    `busy`: another sender is at work and will check the spool again. `stopped`: why something is left, in words.
     """
 
     sent: int
@@ -44,7 +44,7 @@ class SendReport(NamedTuple):
 
 
 class _Stop(Exception):
-    """What is left stays, in order. `retry`: the same can succeed in a moment."""
+    """The rest stays, in order. `retry`: the same can succeed in a moment."""
 
     def __init__(self, reason: str, *, retry: bool) -> None:
         super().__init__(reason)
@@ -52,16 +52,16 @@ class _Stop(Exception):
 
 
 def send_pending(git_dir: Path, *, pauses_s: Sequence[float] = ()) -> SendReport:
-    """Publish everything that waits. With `pauses_s`, try again after each of them while the server cannot be reached.
+    """Publish all pending pushes. With `pauses_s`, try again after each of them while the server cannot be reached.
 
-    Network, server and repository faults are in the report and in `workhook/log`. Raises `OSError` when the `workhook`
-    folder itself cannot be used.
+    Network, server and repository faults are in the report and in `workhook/log`. Raises `OSError` when the
+    `workhook` folder itself cannot be used.
     """
     return _Sender(HookFolder(git_dir), tuple(pauses_s)).run()
 
 
 def run_detached(git_dir: Path) -> None:
-    """`send_pending` as the hook starts it: with retries, in the background's priority, with every fault in the log."""
+    """Run `send_pending` as the hook starts it: with retries, at low priority, with every fault in the log."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     try:
@@ -157,7 +157,7 @@ class _Sender:
 
 
 class _Payloads:
-    """Payloads of one push; when Git cannot tell more (a damaged repository), what the push itself said."""
+    """Payloads of one push, from the push alone where the repository is damaged."""
 
     def __init__(self, folder: HookFolder, entry: spool.Push, repository: str, base_url: str) -> None:
         self._folder, self._entry, self._repository, self._base_url = folder, entry, repository, base_url
@@ -249,7 +249,7 @@ class SenderLock:
 
 TIMEOUT_S = 10.0
 SLOWEST_BYTES_PER_S = 250_000
-"""A body gets this much more time than the 10 s, or a large push over a slow line would be tried again for ever."""
+"""Extends the 10 s for a body, or a large push over a slow line would be tried again for ever."""
 
 ANSWER_BYTES = 65_536
 
@@ -257,11 +257,11 @@ ANSWER_BYTES = 65_536
 class Verdict(Enum):
     SENT = "sent"
     RETRY = "retry"
-    """Nothing is wrong with the request; the same can succeed in a moment."""
+    """The same request can succeed in a moment."""
     KEEP = "keep"
-    """Somebody has to mend the address, the token or the repository first."""
+    """The address, the token or the repository has to be fixed first."""
     REJECT = "reject"
-    """This request will never be taken."""
+    """The server will never accept this request."""
 
 
 class PublishAnswer(NamedTuple):
@@ -270,7 +270,7 @@ class PublishAnswer(NamedTuple):
 
 
 def judge(status: int) -> Verdict:
-    """Only 202 is a promise of the server. Other successes and redirects come from something that is not Workhook."""
+    """Only 202 is a promise of the server. Other successes and redirects are not Workhook's."""
     if status == 202:
         return Verdict.SENT
     if status in (408, 429) or status >= 500:
@@ -315,7 +315,7 @@ def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, b
 
 @contextlib.contextmanager
 def _cut_after(sock: socket.socket, bound_s: float) -> Iterator[None]:
-    """Bound an exchange as a whole: a timeout of the socket begins anew with every byte of an answer that drips."""
+    """Bound the whole exchange: a timeout of the socket begins anew with every byte of a dripping answer."""
     sock.settimeout(bound_s)
     timer = threading.Timer(bound_s, _cut, (sock,))
     timer.daemon = True

@@ -24,11 +24,12 @@ LOG_BYTES = 1_000_000
 
 
 class ConfigError(Exception):
-    """`config.json` is missing or not usable; mending it (installing again) is enough to go on."""
+    """`config.json` is missing or unusable; installing again fixes it."""
 
 
 class Config(NamedTuple):
-    """What `install` wrote. `url` is the server's base address, or None: ask `data_dir` when something is sent."""
+    """The configuration from `install`. `url` is the server's base address, or None: look in `data_dir` when
+    sending."""
 
     repository: str
     data_dir: Path
@@ -40,7 +41,7 @@ class Config(NamedTuple):
 
 
 class Log:
-    """`workhook/log`: one line an event, bounded. Not the server's log: this runs as whoever pushes."""
+    """`workhook/log`: one line an event, bounded. Not the server's log: this runs as the pusher."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +53,7 @@ class Log:
         self._append("error", text)
 
     def _append(self, level: str, text: str) -> None:
-        """A log that cannot be written (a full disk) is given up: there is nowhere left to say so."""
+        """Ignore a log that cannot be written (a full disk): no place is left to say so."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{at} {level} [{os.getpid()}] {visible(' '.join(text.split()))}\n"
         with contextlib.suppress(OSError):
@@ -89,7 +90,7 @@ class HookFolder:
         return (found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
 
     def adopt(self) -> None:
-        """Give what root has written here to the repository's owner, who goes on with it."""
+        """Give files that root has written here to the repository's owner."""
         owner = self.owner()
         if owner is None or not self.root.is_dir():
             return
@@ -99,7 +100,7 @@ class HookFolder:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """The repository a linked work tree's Git directory belongs to (gitrepository-layout, `commondir`)."""
+    """Return the repository of a linked work tree's Git directory (gitrepository-layout, `commondir`)."""
     try:
         target = (git_dir / "commondir").read_text().strip()
     except OSError:
@@ -125,7 +126,7 @@ def load_config(folder: HookFolder) -> Config:
 
 
 def server_url(config: Config) -> str:
-    """The server's base address without a final slash: as installed, else what the server wrote to `server.json`."""
+    """Return the server's base address without a final slash: as installed, else from the server's `server.json`."""
     url = config.url
     if url is None:
         try:
@@ -170,7 +171,7 @@ def sync_dir(path: Path) -> None:
 
 
 class CorruptEntry(Exception):
-    """A spool file that is not one of ours, or is damaged."""
+    """A spool file that is damaged or not ours."""
 
 
 class RefUpdate(NamedTuple):
@@ -194,7 +195,7 @@ class Push(NamedTuple):
 
 
 def new_name(folder: HookFolder) -> str:
-    """A name that sorts after all that are there, even when the clock was set back."""
+    """Return a name that sorts after all others, even when the clock was set back."""
     newest = max((name for name in os.listdir(folder.spool) if name.endswith(".json")), default="")
     digits = newest[:20]
     stamp = max(time.time_ns(), int(digits) + 1 if digits.isdecimal() else 0)
@@ -254,17 +255,17 @@ def _parse_ref(line: str) -> tuple[str, str]:
 
 
 def is_oid(text: object) -> bool:
-    """Whether `text` is a full object id, SHA-1 or SHA-256. Nothing else is ever given to Git."""
+    """Tell whether `text` is a full object id, SHA-1 or SHA-256. Nothing else is ever given to Git."""
     return isinstance(text, str) and len(text) in (40, 64) and not text.strip("0123456789abcdef")
 
 
 def names(folder: HookFolder) -> list[str]:
-    """What waits, oldest first."""
+    """Return the pending pushes, oldest first."""
     return sorted(name[:-5] for name in os.listdir(folder.spool) if name.endswith(".json") and name[0] != ".")
 
 
 def read(folder: HookFolder, name: str) -> Push:
-    """Raises `CorruptEntry`, also for what cannot be read at all: it must not stand in the way of the others."""
+    """Raises `CorruptEntry`, also for an unreadable file: it must not block the others."""
     try:
         return decode((folder.spool / f"{name}.json").read_bytes())
     except OSError as error:
@@ -291,7 +292,7 @@ def remove(folder: HookFolder, name: str) -> None:
 
 
 def set_aside(folder: HookFolder, name: str) -> Path:
-    """Move a corrupt file out of the way, keeping it for whoever wants to look. Raises `OSError`."""
+    """Move a corrupt file out of the way. Raises `OSError`."""
     target = folder.corrupt / f"{name}.json"
     (folder.spool / f"{name}.json").replace(target)
     return target
@@ -306,7 +307,7 @@ def reject(folder: HookFolder, entry: Push, update: RefUpdate, answer: str) -> P
 
 
 def sweep(folder: HookFolder) -> None:
-    """Remove what killed writers and senders left: old temporary files, `.sent` without their push."""
+    """Remove leftovers of killed writers and senders: old temporary files, `.sent` without their push."""
     for name in os.listdir(folder.spool):
         path = folder.spool / name
         with contextlib.suppress(FileNotFoundError):

@@ -99,8 +99,8 @@ _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).wi
 
 @dataclass(frozen=True)
 class HookWrite:
-    """What a change of an owner's hooks works with. `actor` None: whoever runs a command. `limit`: how many hooks an
-    event may have, 0: any number; `base`: the start of links in what others read."""
+    """The context of a change of an owner's hooks. `actor` None: a command. `limit`: hooks that an event may have, 0:
+    any number; `base`: the start of links in what others read."""
 
     tx: Transaction
     actor: Actor | None
@@ -111,8 +111,7 @@ class HookWrite:
 
 
 async def create_hook(write: HookWrite, change: HookChange) -> Hook:
-    """Create a hook, and ping it if it is active. Raises `Invalid` if it exists already, or is one too many for an
-    event."""
+    """Create a hook, and ping it if it is active. Raises `Invalid` if it exists, or is one too many for an event."""
     assert change.config is not None, "a create always has a configuration"
     await lock_owner(write)
     tx, actor, owner, vault, config = write.tx, write.actor, write.owner, write.vault, change.config
@@ -171,7 +170,7 @@ async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) ->
 
 
 async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> None:
-    """Delete a hook and drop what waits for it. Its deliveries are purged when they are old."""
+    """Delete a hook and drop its waiting dispatches. Its deliveries are purged when they are old."""
     hook = await _locked_hook(tx, actor, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await drop_waiting(tx, [hook_id])
@@ -194,7 +193,7 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> bool:
     """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time. The audit log
-    and a `hook` event tell why. Returns whether it was turned off."""
+    and a `hook` event tell why. Return whether it was turned off."""
     return await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
 
@@ -229,7 +228,6 @@ def _told(owner: HookOwner, hook: Hook, reason: str) -> dict[str, object]:
 
 
 async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:
-    """A `ping` for this hook alone."""
     context = owner.context(base, actor.user if actor else None)
     payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_shape(hook, owner, base), **context}
     draft = owner.draft("ping", None, payload, actor.installation_id if actor else None)
@@ -282,7 +280,7 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
 
 
 def _require_stored(hook: Hook, config: ConfigChange) -> None:
-    """Raises `Invalid` for a mask that stands for nothing."""
+    """Raise `Invalid` for a mask where nothing is stored."""
     if wrong := mask_faults(config, secret=hook.secret, password=hook.password):
         raise Invalid(faults=wrong)
 
@@ -335,9 +333,9 @@ def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:
 def _clashes(other: Hook, new: Hook, old: Hook | None) -> bool:
     """Return whether a change (from `old`, or None for a new hook) lets an event arrive twice at one target.
 
-    Hooks that are off count, as on GitHub, so that a hook can be turned on again. What an import or an earlier version
-    left does not keep hooks from being changed: only the events that are new at the target count, and when a hook is
-    turned on, the hooks that are on.
+    Hooks that are off count, as on GitHub, so that a hook can be turned on again. Clashes that an import left do
+    not block changes: only the events that are new at the target count, and when a hook is turned on, the hooks that
+    are on.
     """
     if _target(other) != _target(new):
         return False
@@ -390,8 +388,8 @@ Changes = dict[str, object]
 
 def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
     """`changed`: the fields, such as `active`, `config.url` and `config.secret`. `before`: the values of those that are
-    no secrets, without those of a hook that only an OAuth app sees. `secrets`: what became of `config.secret` and
-    `config.password`, each `set`, `changed` or `removed`."""
+    no secrets, without those of a hook that only an OAuth app sees. `secrets`: `config.secret` and `config.password`,
+    each `set`, `changed` or `removed`."""
     plain = {name: getattr(old, name) for name in ("active", "events") if getattr(old, name) != getattr(new, name)}
     config = {f"config.{name}": old.config.get(name) for name in _differing(old.config, new.config)}
     secrets = {
@@ -411,14 +409,13 @@ def _differing(old: dict[str, str], new: dict[str, str]) -> list[str]:
 
 
 def _became(before: str | None, after: str | None) -> str | None:
-    """None: it is what it was."""
     if before == after:
         return None
     return "set" if before is None else "removed" if after is None else "changed"
 
 
 def owner_of(call: Call) -> HookOwner:
-    """What the path names, as the caller sees it; the authenticator has found and checked it."""
+    """Return the repository or organization of the path, which the authenticator has checked."""
     caller, viewer = caller_of(call), viewer_of(actor_of(call))
     if caller.repository:
         return HookOwner(caller.repository.owner, caller.repository, viewer)
@@ -427,14 +424,13 @@ def owner_of(call: Call) -> HookOwner:
 
 
 def hook_write(call: Call, tx: Transaction) -> HookWrite:
-    """What a change of the owner's hooks works with."""
     services = call.services
     limit = services.settings.hooks_per_event
     return HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
 
 
 async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
-    """The hook, if the caller sees it. Raises `NotFound`."""
+    """Return the hook if the caller sees it. Raises `NotFound`."""
     hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
     if hook is None:
         raise NotFound()
@@ -442,12 +438,10 @@ async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
 
 
 def retries_of(call: Call, hook: Hook) -> int:
-    """How many retries an event has at the hook."""
     return deliveries.retries_of(hook, call.services.settings.delivery_retries)
 
 
 def most_by_hand(call: Call) -> int:
-    """The limit of pings, tests and redeliveries in a minute."""
     return call.services.settings.manual_deliveries_per_minute
 
 

@@ -64,7 +64,7 @@ both = Every(
 
 
 async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
-    """By hook, the delivery that `last_response` tells of; only webhooks of repositories have that."""
+    """Return each hook's delivery for `last_response`, which only webhooks of repositories have."""
     hook_ids = [hook.id for hook in hooks if hook.repository_id is not None]
     return await queries.newest_deliveries(reader, hook_ids, now_ms() - LAST_RESPONSE_MS) if hook_ids else {}
 

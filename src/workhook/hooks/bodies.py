@@ -139,7 +139,7 @@ REDELIVER = _object(
 
 
 class HookChange(msgspec.Struct):
-    """A create or update without faults of its own. Fields are UNSET where absent."""
+    """A valid create or update. Fields are UNSET where absent."""
 
     config: ConfigChange | None = None
     events: list[str] | UnsetType = UNSET
@@ -159,7 +159,7 @@ def _wrong_type(name: str, value: object, wanted: str) -> str:
 
 
 def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: Collection[str] = ()) -> None:
-    """Raises `Invalid` with a message that names every property whose JSON type is not the one in `kinds`."""
+    """Raise `Invalid` naming every property whose JSON type is not the one in `kinds`."""
     complaints = []
     for name, kind in kinds.items():
         value = body.get(name)
@@ -178,7 +178,7 @@ def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: 
 def parse_hook(
     body: Mapping[str, Any], target: HookTarget, check_url: Callable[[str], str | None], *, creating: bool
 ) -> HookChange:
-    """A create or update of a hook of `target` (repository or organization). Raises `Invalid` with every fault."""
+    """Raises `Invalid` with every fault."""
     fields = _UPDATE if not creating and target == "repository" else _CREATE
     check_types(body, fields)
     faults: list[Fault] = []

@@ -47,7 +47,8 @@ class CommittedDispatch(msgspec.Struct, frozen=True):
 
 
 def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
-    """`CommittedDispatch.before` of a row. The first of a hook lists all before it; the others only follow that one."""
+    """Return `CommittedDispatch.before` of a row. The first of a hook lists all before it; the others only follow
+    it."""
     if found is None:
         return ()
     ids: Sequence[int] = json.decode(found) if isinstance(found, str) else found
@@ -55,10 +56,10 @@ def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
 
 
 class LocalWorker(Protocol):
-    """What a commit knows of a worker."""
+    """A worker as a commit uses it."""
 
     def accepts_dispatches(self) -> bool:
-        """Whether a commit should ask for `CommittedDispatch.before`."""
+        """Return whether a commit should ask for `CommittedDispatch.before`."""
 
     def accept(self, new: CommittedDispatch) -> bool:
         """Return whether the worker will send it."""
@@ -68,13 +69,13 @@ _local_workers: WeakKeyDictionary[Database, LocalWorker] = WeakKeyDictionary()
 
 
 def register_worker(database: Database, worker: LocalWorker) -> Callable[[], object]:
-    """Offer `worker` what is committed to the database, until the returned function is called."""
+    """Offer commits of this process to `worker`, until the returned function is called."""
     _local_workers[database] = worker
     return lambda: _local_workers.pop(database, None)
 
 
 def accepts_dispatches(database: Database) -> bool:
-    """Whether a worker may take something now."""
+    """Return whether a worker may take something now."""
     worker = _local_workers.get(database)
     return worker is not None and worker.accepts_dispatches()
 
@@ -108,8 +109,8 @@ _committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKey
 
 
 def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
-    """Commits together what this process publishes while a commit is under way. Events of one repository get their ids
-    in the order in which they were added."""
+    """Return the batcher of publications. Events of one repository get their ids in the order in which they were
+    added."""
     found = _committers.get(database)
     if found is None:
         found = _committers[database] = Batcher(partial(_commit_and_signal, ref(database)), _queue)
@@ -147,7 +148,7 @@ async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committe
 
 
 def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) -> list[Committed]:
-    """`rows`: one for each dispatch, or for an event that reaches nobody, in the order of the events."""
+    """`rows`: one for each dispatch, or for an event without any, in the order of the events."""
     found: dict[int, list[Row]] = {}
     for row in rows:
         found.setdefault(row["event_id"], []).append(row)

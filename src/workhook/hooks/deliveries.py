@@ -80,13 +80,13 @@ _latest_push = (
 
 
 def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
-    """Filters of a list; others are ignored. Raises `Invalid` with every fault."""
+    """Raises `Invalid` with every fault; ignores other parameters."""
     names = ("status", "event", "action", "guid", "since", "until", "redelivery")
     return parse_filters({name: given[name][-1] for name in names if name in given})
 
 
 def parse_selection(body: Mapping[str, Any]) -> Filters:
-    """Which deliveries to send again; an empty body means those that failed. Raises `Invalid` with every fault.
+    """Return which deliveries to send again; an empty body means those that failed. Raises `Invalid` with every fault.
 
     An unknown filter is a fault: ignoring it would send more than was meant.
     """
@@ -100,7 +100,7 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
 
 
 def parse_filters(given: Mapping[str, Any]) -> Filters:
-    """From texts by name, `redelivery` also as a boolean and `ids` a list; None is absent. Raises `Invalid`."""
+    """Parse texts by name, `redelivery` also as a boolean and `ids` a list; None is absent. Raises `Invalid`."""
     filters, faults = Filters(), []
     for name in ("event", "action", "guid"):
         if (text := given.get(name)) is not None:
@@ -144,7 +144,7 @@ class DeliveryPage(msgspec.Struct):
 
 
 def parse_cursor(text: str | None) -> int | None:
-    """The id of the first delivery of a page. Raises `Malformed` for a text that is no cursor."""
+    """Return the id of the first delivery of a page. Raises `Malformed`."""
     if text is None:
         return None
     number = text.removeprefix(_CURSOR)
@@ -163,7 +163,7 @@ async def list_deliveries(
     retries: int | None = None,
 ) -> DeliveryPage:
     """Newest first. A cursor is the id of the first delivery of its page. `retries`: how many the hook allows, if that
-    is known (`retries_of`). Raises `storage.slow.QueryTooSlow`."""
+    is known. Raises `storage.slow.QueryTooSlow`."""
     older = IdRange() if cursor is None else IdRange(high=cursor + 1)
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
     now = now_ms()
@@ -181,7 +181,7 @@ async def list_deliveries(
 async def list_newer(
     reader: Reader, hook_id: int, filters: Filters, *, after_id: int, limit: int
 ) -> list[DeliveryItem]:
-    """At most `limit` deliveries with ids above `after_id`, oldest first. Raises `storage.slow.QueryTooSlow`."""
+    """Return at most `limit` deliveries with ids above `after_id`, oldest first. Raises `storage.slow.QueryTooSlow`."""
     newer = IdRange(low=after_id)
     rows = await history.page(reader, hook_id, filters, newer, limit=limit, newest_first=False)
     now = now_ms()
@@ -208,7 +208,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
 async def find_delivery(
     reader: Reader, hook_id: int, delivery_id: int, *, retries: int | None = None
 ) -> DeliveryDetail:
-    """`retries`: as with a list. Raises `NotFound`."""
+    """Raises `NotFound`."""
     row = await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id})
     if row is None:
         raise NotFound()

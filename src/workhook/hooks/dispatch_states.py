@@ -36,7 +36,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    """The columns that `told` reads, for each row of `deliveries` or an alias of it: each is one look-up."""
+    """Return the columns that `told` reads, for each row of `deliveries` or an alias of it: each is one look-up."""
     dispatch, attempt = dispatches.alias("dispatch"), deliveries.alias("attempt")
     now = sa.select(json_rows(*(dispatch.c[name] for name in ("attempts", "retries", "wanted", "next_attempt_at"))))
     made = (
@@ -64,7 +64,7 @@ _repeated = sa.select(_mine.c.id).where(
 
 
 async def repeated(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Those of these deliveries of the hook that a later attempt followed. It says what comes next, not they."""
+    """Return those of these deliveries of the hook that a later attempt followed."""
     if not ids:
         return frozenset()
     rows = await reader.fetch_all(_repeated, {"hook_id": hook_id, "ids": list(ids)})

@@ -35,14 +35,14 @@ _DISPATCHED = ("event_id", "hook_id", "guid", "attempts", "retries", "wanted", "
 
 
 def _wants(hook: sa.FromClause, event: sa.FromClause, position: str) -> sa.ColumnElement[bool]:
-    """`fan_out.wants` in SQL. `hook.events` is a JSON array of names, in which there are no quotes."""
+    """`fan_out.wants` in SQL. `hook.events` is a JSON array of names without quotes."""
     find = getattr(sa.func, position)
     quoted = _QUOTE + event.c.name + _QUOTE
     return sa.or_(find(hook.c.events, quoted) > _NOTHING, find(hook.c.events, _QUOTE + _ANYTHING + _QUOTE) > _NOTHING)
 
 
 def _listens(hook: sa.FromClause, event: sa.FromClause) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    """Whether it is an active hook of the event's repository, and whether it is one of its organization."""
+    """Match active hooks of the event's repository, and those of its organization."""
     of_repository = sa.and_(hook.c.active, hook.c.repository_id == event.c.repository_id)
     of_organization = sa.and_(hook.c.active, hook.c.repository_id.is_(None), hook.c.account_id == event.c.account_id)
     return of_repository, of_organization
@@ -68,7 +68,7 @@ def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
 
 _last_before_on_sqlite = order.last_given - big("count")
 _new_on_sqlite = events.c.id > _last_before_on_sqlite
-"""The events that were inserted last, `count` of them: SQLite has one writer, so they have the highest numbers."""
+"""The `count` events that were inserted last: SQLite has one writer, so they have the highest numbers."""
 
 
 def _send_on_sqlite() -> sa.Insert:
@@ -91,7 +91,8 @@ _send = hot(PerDialect(sqlite=_send_on_sqlite(), postgresql=_send_on_postgresql(
 
 
 def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None) -> sa.Select[Any]:
-    """The `made` events with the dispatches that were `sent`, which a worker may take if it knows what comes before."""
+    """Select the `made` events with the dispatches that were `sent`, which a worker may take if it knows the earlier
+    ones."""
     return (
         sa.select(made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid)
         .add_columns(hooks.c.version, hooks.c.app_id, hooks.c.repository_id, *([] if before is None else [before]))
@@ -101,7 +102,7 @@ def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[An
 
 
 def _before(sent: sa.FromClause, found: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The column `found`, beside the first of the dispatches that are `sent` to a hook."""
+    """Return the column `found`, beside the first of the dispatches that are `sent` to a hook."""
     first = sa.func.min(sent.c.id).over(partition_by=sent.c.hook_id)
     return sa.case((sent.c.id == first, found)).label("before")
 
@@ -155,7 +156,7 @@ _drop_waiting = (
 
 
 class Sent:
-    """What the events of a transaction have led to: a row for each dispatch, and for an event that reaches nobody."""
+    """Results of a transaction's events: a row for each dispatch, and for an event without any."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -182,8 +183,8 @@ async def send(
 ) -> None:
     """Make a dispatch for each hook that wants one of the `count` events whose insert is deferred, in that statement.
 
-    `then` gets a row for each dispatch, and for an event that reaches nobody, in the order of the events.
-    `with_before`: a hook's first row also names what else of it is due, `BEFORE_MAX + 1` dispatches at most.
+    `then` gets a row for each dispatch, and for an event without any, in the order of the events. `with_before`: a
+    hook's first row also names its other due dispatches, at most `BEFORE_MAX + 1`.
     """
     now = now_ms()
     tx.defer(_send, [{"now": now, "time": new_guid()[:GUID_TIME_CHARS], "count": count}], name=_SENT.name)
@@ -220,7 +221,7 @@ def _may_show(receiving: Row, hook: Hook) -> bool:
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
     """Make each (event, hook) due now, and wake the workers after the commit.
 
-    `by_hand`: somebody asked for this one, so it is sent even if the hook is off.
+    `by_hand`: a person asked for it, so it is sent even if the hook is off.
     """
     if not pairs:
         return
@@ -237,5 +238,5 @@ async def send_by_hand(tx: Transaction, draft: Draft, hook: Hook) -> None:
 
 
 async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> None:
-    """Send nothing more of what waits for these hooks. Their rows are locked by id, as everywhere."""
+    """Drop the waiting dispatches of these hooks. Their rows are locked by id, as everywhere."""
     await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})

@@ -88,7 +88,7 @@ class HookHealth(msgspec.Struct):
 
 
 def _numbers(dialect: str) -> sa.Select[Any]:
-    """A row for each hour that has deliveries. The last columns are the same in each."""
+    """Select a row for each hour that has deliveries. The last columns are the same in each."""
     row, beyond = deliveries.alias("newest_row"), deliveries.alias("beyond_row")
     newest = (
         index_range(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=True)
@@ -151,7 +151,7 @@ async def _last_failure(reader: Reader, hook_id: int) -> LastFailure | None:
 
 
 def _buckets(rows: Sequence[Row], since: int) -> list[HealthBucket]:
-    """What a worker recorded by a clock that is ahead belongs to the last hour."""
+    """Count in the last hour deliveries of a worker whose clock is ahead."""
     found = [HealthBucket(to_millis_text(since + hour * HOUR_MS), 0, 0) for hour in range(HOURS)]
     for row in rows:
         bucket = found[min(row["hour"], HOURS - 1)]
@@ -180,8 +180,8 @@ _waiting = sa.select(
 
 
 def _changes(dialect: str) -> sa.Select[Any]:
-    """The newest changes of the hook, among the newest that the account's hooks have had. They are not joined by their
-    ids: PostgreSQL might go through the log in their order."""
+    """Select the newest changes of the hook, among the newest of the account's hooks. They are not joined by their ids:
+    PostgreSQL might go through the log in their order."""
     names = ("action", "detail", "target", "status")
     ways = []
     for action in ("deactivate", "update"):
@@ -205,7 +205,7 @@ _changes_of_hook = PerDialect.made_by(_changes)
 
 
 async def off_reason(reader: Reader, hook: Hook) -> str | None:
-    """Why Workhook turned the hook off, as the audit log tells; None if it is on, or if somebody turned it off."""
+    """Return why Workhook turned the hook off, from the audit log; None if it is on, or a person turned it off."""
     if hook.active:
         return None
     params = {
@@ -226,14 +226,14 @@ async def off_reason(reader: Reader, hook: Hook) -> str | None:
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """How many events wait to be sent, or sent again. `capped`: there are more."""
+    """The number of events that wait to be sent, or sent again. `capped`: there are more."""
 
     number: int
     capped: bool = False
 
 
 async def waiting(reader: Reader, hook: Hook) -> Waiting:
-    """What would be dropped if the hook was turned off."""
+    """Count the events that would be dropped if the hook was turned off."""
     row = await reader.fetch_one(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
     assert row is not None, "it is an aggregate"
     return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST)

@@ -33,7 +33,7 @@ SLACK_MS = 60_000  # all others are written within this: more than LATE_MS and t
 
 
 def recorded_at_of(delivered_at: int, now: int) -> int | None:
-    """The value of `recorded_at` for a delivery that is recorded now; times in milliseconds."""
+    """Return `recorded_at` of a delivery that is recorded now; times in milliseconds."""
     return now if now - delivered_at > LATE_MS else None
 
 
@@ -54,7 +54,7 @@ class Filters(msgspec.Struct):
 
     @property
     def cheap(self) -> bool:
-        """Whether it is one range of an index."""
+        """Tell whether one range of an index is enough."""
         return all(getattr(self, name) is None for name in ("status", "event", "action", "redelivery"))
 
     @property
@@ -63,7 +63,6 @@ class Filters(msgspec.Struct):
         return Shape(frozenset(given), self.status, self.redelivery)
 
     def params(self) -> dict[str, Any]:
-        """The parameters of the shape's conditions."""
         return {name: getattr(self, name) for name in self.shape.given}
 
 
@@ -78,7 +77,6 @@ class Shape(msgspec.Struct, frozen=True):
     redelivery: bool | None
 
     def conditions(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        """The conditions on a row."""
         column, found = table.c, self.times(table)
         if self.status is not None:
             good = succeeded(table)
@@ -103,12 +101,10 @@ Answered = Callable[[sa.FromClause, Shape], Sequence[sa.ColumnElement[Any]]]
 
 
 def items(table: sa.FromClause, shape: Shape | None = None) -> list[sa.ColumnElement[Any]]:
-    """The columns of a delivery in a list."""
     return [*(table.c[name] for name in _LISTED), *dispatch_states.columns(table)]
 
 
 def ids(table: sa.FromClause, shape: Shape) -> list[sa.ColumnElement[Any]]:
-    """Where only the place of a page is wanted."""
     return [table.c.id]
 
 
@@ -123,8 +119,8 @@ async def page(
     answered: Answered = items,
     more: Mapping[str, object] | None = None,
 ) -> Sequence[Row]:
-    """At most `limit` deliveries with ids within the bounds. `answered` are the columns (one function for one set: a
-    statement is kept for each), `more` their parameters. Raises `storage.slow.QueryTooSlow`."""
+    """Return at most `limit` deliveries with ids within the bounds. `answered` are the columns (one function for one
+    set: a statement is kept for each), `more` their parameters. Raises `storage.slow.QueryTooSlow`."""
     times = IdRange()
     if filters.guid is None and filters.ids is None:  # these are few anyway
         times = await moments.bounds(reader, since=filters.since, until=filters.until)
@@ -173,12 +169,10 @@ def _order(number: sa.ColumnElement[Any], newest_first: bool) -> sa.ColumnElemen
 
 
 def _first(found: sa.Select[Any], number: sa.ColumnElement[Any], newest_first: bool) -> sa.Select[Any]:
-    """The first ids of one range."""
     return found.order_by(_order(number, newest_first)).limit(big("limit"))
 
 
 def _mine(row: sa.FromClause, prefix: str = "") -> list[sa.ColumnElement[bool]]:
-    """The hook's deliveries between two ids."""
     return [row.c.hook_id == big("hook_id"), row.c.id > big(f"{prefix}low"), row.c.id < big(f"{prefix}high")]
 
 
@@ -195,14 +189,14 @@ def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
 
 
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """Deliveries that were recorded late, beyond the bound of the time."""
+    """Select deliveries that were recorded late, beyond the bound of the time."""
     row = deliveries.alias("late")
     late = sa.select(row.c.id).where(*_mine(row, "late_"), row.c.recorded_at.is_not(None), *shape.conditions(row))
     return sa.select(_first(late, row.c.id, newest_first).subquery().c.id)
 
 
 def _named(shape: Shape) -> sa.Select[Any]:
-    """The attempts of one event are few: they are fetched first, and filtered then."""
+    """Fetch all attempts of one event first, since they are few, and filter then."""
     row = deliveries.alias("named")
     names = ("id", "hook_id", "event", "action", "redelivery", "status_code", "guid", "delivered_at")
     found = sa.select(*(row.c[name] for name in names)).where(row.c.guid == sa.bindparam("guid"))
@@ -211,7 +205,7 @@ def _named(shape: Shape) -> sa.Select[Any]:
 
 
 def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """The first ids of each event, outcome and kind of attempt."""
+    """Select the first ids of each event, outcome and kind of attempt."""
     event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
     row = deliveries.alias("ranged")
     conditions = [
@@ -247,7 +241,7 @@ def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
 
 
 def _events(shape: Shape) -> sa.Select[Any]:
-    """The events that the hook has had (with the action, if one is given), each by one probe of the index."""
+    """Select the events that the hook has had (with the action, if one is given), each by one probe of the index."""
     if "event" in shape.given:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("event"))
 
@@ -283,7 +277,7 @@ _trials = (
 
 
 async def trials_among(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Those of these deliveries of the hook that were only a try. Pings are not among them: their name says it."""
+    """Return those of these deliveries of the hook that were only a try. Pings are left out: their name says it."""
     if not ids:
         return frozenset()
     rows = await reader.fetch_all(_trials, {"hook_id": hook_id, "ids": list(ids)})
@@ -314,10 +308,8 @@ class Matches(msgspec.Struct, frozen=True):
 
 
 async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: str) -> Matches:
-    """Of these deliveries of the hook, at most `SEARCHED_MAX`, those whose payload has one of the texts.
-
-    They are looked for in the JSON as it was sent; upper and lower case are the same. There is no index for it.
-    """
+    """Search these deliveries, at most `SEARCHED_MAX`, in the JSON as it was sent, ignoring case and without an
+    index."""
     assert len(ids) <= SEARCHED_MAX, "what is searched has an end"
     wanted, found, too_large = {text.casefold() for text in texts}, set(), 0
     rows = await reader.fetch_all(_payloads, {"hook_id": hook_id, "ids": list(ids), "size_max": SIZE_MAX})

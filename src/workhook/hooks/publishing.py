@@ -33,8 +33,8 @@ PUSH = "push"
 
 
 class PushFollower(NamedTuple):
-    """`concerns`: whether anything follows from a payload. `follow`: do it, before the event is appended. It gets who
-    pushes (None: a command), and what links in events start with."""
+    """`concerns`: tells whether a payload matters. `follow`: runs before the event is appended, with the pusher (None:
+    a command) and the start of links in events."""
 
     concerns: Callable[[Mapping[str, Any], Repository], bool]
     follow: Callable[[Transaction, Repository, Mapping[str, Any], Actor | None, str], Awaitable[None]]
@@ -62,7 +62,7 @@ BUSY_TRIES = 20
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """An event from a publisher, checked. `id`: its own name for the event."""
+    """A checked event from a publisher. `id`: the publisher's name for the event."""
 
     event: str
     payload: dict[str, Any]
@@ -96,8 +96,8 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
 
 
 def check_publisher(publication: Publication, role: str | None) -> None:
-    """`role`: the caller's in the repository or organization. Raises `Forbidden` if it is neither admin nor owner and
-    the event is one that Workhook itself makes (a task, an invoice)."""
+    """Raise `Forbidden` if the caller's `role` is neither admin nor owner and only Workhook makes such events (a task,
+    an invoice)."""
     if role not in ("admin", "owner") and not publishable(publication.event):
         message = f"Must have admin rights to publish {publication.event} events: Workhook itself makes them."
         raise Forbidden(message, code="missing_role")
@@ -161,7 +161,7 @@ async def _follow(
 async def send_alone(
     tx: Transaction, owner: HookOwner, hook: Hook, publication: Publication, *, actor: Actor | None, base: str
 ) -> None:
-    """Send the event to this hook alone, whatever it wants. It is not listed among what happened."""
+    """Send the event to this hook alone, whatever it wants. Activity does not list it."""
     draft = msgspec.structs.replace(_draft(publication, owner, actor, base), published=False)  # it is only a try
     await send_by_hand(tx, draft, hook)
 
@@ -169,7 +169,7 @@ async def send_alone(
 async def _publish_gathered(
     database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer
 ) -> Published:
-    """Commit it together with what is published at the same time."""
+    """Commit the event together with those published at the same time."""
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
@@ -229,7 +229,7 @@ def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base
 
 @lru_cache(maxsize=256)
 def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
-    """The parts that a payload may lack, as JSON: encoding the records took a third of a publish. A push shows the
+    """Encode the parts that a payload may lack: encoding the records took a third of a publish. A push shows the
     repository's creation in seconds since the epoch, as GitHub does: receivers written in Go refuse a text there."""
     around = owner.context(base, sender)
     if of_push and owner.repository:
@@ -239,7 +239,6 @@ def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: boo
 
 
 def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
-    """The payload as it was sent, followed by the parts that it lacked."""
     action = {} if publication.action is None else {"action": publication.action}
     return publication.payload | {
         name: value for name, value in {**action, **around}.items() if name not in publication.payload

@@ -24,7 +24,7 @@ _seen = sa.or_(
 
 
 class _Statements:
-    """The queries of the hooks that belong to one kind of owner. `seen`: which of them the viewer sees."""
+    """The queries of the hooks that belong to one kind of owner. `seen`: visible to the viewer."""
 
     def __init__(self, *belongs: sa.ColumnElement[bool], seen: sa.ColumnElement[bool] | None = None) -> None:
         found = sa.select(*_columns).where(*belongs, *([] if seen is None else [seen]))
@@ -63,7 +63,7 @@ def _params(owner: HookOwner) -> dict[str, object]:
 
 
 async def list_hooks(reader: Reader, owner: HookOwner, page: Page) -> tuple[list[Hook], int]:
-    """A page of the hooks that the viewer sees, oldest first, and the number of all of them."""
+    """Return a page of the hooks that the viewer sees, oldest first, and the number of all of them."""
     rows, total = await read_page(reader, _statements(owner).page, _params(owner), page)
     return [hook_of(row) for row in rows], total
 
@@ -75,7 +75,7 @@ async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
 async def find_hook(
     reader: Reader, owner: HookOwner, hook_id: int, *, actor: Actor | None = None, for_update: bool = False
 ) -> Hook | None:
-    """None for a hook of another owner, or one that the viewer does not see. `actor`: who asks, if a request does."""
+    """Return None for a hook of another owner, or one that the viewer does not see. `actor`: of a request."""
     statements, params = _statements(owner), {**_params(owner), "hook_id": hook_id}
     row = await reader.fetch_one(statements.locked if for_update else statements.one, params)
     # The audit log tells who asks for hooks that only an OAuth app sees.
@@ -85,17 +85,15 @@ async def find_hook(
 
 
 async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
-    """The hooks of any owner, for delivery."""
     return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
 
 
 async def has_any_hook(reader: Reader) -> bool:
-    """Whether the server has any webhook at all."""
     return await reader.fetch_one(_any) is not None
 
 
 async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int) -> dict[int, Row]:
-    """The status and code of each hook's newest delivery, if it is not older than `since` (milliseconds)."""
+    """Return status and code of each hook's newest delivery, if it is not older than `since` (milliseconds)."""
     rows = await reader.fetch_all(_newest, {"hook_ids": list(hook_ids), "since": since})
     return {row["hook_id"]: row for row in rows}
 

@@ -32,17 +32,17 @@ from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 
 KEPT = 50
-"""Requests that are kept for each receiver, the newest."""
+"""The newest requests of each receiver that are kept."""
 BODY_MAX_BYTES = 1024 * 1024
-"""Of a request; a larger one is refused."""
+"""A larger request is refused."""
 BODY_KEPT_BYTES = 64 * 1024
 HEADERS_KEPT_CHARS = 16 * 1024
 HIDDEN = "********"
 TOLERANCE_S = 300
-"""How old, or how far ahead, the time of a Standard Webhooks delivery may be."""
+"""Allowed difference to the time of a Standard Webhooks delivery."""
 
 SignatureState = Literal["right", "wrong", "late", "missing"]
-"""`late`: it would be right, but its time is not now. `missing`: there is none, or no secret to check it with."""
+"""`late`: right but for its time. `missing`: there is none, or no secret to check it with."""
 
 _NOT_KEPT = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -73,7 +73,7 @@ _remove_old = sa.delete(arrivals).where(
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A request that came. `body`: its beginning; `size`: bytes of the whole."""
+    """A received request. `body`: its beginning; `size`: bytes of the whole."""
 
     id: int
     arrived_at: int
@@ -84,7 +84,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
     @property
     def event(self) -> str:
-        """The name of the event, as the sender says; empty if it does not."""
+        """The name of the event in the headers, or an empty text."""
         return next((value for name, value in self.headers if name.lower().endswith("-event")), "")
 
 
@@ -97,7 +97,7 @@ async def create_receiver(write: actions.HookWrite, change: HookChange, key: str
 
 
 async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
-    """The webhook of the project's newest receiver; None if there is none."""
+    """Return the webhook of the project's newest receiver, or None."""
     if owner.repository_id is None:
         return None
     row = await reader.fetch_one(_of_repository, {"repository_id": owner.repository_id})
@@ -105,18 +105,17 @@ async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
 
 
 async def list_arrivals(reader: Reader, hook_id: int, limit: int = KEPT) -> list[Arrival]:
-    """The newest first."""
     return [_arrival_of(row) for row in await reader.fetch_all(_newest, {"hook_id": hook_id, "limit": limit})]
 
 
 async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
-    """The id of the newest request; 0 without one."""
+    """Return the id of the newest request; 0 without one."""
     row = await reader.fetch_one(_newest_ids.limit(1), {"hook_id": hook_id})
     return row["id"] if row else 0
 
 
 async def require_receiver(reader: Reader, key: str) -> Hook:
-    """The webhook whose receiver has this key. Raises `NotFound`."""
+    """Return the webhook whose receiver has this key. Raises `NotFound`."""
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if is_receiver_key(key) else None
     if row is None:
         raise NotFound()
@@ -126,7 +125,7 @@ async def require_receiver(reader: Reader, key: str) -> Hook:
 async def add_arrival(
     database: Database, vault: Vault, hook: Hook, headers: list[tuple[str, str]], body: bytes
 ) -> SignatureState:
-    """Keep a request, and of older ones only so many. Return whether its signature is right."""
+    """Keep a request, and the newest older ones. Return whether its signature is right."""
     now = now_ms()
     state = check_signatures(_by_name(headers), body, _secrets_of(hook, vault, now), now // 1000)
     values = {
@@ -154,7 +153,7 @@ def _by_name(headers: list[tuple[str, str]]) -> Mapping[str, str]:
 
 
 def _kept_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """So many of them as fit, without credentials."""
+    """Keep as many as fit, without credentials."""
     kept, size = [], 0
     for name, value in headers:
         size += len(name) + len(value)
@@ -176,7 +175,7 @@ def _secrets_of(hook: Hook, vault: Vault, now: int) -> list[str]:
 
 
 def check_signatures(headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now_s: int) -> SignatureState:
-    """`headers`: by their names in lower case. Each signature that is there has to be right by one of the secrets."""
+    """Each present signature has to be right for one of the secrets. `headers`: by their names in lower case."""
     keys = [each.encode() for each in secrets]
     found = [
         _github(headers.get("x-hub-signature-256"), "sha256", body, keys),

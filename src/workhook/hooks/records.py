@@ -233,7 +233,7 @@ def viewer_of(actor: Actor | None) -> HookViewer:
 
 
 class HookOwner(msgspec.Struct, frozen=True):
-    """What hooks belong to, a repository or an organization, and the viewer, who may not see all of them."""
+    """The repository or organization of hooks, and the viewer, who may not see all of them."""
 
     account: Account
     repository: Repository | None = None
@@ -296,12 +296,11 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
 
     @property
     def content_type(self) -> Literal["json", "form"]:
-        """What the word in the configuration means."""
         return CONTENT_TYPES[self.config.get("content_type", "form")]
 
     @property
     def retries_allowed(self) -> int | None:
-        """Its own number of retries; None: that of the settings."""
+        """The hook's own number of retries; None: that of the settings."""
         configured = self.config.get("retries")
         return None if configured is None else int(configured)
 
@@ -369,7 +368,6 @@ def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNU
 
 
 def last_response_of(row: Row | None) -> LastResponse:
-    """`row`: the status and code of the newest delivery."""
     if row is None:
         return UNUSED
     if 200 <= row["status_code"] < 300:
@@ -379,5 +377,4 @@ def last_response_of(row: Row | None) -> LastResponse:
 
 
 def plain_config(shown: Mapping[str, str | None]) -> dict[str, str]:
-    """The settings that are not None."""
     return {name: value for name, value in shown.items() if value is not None}

@@ -129,7 +129,7 @@ async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What became of the events of a job so far. `capped`: there were more attempts than were looked at."""
+    """The results of a job's events so far. `capped`: there were more attempts than were read."""
 
     succeeded: int
     failed: int
@@ -138,8 +138,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 async def results(reader: Reader, job: Redelivery) -> Results:
-    """How the attempts ended that were made since, of events that the job looked at. Raises
-    `storage.slow.QueryTooSlow`."""
+    """Count the attempts that were made since, of events that the job read. Raises `storage.slow.QueryTooSlow`."""
     rows = await history.page(
         reader, job.hook_id, Filters(redelivery=True), IdRange(low=job.upto_id), limit=RESULTS_MAX, newest_first=False,
         answered=_ended, more={"start": job.from_id, "end": job.upto_id},
@@ -168,7 +167,7 @@ async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
 
 
 async def find_running(reader: Reader, hook_id: int) -> int | None:
-    """The id of the hook's job that is not finished; there is at most one."""
+    """Return the id of the hook's unfinished job; there is at most one."""
     row = await reader.fetch_one(_running_of_hook, {"hook_id": hook_id})
     return None if row is None else int(row["id"])
 

@@ -33,13 +33,11 @@ _of_repository = _made_by_apps.where(hooks.c.repository_id == big("repository_id
 
 
 def _for(*scopes: str) -> sa.ColumnElement[bool]:
-    """Whether the consent has one of the scopes."""
     words = sa.literal(" ", sa.Text) + grants.c.scopes + sa.literal(" ", sa.Text)
     return sa.or_(*(words.like(sa.literal(f"% {each} %", sa.Text)) for each in scopes))
 
 
 def _is(right: sa.Table, user_id: sa.ColumnElement[int], role: str) -> tuple[sa.ColumnElement[bool], ...]:
-    """Whether the right is the user's, with this role."""
     return right.c.user_id == user_id, right.c.role == role
 
 
@@ -124,7 +122,7 @@ def _address(row: Row) -> str:
 
 
 async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
-    """Delete hooks, and drop what waits for them."""
+    """Delete hooks, and drop their waiting dispatches."""
     if not hook_ids:
         return
     await tx.execute(_remove_some, {"hook_ids": hook_ids})
@@ -133,8 +131,8 @@ async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`: turn off the webhooks that an OAuth app made once nobody who may have webhooks
-    there authorizes the app. An app that is authorized again finds them, and can turn them on."""
+    """An `identity.removal.OnLoss`: turn off an OAuth app's webhooks once no user who may have webhooks there
+    authorizes the app. An app that is authorized again finds them, and can turn them on."""
     # All are locked first: if two people lose their rights at the same time, the second sees the loss of the first.
     if loss.app_id is not None:
         lock = _of_app

@@ -120,7 +120,7 @@ _SUCCEEDED = sa.text("((status_code / 100) = 2)")
 
 
 def succeeded(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether the answer was 2xx: the expression of the next two indexes, of `deliveries` or an alias of it."""
+    """The answer was 2xx: the expression of the next two indexes, of `deliveries` or an alias of it."""
     hundreds = table.c.status_code // sa.literal_column("100", sa.Integer)
     return hundreds.self_group() == sa.literal_column("2", sa.Integer)
 

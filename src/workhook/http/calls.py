@@ -39,18 +39,18 @@ from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
 JSON_VALUES_MAX = 200_000
-"""Values of a body: objects, lists, texts and numbers, each of which costs more memory than its bytes."""
+"""Objects, lists, texts and numbers of a body: each costs more memory than its bytes."""
 IN_A_THREAD_FROM = 64 * 1024  # bytes; a body of small values takes 50 ms
 QUERY_FIELDS_MAX = 1_000
 CHECK_STANDS_S = 1.0  # how long what the authenticator found is relied on while a body comes
 
 Place = tuple[int, int | None]
-"""An account, and a repository of it; None: the account itself."""
+"""An account, and a repository of it or None for the account itself."""
 Standing = Literal["whole", "less", "gone"]
-"""What is left of rights: none of them is less; each still lets the caller see the place; one does not."""
+"""The rights that are left: all of them; fewer, but the caller still sees each place; or some place is hidden now."""
 
 NOT_KEPT = {"Cache-Control": "no-store"}
-"""Headers of an answer that holds a secret: nobody in between keeps it, and no browser does."""
+"""Headers of an answer that holds a secret: no cache keeps it."""
 
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -67,7 +67,7 @@ async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> Standing:
 
 @dataclass(frozen=True)
 class Services:
-    """What the process has, made once by `bootstrap`."""
+    """The services of the process, made once by `bootstrap`."""
 
     settings: Settings
     database: Database
@@ -87,15 +87,12 @@ class Services:
 
     @property
     def base(self) -> str:
-        """What links start with in what no request led to; see `Call.base_for_others`."""
+        """The start of links that no request led to; see `Call.base_for_others`."""
         return self.settings.base_url or f"http://{self.settings.host}:{self.settings.port}"
 
 
 class Answer(Secretive, msgspec.Struct, frozen=True):
-    """`body` is written as JSON, but for bytes and async iterators of bytes (`http.messages`). None is no body at all.
-
-    An iterator is closed in any case, begun or not.
-    """
+    """`body` is written as JSON, except bytes and async iterators of bytes, which are always closed. None: no body."""
 
     body: object = None
     status: int = 200
@@ -105,7 +102,7 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
 
 @dataclass
 class RequestRecord:
-    """What a request turned out to be about while it was answered: `Call.record`, and the caller's `Actor.request`."""
+    """Facts that a request collects while it is answered: `Call.record`, and the caller's `Actor.request`."""
 
     place: Place | None = None  # the account and repository that it is about, as far as known
     names: frozenset[str] = frozenset()  # of that place, in lower case: what is no secret where a path has it
@@ -116,23 +113,24 @@ class RequestRecord:
     def touches(
         self, account_id: int, repository_id: int | None = None, *, hidden: bool = False, names: Iterable[str] = ()
     ) -> None:
-        """If the request is refused, this account's owners can read so.
+        """Let this account's owners read about the request if it is refused.
 
-        `hidden`: it is there, and the caller does not see it. Only then is an answer of 404 a refusal. `names`: the
+        `hidden`: the place exists, but the caller does not see it; only then is a 404 a refusal. `names`: the
         login of the account and the name of the repository, if the path has them.
         """
         self.place, self.hidden = (account_id, repository_id), hidden
         self.names = frozenset(each.lower() for each in names)
 
     def rests_on(self, account_id: int, repository_id: int | None, rank: int) -> None:
-        """The request does what it does by this right of its caller: more is more, and 0 would be none.
+        """Note the right that the request relies on: a higher rank is more, 0 is none.
 
-        An answer that is stored under an `Idempotency-Key` is given again only to a caller who still has its rights.
+        An answer that is stored under an `Idempotency-Key` is repeated only to a caller who still has its
+        rights.
         """
         self.rights[account_id, repository_id] = rank
 
     def views_as_owner(self, organization_id: int) -> None:
-        """The caller owns the organization: the answer shows the addresses of its members."""
+        """Show the addresses of the organization's members in the answer: the caller owns it."""
         self.viewer.owner_of.add(organization_id)
 
 
@@ -163,27 +161,26 @@ class Call(Secretive):
 
     @property
     def base(self) -> str:
-        """Scheme, host, port and prefix that the request came by: every link in the answer starts with it."""
+        """Scheme, host, port and prefix of the request, with which every link in the answer starts."""
         return origin(self.request, self.services.settings.trust_proxy) + self.prefix
 
     @property
     def base_for_others(self) -> str:
-        """The base of links that others will read: `base_url` if it is set, since anybody can write any `Host`."""
+        """The base of links that others will read: `base_url` if it is set, since any client can write any `Host`."""
         public = self.services.settings.base_url
         return self.base if public is None else public + self.prefix
 
     @property
     def address(self) -> str | None:
-        """See `address_of`."""
         return address_of(self.request, self.services.settings)
 
     def header(self, name: str) -> str | None:
-        """The first with this name, however it is spelled."""
+        """Return the first header with this name, in any case."""
         return self.request.headers.get(name.lower())
 
     @property
     def is_conditional(self) -> bool:
-        """Whether `If-Match` says more than "whatever it is"."""
+        """Tell whether `If-Match` names tags."""
         condition = self.header("if-match")
         return condition is not None and condition.strip() != "*"
 
@@ -196,14 +193,14 @@ class Call(Secretive):
             raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")
 
     def path(self, name: str) -> str:
-        """A part of the path. Raises `NotFound` for NUL, which no stored name has and PostgreSQL cannot compare."""
+        """Return a part of the path. Raises `NotFound` for NUL, which PostgreSQL cannot compare."""
         value = self.request.path_params[name]
         if "\0" in value:
             raise NotFound()
         return value
 
     def path_integer(self, name: str) -> int:
-        """Raises `NotFound` for what cannot be an id."""
+        """Raises `NotFound` for a text that cannot be an id."""
         text = self.path(name)
         if not text.isascii() or not text.isdigit() or len(text) > 15:
             raise NotFound()
@@ -227,12 +224,12 @@ class Call(Secretive):
         return self._query
 
     def query_text(self, name: str) -> str | None:
-        """The last value of a query parameter."""
+        """Return the last value of a query parameter."""
         values = self.query.get(name)
         return values[-1] if values else None
 
     def query_integer(self, name: str, default: int, *, low: int, high: int) -> int:
-        """A whole number of at least `low`; more than `high` counts as `high`. Raises `Invalid`."""
+        """Return a whole number of at least `low`; more than `high` counts as `high`. Raises `Invalid`."""
         text = self.query_text(name)
         if text is None:
             return default
@@ -245,24 +242,24 @@ class Call(Secretive):
         return min(number, high)
 
     def query_choice(self, name: str, known: Sequence[str]) -> str:
-        """One of the words; the first is the default. Raises `Invalid`."""
+        """Return one of the `known` words; the first is the default. Raises `Invalid`."""
         given = self.query_text(name) or known[0]
         if given not in known:
             raise Invalid(faults=[Fault(field=name, message=say("{} must be one of {}", name, ", ".join(known)))])
         return given
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
-        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`.
+        """Read the request's body. Raises `TooLarge` as soon as there are more bytes than `limit`.
 
-        The authenticator ran before the body came. If that took long it runs again and raises what it raises, so a
-        token that was revoked in the meantime finishes nothing that it had begun.
+        If the body took long, the authenticator runs again and raises what it raises: a token that was revoked
+        meanwhile finishes nothing.
         """
         data = await self._body(limit)
         await self.body_came()
         return data
 
     async def body_came(self) -> None:
-        """For who reads the request's stream itself: what `body` does at its end."""
+        """Authenticate again if the body took long; for callers that read the request's stream themselves."""
         if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
             await self.recheck(self)
 
@@ -280,7 +277,7 @@ class Call(Secretive):
         return self.read_body
 
     def encode(self, body: object) -> bytes:
-        """The bytes of an answer's body, with what its viewer may see of people."""
+        """Return the bytes of an answer's body, with the parts that its viewer may see of people."""
         return body if isinstance(body, bytes) else json.encode_for(self.record.viewer, body)
 
     async def json_object(
@@ -291,13 +288,12 @@ class Call(Secretive):
         strict_type: bool = False,
         null: bool = False,
     ) -> dict[str, Any]:
-        """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
+        """Return the body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
         `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than plain JSON.
 
-        Where no parameter is ignored, `Invalid` names what an object has twice; elsewhere the last one counts.
-
-        An object that is declared to be a form is taken as what it is: curl declares every `-d` so. With `null` that
-        is an empty object too: clients written in Go send it for a body that their caller left out.
+        Where no parameter is ignored, `Invalid` names repeated keys; elsewhere the last one counts. An object
+        that is declared to be a form is accepted: curl declares every `-d` so. With `null` that is an empty object too:
+        clients written in Go send it for a body that their caller left out.
         """
         data = await self.body(limit)
         if not data.strip():
@@ -322,7 +318,7 @@ class Call(Secretive):
 
 
 def _parsed(data: bytes, values: int, once: bool) -> Any:
-    """Raises `Malformed`, `TooLarge`, and, where each name may be there `once`, `Invalid`."""
+    """Raises `Malformed`, `TooLarge`, and `Invalid` for repeated names where `once`."""
     if json.values_in(data) > values:
         raise TooLarge(f"The request body has more than {values:,} values.")
     value = json.decode_untrusted(data)
@@ -336,20 +332,19 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def repeated(name: str) -> Fault:
-    """A parameter that is there more than once, and is no list."""
     return Fault(field=name, code="repeated", message=f"{name} must be given once")
 
 
 def tag_of(body: bytes) -> str:
-    """The `ETag` of a body (RFC 9110, 8.8.3)."""
+    """Return the `ETag` of a body (RFC 9110, 8.8.3)."""
     return f'"{hashlib.sha256(body).hexdigest()}"'
 
 
 def names_tag(condition: str | None, tag: str) -> bool:
-    """Whether `If-Match` or `If-None-Match` is `*` or lists the tag.
+    """Tell whether `If-Match` or `If-None-Match` is `*` or lists the tag.
 
-    The comparison is weak (8.8.3.2), also for `If-Match`, where the RFC would let no weak tag match: all of ours change
-    with every byte of the body.
+    The comparison is weak (8.8.3.2), also for `If-Match`, where the RFC lets no weak tag match: ours change with
+    every byte of the body.
     """
     if condition is None:
         return False
@@ -361,47 +356,47 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
 def current() -> Call | None:
-    """The call that is being answered; None in what happens by itself and in commands."""
+    """The call that is being answered; None in chores and commands."""
     return _current.get()
 
 
 def begin(call: Call) -> None:
-    """For `http.routing`: `call` is the current one from now on. Each request is a task with a context of its own."""
+    """Make `call` the current one. Each request is a task with a context of its own."""
     _current.set(call)
 
 
 def _without_port(address: str) -> str:
-    """Some proxies name the port as well, which is another one each time: one caller would be many."""
+    """Remove the port that some proxies add: it differs each time, and one caller would count as many."""
     found = _WITH_PORT.fullmatch(address)
     return (found[1] or found[2]) if found else address
 
 
 def is_host(text: str) -> bool:
-    """Whether a `Host` header can have this value: a name or an address, with or without a port."""
+    """Tell whether a `Host` header can have this value: a name or an address, with or without a port."""
     return _HOST.fullmatch(text) is not None
 
 
 def _from_proxy(request: Request, name: str) -> str | None:
-    """The last entry of the last line of a header. A proxy appends, so everything before that is the client's."""
+    """Return the last entry of the last line of a header. A proxy appends, so earlier ones are the client's."""
     lines = request.header_lines(name)
     return lines[-1].rpartition(",")[2].strip() or None if lines else None
 
 
 def address_of(request: Request, settings: Settings) -> str | None:
-    """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
+    """Return the client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
     if settings.trust_proxy and (forwarded := _from_proxy(request, "x-forwarded-for")):
         return _without_port(forwarded)
     return request.client_host
 
 
 def request_id_of(request: Request, settings: Settings) -> str:
-    """With `trust_proxy`, the `X-Request-Id` that the proxy has set, if it is a usable one; else a new id."""
+    """With `trust_proxy`, return a usable `X-Request-Id` of the proxy; else a new id."""
     given = request.headers.get("x-request-id", "") if settings.trust_proxy else ""
     return given if is_request_id(given) else new_request_id()
 
 
 def origin(request: Request, trust_proxy: bool) -> str:
-    """`https://host:port` of the request. With `trust_proxy` the proxy's own entries in `X-Forwarded-…` count."""
+    """Return `https://host:port` of the request. With `trust_proxy` the proxy's entries in `X-Forwarded-…` count."""
     scheme, host = request.scope["scheme"], request.headers.get("host", "")
     if trust_proxy:
         scheme = _from_proxy(request, "x-forwarded-proto") or scheme

@@ -43,7 +43,7 @@ H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
 @runtime_checkable
 class Prepared(Protocol):
-    """Parameters that need slow work, which is done before the transaction of the change begins."""
+    """Parameters that need slow work before the transaction of the change begins."""
 
     async def prepare(self) -> None: ...
 
@@ -56,14 +56,14 @@ class Listed(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Paged(msgspec.Struct, Generic[B], frozen=True):
-    """The `Page` of a list that was asked for, and how many results all pages have."""
+    """The requested `Page` of a list, and how many results all pages have."""
 
     body: B
     total: int
 
 
 class Created(msgspec.Struct, Generic[B], frozen=True):
-    """Something new, where it is found, and further headers."""
+    """A new thing, its address, and further headers."""
 
     body: B
     location: str
@@ -71,13 +71,12 @@ class Created(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Retry(NamedTuple):
-    """A change that raises `error` is tried again, `tries` times in all: others were faster at what it is about."""
+    """Repeats a change that raises `error`, up to `tries` attempts in all."""
 
     error: type[Exception]
     tries: int = 2
 
     async def of(self, run: Callable[[], Awaitable[R]]) -> R:
-        """Raises what the last try raises."""
         for _ in range(self.tries - 1):
             with suppress(self.error):
                 return await run()
@@ -85,8 +84,6 @@ class Retry(NamedTuple):
 
 
 class Declaring:
-    """A decorator for each method."""
-
     def get(self, path: str, **facts: Any) -> Callable[[H], H]:
         return self.route("GET", path, **facts)
 
@@ -110,8 +107,7 @@ class Routes(Sequence[Operation], Declaring):
     """The operations of one area and tag, in the order in which they are declared.
 
     `read` and `write` name who may call a GET and anything else (`Operation.access`). `retry`: which changes are
-    tried again. `resource` is what faults call the bodies,
-    `facts` are fields of every `Operation` here.
+    tried again. `resource` names the bodies in faults, `facts` are fields of every `Operation` here.
     """
 
     def __init__(
@@ -168,8 +164,8 @@ class Routes(Sequence[Operation], Declaring):
 class Every(Declaring):
     """Declares each function once for each kind of thing.
 
-    A kind is its `Routes`, what its paths begin with, what the names of its operations begin with, and what `{called}`
-    stands for in texts and facts. A fact may be a function of that.
+    A kind is its `Routes`, the start of its paths, the start of its operations' names, and the text for `{called}`
+    in texts and facts. A fact may be a function of that text.
     """
 
     def __init__(self, *kinds: tuple[Routes, str, str, str]) -> None:
@@ -188,7 +184,8 @@ class Every(Declaring):
 
 
 class _Signature(NamedTuple):
-    """What a handler's signature says. `parts`: parameter, part of the path, type; `structs`: the other parameters."""
+    """The parts of a handler's signature. `parts`: parameter, part of the path, type; `structs`: the other
+    parameters."""
 
     context: Any
     parts: Sequence[tuple[str, str, Any]]
@@ -212,7 +209,6 @@ def _signature_of(function: Callable[..., Any], path: str) -> _Signature:
 
 
 def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, status: int) -> dict[str, Any]:
-    """What name, docstring and signature say of the operation."""
     summary, _, description = (inspect.getdoc(function) or "").partition("\n\n")
     facts: dict[str, Any] = {
         "name": getattr(function, "__name__", ""),
@@ -240,7 +236,7 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
 
 
 def _takes_query(area: Area) -> bool:
-    """Whether the fields of a body may stand in the query string instead."""
+    """Tell whether the query string may hold the fields of a body."""
     return area.undeclared == "refused"
 
 

@@ -70,12 +70,12 @@ Change = Callable[[Transaction], Awaitable[Answer]]
 
 
 async def write(call: Call, change: Change, *, content: bytes | None = None) -> Answer:
-    """Run `change` in one transaction and answer what it answers, once for each `Idempotency-Key`.
+    """Run `change` in one transaction and return its answer, once for each `Idempotency-Key`.
 
-    `change` begins anew when the database takes the transaction back (`Database.in_transaction`).
-    `content` stands for the body where its bytes differ from one try to the next (the boundary of an upload).
-    Raises `Invalid` for a key that came with another request, `Conflict` while the first request is under way or if
-    what it was about is no longer open to the caller, and what `change` raises; nothing of it is kept then.
+    `change` runs again when the database rolls the transaction back (`Database.in_transaction`). `content` replaces
+    the body where its bytes differ between tries (the boundary of an upload). Raises `Invalid` for a key of another
+    request, `Conflict` while the first request is under way or if the caller no longer sees its subject, and what
+    `change` raises; nothing is kept then.
     """
     key = call.header(HEADER) if call.operation.method == "POST" else None
     if key is None:
@@ -91,7 +91,7 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
 
 
 async def prune(database: Database, now: int) -> int:
-    """Forget the keys of more than a day ago. Answers how many."""
+    """Forget keys older than a day; return how many."""
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:
         return await database.fetch_all(_old, {**_age_of("last", last), "before": now - KEPT_MS, "limit": limit})
@@ -174,7 +174,7 @@ def _stands(row: Row) -> bool:
 
 
 async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Answer:
-    """The stored answer. Raises what the request is refused with if the caller may not make it any more."""
+    """Return the stored answer. Raises what the request is refused with if the caller may no longer make it."""
     kept: bytes = row["fingerprint"]
     if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"
@@ -190,11 +190,11 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> An
 
 
 class _Undone(Exception):
-    """Takes back what was only tried."""
+    """Rolls back a trial."""
 
 
 async def _decide_anew(call: Call, change: Change) -> None:
-    """Raises what `change` would be refused with now. Nothing is done: the transaction is rolled back."""
+    """Raise what `change` would be refused with now. The transaction is rolled back."""
 
     async def attempt(tx: Transaction) -> None:
         await _changed(call, change, tx)

@@ -26,7 +26,7 @@ R = TypeVar("R")
 K = TypeVar("K")
 
 WHOLE_LIST_MAX = 1000
-"""Rows that are answered when `per_page` is absent."""
+"""Rows of an answer when `per_page` is absent."""
 
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
@@ -41,7 +41,7 @@ _LESS_THAN_ONE = re.compile(r"0+|-[0-9]+")
 
 
 def _not_a_cursor(text: str) -> str | None:
-    """So that a wrong cursor is named with the other wrong parameters; `after` looks at what is in it."""
+    """Name a wrong cursor with the other wrong parameters; `after` checks its content."""
     return None if _decode(text, list[object]) is not None else _WANTED
 
 
@@ -49,12 +49,12 @@ _WANTED = "one that a Link header gave"
 
 
 Key = tuple[Any, ...]
-"""The values that a list is sorted by, of a row."""
+"""The values of a row that a list is sorted by."""
 
 
 class Found(list[R]):
-    """Rows of a list. `cut`: they end early, since more would have been too much at once. `keys`: of the rows, if the
-    list has them. `behind`: the key behind which there may be more."""
+    """Rows of a list. `cut`: the limit of one read ended them early. `keys`: of the rows, if the list has them.
+    `behind`: the key after which there may be more."""
 
     def __init__(self, rows: Iterable[R] = (), *, cut: bool = False) -> None:
         super().__init__(rows)
@@ -68,7 +68,7 @@ class Found(list[R]):
 
 
 class ListQuery(msgspec.Struct):
-    """What every list takes; a list with filters adds fields in a subclass."""
+    """The parameters of every list; a list with filters adds fields in a subclass."""
 
     per_page: (
         Annotated[int, Meta(ge=1, le=PER_PAGE_MAX, description="Rows per page. Default: up to 1,000 rows.")] | UnsetType
@@ -88,7 +88,7 @@ class ListQuery(msgspec.Struct):
 
 
 def after(query: ListQuery, key: type[K]) -> K | None:
-    """The sort key (a tuple type such as `tuple[str]`) behind which the page starts; None: the first page.
+    """Return the sort key (a tuple type such as `tuple[str]`) after which the page starts; None: the first page.
 
     Raises `Invalid` for a cursor that Workhook did not make.
     """
@@ -121,9 +121,9 @@ def page(
     *,
     last_seen: Key | None = None,
 ) -> tuple[Sequence[R], Mapping[str, str]]:
-    """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`, unless they
-    were `cut` (see `Found`), or it looked no further than the key `last_seen`. Without `key` the rows are `Found` with
-    their keys."""
+    """Return the rows of `rows` to show, and the `Link` header. The caller has read one row more than `query.limit`,
+    unless they were `cut` (see `Found`), or it read no further than the key `last_seen`. Without `key` the rows are
+    `Found` with their keys."""
     found = rows if isinstance(rows, Found) else None
     if len(rows) <= query.limit and not (found is not None and found.cut):
         behind = last_seen if found is None or key is not None else found.behind
@@ -162,7 +162,7 @@ def _count(call: Call, name: str, default: int, high: int) -> int:
 
 
 def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) -> str:
-    """`relations`: rel → query parameters that replace the request's; None takes one away. The URLs are absolute."""
+    """`relations`: rel → query parameters that replace the request's; None removes one. The URLs are absolute."""
     path = quote(call.request.scope["path"], safe="/:@!$&'()*+,;=")
     address = call.base.removesuffix(call.prefix) + path
     kept = {name: values[-1] for name, values in call.query.items()}
@@ -175,7 +175,7 @@ def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) ->
 
 
 def page_link(call: Call, page: Page, total: int) -> dict[str, str]:
-    """The header of a list by page; empty if everything fits on one."""
+    """Return the header of a list by page; empty if one page has everything."""
     number, last = page.offset // page.limit + 1, max(1, -(-total // page.limit))
     relations: dict[str, dict[str, str | int]] = {}
     if number > 1:

@@ -37,7 +37,7 @@ _opened: set[object] = set()
 
 
 class ClientGone(Exception):
-    """The client has left before its request was whole. Nobody reads an answer."""
+    """The client left before its request was whole."""
 
 
 class Request:
@@ -56,19 +56,19 @@ class Request:
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """The first line of each name. A server makes names lower case."""
+        """The first line of each name, which servers write in lower case."""
         found: dict[str, str] = {}
         for name, value in self.scope["headers"]:
             found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
         return found
 
     def header_lines(self, name: str) -> list[str]:
-        """All lines of a name, which is given in lower case."""
+        """Return all lines of a name, which is given in lower case."""
         wanted = name.encode("latin-1")
         return [value.decode("latin-1") for given, value in self.scope["headers"] if given == wanted]
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body, as it comes. Raises `ClientGone`. It can be read once."""
+        """Yield the body as it arrives, once. Raises `ClientGone`."""
         assert not self._is_read, "a body is read once"
         self._is_read = True
         more = True
@@ -99,7 +99,7 @@ class Response:
 
 
 def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
-    """All of `headers`, and of `otherwise` those whose names they have not."""
+    """Return all of `headers`, and those of `otherwise` whose names they lack."""
     wire = [(_wire_name(name), _wire_value(value)) for name, value in headers.items()]
     given = {name for name, _ in wire}
     return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
@@ -134,34 +134,33 @@ def disposition(name: str, kind: Literal["attachment", "inline"] = "attachment")
 
 
 def opened() -> int:
-    """Endless bodies of this process."""
+    """Return the number of endless bodies of this process."""
     return len(_opened)
 
 
 def endless_max() -> int:
-    """How many there may be: they take an eighth of the files that may be open."""
+    """Return the limit of endless bodies: they may use an eighth of the files that may be open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENDLESS_MAX if soft == resource.RLIM_INFINITY else min(ENDLESS_MAX, soft // 8)
 
 
 class Endless(AsyncIterator[bytes]):
-    """A body that ends only when the client goes, or the server does. It counts from its making to its closing."""
+    """A body that ends only with the client or the server. It counts from its creation to its closing."""
 
     def __init__(self) -> None:
         _opened.add(self)
         OPEN.set(len(_opened))
 
     async def aclose(self) -> None:
-        """May be called several times."""
         _opened.discard(self)
         OPEN.set(len(_opened))
 
 
 class Streamed:
-    """Sends each part when it is there, and asks for the next when the connection has room for it.
+    """Sends each part as soon as it exists and the connection has room for it.
 
-    `parts` is closed (`aclose`, if it has that) when it has ended, when the client has gone, and when nobody wants it
-    (HEAD). Without a `Content-Length` among the headers the body is chunked.
+    `parts` is closed (`aclose`, if it has that) when it has ended, when the client has gone, and after HEAD.
+    Without a `Content-Length` among the headers the body is chunked.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class Streamed:
                 await close()
 
     async def _send_until_gone(self, receive: Receive, send: Send) -> None:
-        """Stops as soon as the client has gone, also while there is nothing to send."""
+        """Stop as soon as the client has gone, also while there is nothing to send."""
         sending = asyncio.create_task(self._send_parts(send), name="stream")
         gone = asyncio.create_task(_disconnected(receive), name="stream-gone")
         try:

@@ -24,10 +24,10 @@ _QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|\.\d{1,3}|1(?:\.0{0,3})?)", re.A
 
 
 def weighted(header: str | None) -> list[tuple[str, float]]:
-    """What a header of the kind of `Accept` lists, in lower case and without its parameters, each with its weight.
+    """Return the items of a header such as `Accept`, in lower case and without parameters, each with its weight.
 
-    The weight is `q` (RFC 9110, 12.4.2): 1 without one, and 0, not acceptable, if it cannot be read. The zero
-    before the point may be missing, as Java writes weights.
+    The weight is `q` (RFC 9110, 12.4.2): 1 without one, 0 (not acceptable) if it cannot be read. The zero before
+    the point may be missing, as Java writes weights.
     """
     return [_weighted(each) for each in (header or "").lower().split(",")]
 
@@ -40,9 +40,9 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
-    """Whether the `Accept` header names HTML before JSON: with a higher weight or, with the same, further to the left.
+    """Tell whether `Accept` names HTML before JSON: with a higher weight or, with the same, further to the left.
 
-    `otherwise`: for a header that names neither, as programs send it (`*/*`), and for none.
+    `otherwise`: for a header that names neither, such as `*/*`, and for none.
     """
     best, is_best_page = 0.0, otherwise
     for media_type, weight in weighted(accept):
@@ -72,9 +72,9 @@ ENCODINGS = tuple(_SMALL)
 
 
 def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tuple[bytes, dict[str, str]]:
-    """The body in an encoding that `Accept-Encoding` accepts, and the headers that tell so.
+    """Return the body in an encoding that `Accept-Encoding` accepts, and the headers that tell so.
 
-    `once`: the result is kept by the caller, so it may take its time.
+    `once`: the caller keeps the result, so it may take time.
     """
     headers = {"Vary": "Accept-Encoding"}
     encoders = _SMALL if once else _FAST
@@ -86,9 +86,9 @@ def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tupl
 
 @lru_cache(maxsize=256)
 def chosen_encoding(accepted: str | None, known: tuple[str, ...]) -> str | None:
-    """The encoding with the highest weight, of several the first of `known`; None: as it is.
+    """Return the encoding with the highest weight, of several the first of `known`; None: unencoded.
 
-    Where the client accepts nothing at all, not even that, the answer is sent as it is: better than none.
+    If the client accepts nothing at all, the answer is sent unencoded.
     """
     weights = dict(weighted(accepted))
     others = weights.get("*", 0.0)

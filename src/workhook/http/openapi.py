@@ -23,10 +23,10 @@ _KEPT_MAX = 8  # of the document, by host and encoding
 
 @dataclass(frozen=True)
 class Requirement:
-    """What an operation asks of its caller. `scopes`: a token with any of these will do; none: any token.
+    """The rights that an operation requires. `scopes`: a token with any of these will do; none: any token.
 
-    `permission`: what a token needs instead that has permissions, and the level. `scheme`: which of the document's
-    security schemes carries the credentials.
+    `permission`: the permission and level that other tokens need. `scheme`: which of the document's security
+    schemes carries the credentials.
     """
 
     scopes: tuple[str, ...]
@@ -39,7 +39,8 @@ RequirementOf = Callable[[str], Requirement]
 
 
 def document(operations: Sequence[Operation], access_of: RequirementOf) -> dict[str, Any]:
-    """Every operation but pages, at the first prefix of its area. `access_of` explains `Operation.access`."""
+    """Describe every operation except pages, at the first prefix of its area. `access_of` explains
+    `Operation.access`."""
     operations = [op for op in operations if is_for_programs(op.area)]
     answers = [each for op in operations for each in op.answers.values()]
     schemas = Schemas([WebhookProblem, WorkProblem, *answers], [op.body for op in operations])
@@ -168,7 +169,6 @@ def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, An
 
 
 def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence[Operation]:
-    """`/openapi.json`, for the given operations."""
     routes = Routes(SYSTEM, "system", etag=False)
     rendered: list[bytes] = []
 

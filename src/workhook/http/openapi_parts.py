@@ -77,7 +77,6 @@ SHARED_PARAMETERS: Mapping[str, Any] = {
 
 
 def parameters_of(op: Operation) -> list[dict[str, Any]]:
-    """The parameters of an operation: path, query, headers."""
     shown = [_path_parameter(op, name) for name in re.findall(r"\{(\w+)\}", op.path)]
     shown += [_query_parameter(each) for each in op.query if op.body is None or each.name != _REQUEST_BODY]
     if op.area.versioned:
@@ -152,7 +151,6 @@ _RATE = {
 
 
 def answer_headers(op: Operation, status: int) -> dict[str, Any]:
-    """The headers of a success."""
     names = _request_id(op.area)
     if op.area is not SYSTEM:
         names |= _RATE
@@ -173,7 +171,6 @@ def answer_headers(op: Operation, status: int) -> dict[str, Any]:
 
 
 def problem_headers(area: Area, status: int) -> dict[str, Any]:
-    """The headers of a problem."""
     names = _request_id(area)
     if area is not SYSTEM and status not in (401, 414):
         names |= _RATE
@@ -205,7 +202,7 @@ class Schemas:
     """`components`: a schema for each struct, by name; `of` gives the schema of a type that was collected."""
 
     def __init__(self, answers: Iterable[Any], bodies: Iterable[Any]) -> None:
-        """`answers` and `bodies` are their types; anything that is not a type is passed over."""
+        """`answers` and `bodies` are their types; anything else is ignored."""
         answers = [each for each in answers if _is_type(each)]
         bodies = [each for each in bodies if _is_type(each)]
         unique = list({repr(each): each for each in (*answers, *bodies)}.values())
@@ -223,14 +220,14 @@ class Schemas:
         self._filled = True
 
     def of(self, wanted: Any) -> Schema:
-        """Of a type that was collected, or of a schema: that one. A schema with a title becomes a component."""
+        """Return the schema of a collected type, or the given schema. A schema with a title becomes a component."""
         if _is_type(wanted):
             return self._by_type[repr(wanted)]
         shown: Schema = self._polished(wanted)
         return shown
 
     def _polished(self, schema: Any) -> Any:
-        """Without titles and with the names that are shown; what may be null says so in its type."""
+        """Drop titles, rename components, and put null into the type."""
         if isinstance(schema, list):
             return [self._polished(each) for each in schema]
         if not isinstance(schema, Mapping):
@@ -267,7 +264,7 @@ def _names(components: Mapping[str, Schema]) -> dict[str, str]:
 
 
 def _null_in_type(schema: Schema) -> Schema:
-    """`anyOf` of one simple type and null becomes `type: [that, null]`, unless its values are listed."""
+    """Turn `anyOf` of one simple type and null into `type: [that, null]`, unless its values are listed."""
     options = schema.get("anyOf", [])
     plain = [each for each in options if each != {"type": "null"}]
     if len(options) != 2 or len(plain) != 1 or not isinstance(plain[0].get("type"), str):
@@ -282,7 +279,7 @@ def _null_in_type(schema: Schema) -> Schema:
 
 
 def _complete(components: Mapping[str, Schema], answers: Iterable[Any]) -> None:
-    """An answer has every field that cannot be absent, also those that the code gives a default."""
+    """Require every field that cannot be absent, also those with a default in the code."""
     for struct in _structs(answers):
         schema = components.get(struct.cls.__name__)
         if schema is None or struct.cls.__struct_config__.omit_defaults:
@@ -297,7 +294,7 @@ def _complete(components: Mapping[str, Schema], answers: Iterable[Any]) -> None:
 
 
 def _close(components: Mapping[str, Schema], bodies: Iterable[Any]) -> None:
-    """A body has no fields but those of its struct: `http.parameters` refuses them."""
+    """Forbid other fields in bodies: `http.parameters` refuses them."""
     for struct in _structs(bodies):
         components[struct.cls.__name__]["additionalProperties"] = False
 
@@ -309,12 +306,12 @@ def _set_time(schema: Schema) -> None:
 
 
 def _may_be_absent(field: inspect.Field) -> bool:
-    """Not required, yet without a default: it is UNSET."""
+    """Tell whether a field is UNSET by default."""
     return not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
 
 
 def _structs(types: Iterable[Any]) -> list[inspect.StructType]:
-    """Every struct that the types are made of."""
+    """Return every struct that the types contain."""
     found: dict[str, inspect.StructType] = {}
 
     def visit(kind: Any) -> None:

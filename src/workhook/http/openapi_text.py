@@ -161,11 +161,11 @@ _WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
 
 
 def problem_text(style: str, status: int) -> str:
-    """What a status means in answers of the style."""
+    """Explain a status in answers of the style."""
     return (_WEBHOOK_PROBLEMS.get(status) if style == "github" else None) or _PROBLEMS[status]
 
 
 def problem_examples(style: str, status: int) -> Mapping[str, Problem]:
-    """By name, to be rendered as the server renders them."""
+    """Return examples by name, to be rendered as the server renders them."""
     own = _WEBHOOK_EXAMPLES if style == "github" else _WORK_EXAMPLES
     return own.get(status) or _COMMON_EXAMPLES[status]

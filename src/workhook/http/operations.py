@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 Handler = Callable[[Any], Awaitable[Any]]
-"""Takes a `calls.Call` and gives a `calls.Answer`."""
+"""Takes a `calls.Call`, returns a `calls.Answer`."""
 
 VERSIONS = ("2026-03-10", "2022-11-28")  # of the webhook API, the newest first
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
@@ -48,7 +48,7 @@ class Area:
     undeclared: Literal["refused", "ignored", "handler"] = "handler"
 
     def request_headers(self, request_id: str) -> dict[str, str]:
-        """By which an answer names its request. Terraform's `github_rest_api` is empty without GitHub's name for it."""
+        """Return headers that name the request. Terraform's `github_rest_api` is empty without GitHub's name for it."""
         own = {"X-Request-Id": request_id}
         return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
 
@@ -65,13 +65,13 @@ SYSTEM = Area("system", ("",), "github")
 
 
 def is_for_programs(area: Area) -> bool:
-    """Whether the document and the tables of rights tell of the area: pages are for people."""
+    """Tell whether the document and the tables of rights include the area: pages are for people."""
     return area.style != "page"
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`access` names the row of the policy table that decides who may call; None: anybody, without a token."""
+    """`access` names the row of the policy table that decides who may call; None: no token is needed."""
 
     area: Area
     method: str
@@ -102,7 +102,7 @@ class Operation:
 
     @property
     def all_problems(self) -> set[int]:
-        """The statuses of every error that it can answer."""
+        """The statuses of every error that the operation can answer."""
         found = {500, *self.problems}
         if self.area in (SYSTEM, OAUTH):
             return found

@@ -70,16 +70,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Checked:
-    """Annotates a text or an object with a rule of its own: `complaint` says what it has to be, or None if it is."""
+    """Annotates a text or an object with a rule: `complaint` says what it has to be, or None if it is."""
 
     complaint: Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
 class Read:
-    """Annotates a value that inside is another than in JSON: a time, an amount of money. `step` takes what the JSON
-    (or the query) holds and raises `ValueError` that says what it has to be; in JSON it has to be one of `types`.
-    `mend` repairs what the text suffers in a query."""
+    """Annotates a value of another type than in JSON: a time, an amount of money. `step` takes the value of the JSON
+    (or the query) and raises `ValueError` that says what it has to be; in JSON it has to be one of `types`. `mend`
+    repairs the damage that a query does to the text."""
 
     step: Callable[[object], Any]
     types: tuple[type, ...] = (str,)
@@ -172,7 +172,7 @@ CreditsAmount = Annotated[
 
 
 async def read(call: Call, shape: type[T]) -> T:
-    """Each parameter from the JSON body or else from the query string, as `shape`.
+    """Return the parameters as `shape`, each from the JSON body or else from the query string.
 
     Raises `Invalid` naming every field that is missing, unknown or wrong, `Malformed`, `TooLarge`,
     `UnsupportedMediaType`.
@@ -189,8 +189,8 @@ def read_query(call: Call, shape: type[T]) -> T:
 def gather(
     shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], *, resource: str | None = None
 ) -> T:
-    """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit. `resource`:
-    what the webhook API calls the thing in its faults."""
+    """Convert query and body. Text of a query becomes the field's type; in a body the JSON type must fit. `resource`:
+    the name of the thing in faults of the webhook API."""
     value, faults = _gather(shape, query, body, "")
     if value is None:
         raise Invalid(faults=[msgspec.structs.replace(each, resource=resource) for each in faults])
@@ -200,7 +200,7 @@ def gather(
 def _gather(
     shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], path: str
 ) -> tuple[T | None, list[Fault]]:
-    """`path` is what the names of the faults begin with: `invoice_items[0].`."""
+    """`path` is the start of the names of the faults: `invoice_items[0].`."""
     fields = _fields(shape)
     remedies: Mapping[str, str] = getattr(shape, "REMEDIES", {})
     given = dict.fromkeys([*body, *query])
@@ -230,7 +230,8 @@ def _gather(
 
 
 def takes(shape: type[msgspec.Struct], name: str) -> bool:
-    """Whether the parameters have this one, and hold it as it is in JSON: not a time or an amount of money."""
+    """Tell whether the parameters include this one, with the same value as in JSON: not a time or an amount of
+    money."""
     field = _fields(shape).get(name)
     return field is not None and field.read is None and field.item is None and field.part is None
 
@@ -247,7 +248,7 @@ def fault_of(shape: type[msgspec.Struct], name: str, value: object) -> str | Non
 
 
 def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
-    """A fault for each name, of `FAULTS_MAX` at most."""
+    """Return a fault for each name, at most `FAULTS_MAX`."""
     return [
         Fault(field=path + shown(name), code="unknown", message=say("there is no parameter {}", path + shown(name)))
         for name in islice(names, FAULTS_MAX)
@@ -255,7 +256,8 @@ def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
 
 
 def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> Queries:
-    """The fields of `shape` as query parameters of the OpenAPI document; with `or_body` none is required there."""
+    """Return the fields of `shape` as query parameters of the OpenAPI document; with `or_body` none is required
+    there."""
     found = Queries(_documented(name, field, or_body) for name, field in _fields(shape).items())
     found.shape = shape
     return found
@@ -270,7 +272,7 @@ def _documented(name: str, field: _Field, or_body: bool) -> Query:
 
 
 def _write_null_as_text(schema: dict[str, Any]) -> None:
-    """A query has no null: an empty text stands for it (`_Field.from_query`)."""
+    """Replace null by an empty text, which means null in a query (`_Field.from_query`)."""
     if "anyOf" in schema:
         empty = {"type": "string", "const": ""}
         schema["anyOf"] = [empty if each == {"type": "null"} else each for each in schema["anyOf"]]
@@ -280,9 +282,9 @@ def _write_null_as_text(schema: dict[str, Any]) -> None:
 
 
 def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """The schema with what its references name in their place, and with the types that JSON has.
+    """Return the schema with its references resolved, and with the types of JSON.
 
-    An object has no properties but those of its struct: `_gather` refuses them.
+    An object has only the properties of its struct: `_gather` refuses others.
     """
     if isinstance(schema, list):
         return [_whole(each, definitions) for each in schema]
@@ -314,11 +316,11 @@ class _Field:
 
     @property
     def several(self) -> bool:
-        """A query has it several times: each is an item of a list."""
+        """Tell whether a query repeats the parameter for each item of a list."""
         return self.many and not self.json
 
     def from_query(self, texts: Sequence[str]) -> object:
-        """The text, or all of them for a list. What may be null is cleared by an empty text."""
+        """Return the text, or all of them for a list. An empty text is null where that is allowed."""
         if self.nullable and texts == [""]:
             return None
         if self.json:
@@ -326,7 +328,7 @@ class _Field:
         return list(texts) if self.many else texts[0]
 
     def convert(self, raw: object, *, strict: bool, path: str = "") -> Any:
-        """Raises `ValueError` that says what the value has to be, and `Invalid` for faults of the items of a list."""
+        """Raises `ValueError` that says what the value has to be, and `Invalid` for faults of a list's items."""
         if raw is None and self.nullable:
             return None
         if has_nul(raw):
@@ -356,8 +358,8 @@ _DIGITS = re.compile(r"-?[0-9]+")
 
 
 def _integer(raw: object, wanted: str) -> object:
-    """JSON has one kind of number: `2.0` is the integer 2 (JSON Schema, 6.1.1). The text of a query is digits, which
-    msgspec alone would not insist on: to it `1e1` is ten."""
+    """Accept `2.0` as the integer 2 (JSON Schema, 6.1.1), and only digits in a query: msgspec would read `1e1` as
+    ten."""
     if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
         raise ValueError(wanted)
     return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
@@ -376,7 +378,7 @@ def _json_of(text: str) -> object:
 
 
 def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> list[msgspec.Struct]:
-    """The items of a list with each fault of each: `invoice_items[0].qty`."""
+    """Collect every fault of every item: `invoice_items[0].qty`."""
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
         raise ValueError("a list of objects")
     limits = next((note for note in _notes(kind) if isinstance(note, Meta)), None)
@@ -394,7 +396,7 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
 
 
 def _part(shape: type[T], raw: object, path: str) -> T:
-    """An object with each of its faults: `buyer.vat_id`."""
+    """Collect every fault of the object: `buyer.vat_id`."""
     if not isinstance(raw, dict):
         raise ValueError("an object")
     value, faults = _gather(shape, {}, raw, f"{path}.")
@@ -472,7 +474,6 @@ def _plain(option: Any) -> Any:
 
 
 def _wanted_words(kind: inspect.Type) -> Message:
-    """A type in the words of an error."""
     match kind:
         case inspect.Metadata():
             return _wanted_words(kind.type)

@@ -10,7 +10,7 @@ Target = TypeVar("Target")
 
 @dataclass(slots=True)
 class Route(Generic[Target]):
-    """A path with `{names}`, and what is called for each method that it takes."""
+    """A path with `{names}`, and its target for each method."""
 
     path: str
     targets: dict[str, Target] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Route(Generic[Target]):
         self.names = tuple(part[1:-1] for part in self.parts if _is_parameter(part))
 
     def methods(self) -> str:
-        """Those that the path takes, as `Allow` lists them. Anybody may ask for OPTIONS."""
+        """Return the methods of the path, as `Allow` lists them. OPTIONS is always allowed."""
         return ", ".join(sorted({*self.targets, "OPTIONS"}))
 
 
@@ -34,10 +34,10 @@ class _Node(Generic[Target]):
 
 
 class PathTree(Generic[Target]):
-    """Slashes that are doubled, or at the end, count for nothing.
+    """Routes by path. Doubled and trailing slashes are ignored.
 
-    A path without parameters wins over all others. Among the rest each part decides: a part that is written out wins
-    over a parameter, whatever comes after it.
+    A path without parameters wins over all others. Among the rest a written part wins over a parameter, whatever
+    follows.
     """
 
     def __init__(self) -> None:

@@ -53,7 +53,6 @@ class WorkProblem(msgspec.Struct):
 
 
 def render(problem: Problem, area: Area, *, request_id: str, documentation_url: str) -> object:
-    """The body of the answer."""
     if area.style == "envelope":
         return WorkProblem(
             success=False,
@@ -73,7 +72,7 @@ def render(problem: Problem, area: Area, *, request_id: str, documentation_url: 
 
 
 class UnsupportedVersion(Problem):
-    """The version header names a version that is not served; `errors` is a string, as clients know it."""
+    """The version header names a version that is not served; `errors` is a string, as clients expect."""
 
     status, code = 400, "unsupported_version"
 

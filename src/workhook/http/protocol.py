@@ -44,7 +44,7 @@ class UnknownCoding(Problem):
 
 
 class _Connection:
-    """The transport as a request's cycle knows it. Its `close` lets the rest of the request come: see `_linger`."""
+    """The transport of a request's cycle. Its `close` lets the rest of the request arrive: see `_linger`."""
 
     def __init__(self, protocol: BoundedProtocol) -> None:
         self._protocol = protocol
@@ -60,7 +60,7 @@ class _Connection:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes the connection of whoever sends too much, or too slowly, or does not read."""
+    """uvicorn's protocol, which closes connections that send too much, send too slowly, or do not read."""
 
     head_timeout_s = 10.0  # from the connection, or from a request's first byte, to the end of its head
     body_timeout_s = 20.0  # how long a body may take at any pace
@@ -87,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def limit_concurrency(self) -> int | None:
-        """Streams that go on for hours keep nobody else from being served: they have a limit of their own."""
+        """The limit without streams that go on for hours, which have a limit of their own."""
         return None if self._limit is None else self._limit + messages.opened()
 
     @limit_concurrency.setter
@@ -109,7 +109,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._lingered.cancel()
 
     def eof_received(self) -> None:
-        """The transport closes then. Who reads nothing of the rest of an answer is not waited for without end."""
+        """Close the transport, without waiting for a client that does not read the rest of an answer."""
         self._close()
 
     def data_received(self, data: bytes) -> None:
@@ -146,8 +146,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(TargetTooLong(f"The request target is longer than {TARGET_MAX_BYTES} bytes."))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A line of the head, or of the trailers after a body, which are read and dropped: as headers they would count
-        as what the proxy has sent (RFC 9110, 6.5.1)."""
+        """Count a line of the head or of the trailers, which are dropped: as headers they would pass for the proxy's
+        own (RFC 9110, 6.5.1)."""
         if self._reading == "head":
             super().on_header(name, value)
         self._seen += 1
@@ -215,7 +215,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # Time.
 
     def _watch(self) -> None:
-        """Set the deadline of what is under way. Most requests come in one piece and need none."""
+        """Set the deadline of the current phase. Most requests arrive in one piece and need none."""
         cycle = self._current()
         answering = cycle is not None and not cycle.response_complete
         wanted = self._reading or (None if answering or self.timeout_keep_alive_task else "head")
@@ -281,7 +281,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._refusal or Malformed(msg))
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer, where an answer would be taken for that of this request, and close."""
+        """Close, with an answer if the client would take it for that of this request."""
         self._refusal = problem
         cycle = self._current()
         if cycle is None:
@@ -317,19 +317,18 @@ class BoundedProtocol(HttpToolsProtocol):
         return request_id
 
     def is_over(self) -> bool:
-        """Whether nothing is answered on this connection any more."""
+        """Tell whether no more answers follow on this connection."""
         return self._lingering or self.transport.is_closing()
 
     def close_when_read(self) -> None:
-        """After an answer that is the last one here."""
         if self._reading == "body" and not self.is_over():
             self._linger()
         else:
             self._close()
 
     def _linger(self) -> None:
-        """Ends our side, and drops what still comes. Who closes on a peer that sends resets the connection: the answer
-        is lost, and a proxy takes the server for dead and sends nobody there for a while."""
+        """End our side, and drop further input. Closing while the peer still sends would reset the connection: the
+        answer would be lost, and a proxy would consider the server dead for a while."""
         self._lingering = True
         self._forget_deadline()
         try:
@@ -342,7 +341,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._lingered = self.loop.call_later(LINGER_S, self._close)
 
     def _close(self) -> None:
-        """Also if the client reads nothing of what is still to be sent."""
+        """Close, also if the client does not read the rest of the answer."""
         self._forget_deadline()
         if not self.transport.is_closing():
             self.transport.close()
@@ -351,7 +350,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], version: str) -> str | None:
-    """What is ambiguous about a request's host, credentials or body: a proxy could read it otherwise."""
+    """Return the ambiguity of a request's host, credentials or body that a proxy could resolve otherwise."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     if len(hosts) > 1:
         return "A request has one Host header (RFC 9112, 3.2). Send one."
@@ -369,7 +368,7 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
 
 
 def _authority(target: bytes) -> str:
-    """Host and port of a target in absolute form (RFC 9112, 3.2.2)."""
+    """Return host and port of a target in absolute form (RFC 9112, 3.2.2)."""
     return target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0].decode("latin-1").lower()
 
 
@@ -399,7 +398,7 @@ def _wire(problem: Problem, target: bytes, request_id: str) -> bytes:
 
 
 def _answer(problem: Problem, target: bytes, request_id: str) -> tuple[bytes, dict[str, str]]:
-    """In the shape of the area that was asked, as far as that is known."""
+    """Render the problem in the style of the requested area, as far as that is known."""
     area = WORK_API if target.startswith(b"/api/v1/") else WEBHOOK_API
     body = json.encode(render(problem, area, request_id=request_id, documentation_url="/docs"))
     headers = {

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class _LogBudget:
-    """Lines of this minute, and how many refusals it left out."""
+    """The lines of this minute, and how many refusals were left out."""
 
     def __init__(self) -> None:
         self.began_s = -60.0
@@ -34,7 +34,7 @@ _budget = _LogBudget()
 
 
 def note_request(*, request_id: str, method: str, route: str, address: str | None, status: int, seconds: float) -> None:
-    """One line of the access log. `route` as in `note_refusal`."""
+    """Write a line of the access log. `route` as in `note_refusal`."""
     duration_ms = round(seconds * 1000, 1)
     log.info(
         "request", request_id=request_id, method=method, route=route, address=address, status=status,
@@ -43,7 +43,7 @@ def note_request(*, request_id: str, method: str, route: str, address: str | Non
 
 
 def note_refusal(problem: Problem, *, request_id: str, method: str, route: str, address: str | None) -> None:
-    """`route` is the pattern, without the values in it: paths and queries can hold secrets. `address`: the client's."""
+    """`route` is the pattern without its values, since paths and queries can hold secrets. `address`: the client's."""
     now_s = time.monotonic()
     if now_s - _budget.began_s >= 60:
         if _budget.left_out:

@@ -78,7 +78,7 @@ def build(
     refused: Refused = lambda call, problem: None,
     problem_page: ProblemPage | None = None,
 ) -> AsgiApp:
-    """The application. `services` is asked per request, so that the database may open after the routes are made."""
+    """Make the application. `services` is called per request, so that the database may open after the routes exist."""
     routes = PathTree[_Endpoint]()
     around = _Around(services, authenticator, refused, problem_page)
     for each in operations:
@@ -91,7 +91,7 @@ def build(
 
 
 class AsgiApp:
-    """An application of ASGI: it answers each request by the operation that its path and method lead to."""
+    """The ASGI application: it answers each request with the operation of its path and method."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class AsgiApp:
         await reply(scope, receive, send)
 
     async def _answer(self, request: Request) -> Reply:
-        """Raises what leaves an operation, and a `Problem` for a request that leads to none."""
+        """Raises the errors of an operation, and a `Problem` for a request that leads to none."""
         host = request.headers.get("host")
         if host is not None and not is_host(host):
             raise Malformed("Problems parsing the request")
@@ -136,7 +136,7 @@ class AsgiApp:
 
 
 class _Around(NamedTuple):
-    """What all endpoints share."""
+    """The parts that all endpoints share."""
 
     services: Callable[[], Services]
     authenticator: Authenticator
@@ -145,7 +145,7 @@ class _Around(NamedTuple):
 
 
 class _Endpoint:
-    """An operation at one of its paths. There are hundreds: what each of them holds is kept small."""
+    """An operation at one of its paths. There are hundreds, so each is small."""
 
     __slots__ = ("_answered", "_around", "_operation", "_prefix", "_route", "_seconds")
 
@@ -214,13 +214,13 @@ class _Endpoint:
 
 
 def _is_browser(request: Request) -> bool:
-    """Whether somebody looks at pages: the request asks for one, or comes from one, so that it has the session."""
+    """Tell whether a person is browsing: the request asks for a page, or has the session of one."""
     is_from_page = "workhook_session=" in request.headers.get("cookie", "")
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
 
 def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> Response:
-    """What a path takes; anybody may ask."""
+    """Answer with the methods of a path, without authentication."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     request_id = request_id_of(request, settings)
     if settings.access_log:
@@ -239,15 +239,13 @@ def _check_version(call: Call) -> None:
 
 
 async def _refuse_undeclared(call: Call) -> None:
-    """No parameter is ignored: what an operation does not declare, or gets twice, is refused before its handler runs.
+    """Refuse parameters that an operation does not declare or gets twice, before its handler runs.
 
-    An operation that declares a body reads body and query with `parameters.read`, which names what it does not know.
-    The others take no body, and of the query only what they declare. `Area.undeclared` says in which areas.
+    An operation with a body reads body and query with `parameters.read`, which names unknown ones. The others have
+    no body and only the query that they declare. `Area.undeclared` says in which areas.
 
-    Raises `Invalid` that names every parameter which the operation does not declare, and `Malformed`, `TooLarge` or
-    `UnsupportedMediaType` for a body that is no JSON object.
-
-    In an area that ignores undeclared parameters only `Malformed` and `TooLarge` are raised.
+    Raises `Invalid` naming every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body
+    that is no JSON object; only `Malformed` and `TooLarge` in an area that ignores undeclared parameters.
     """
     rule, operation = call.operation.area.undeclared, call.operation
     if rule == "handler" or operation.body is not None:
@@ -306,13 +304,12 @@ def _respond(call: Call, answer: Answer) -> Reply:
 
 
 def _joined_vary(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
-    """Both. The second counts where both have a header, but `Vary` names what either depends on."""
+    """Merge the headers: the second wins, but `Vary` names all that either depends on."""
     vary = dict.fromkeys(each["Vary"] for each in (first, then) if "Vary" in each)
     return {**first, **then, **({"Vary": ", ".join(vary)} if vary else {})}
 
 
 def _media_type(answer: Answer) -> str:
-    """Text is UTF-8 here, and says so."""
     text = answer.media_type.startswith("text/")
     return answer.media_type.removesuffix(_CHARSET) + _CHARSET if text else answer.media_type
 
@@ -327,7 +324,7 @@ def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> R
 
 
 def _has_pages(call: Call) -> bool:
-    """Whether a page may answer."""
+    """Tell whether the answer may be a page."""
     return call.operation.area in (PAGES, PLACES) or (call.operation.for_people and not call.prefix)
 
 
@@ -347,7 +344,8 @@ def _problem_response(
 
 
 def _outside(request: Request, error: Exception, services: Services, problem_page: ProblemPage | None) -> Response:
-    """The answer where no operation gave one: no such route, a wrong method, a Host that is none, a fault of ours."""
+    """Answer a request without an operation: no such route, a wrong method, an invalid Host, or a fault of the
+    server."""
     path: str = request.scope["path"]
     problem = error if isinstance(error, Problem) else Problem(_FAILED)
     request_id, address = request_id_of(request, services.settings), address_of(request, services.settings)

@@ -82,7 +82,7 @@ def written_folders(data: Path, sqlite_path: Path | None) -> list[Path]:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return what is free where the folder is, or where it will be created. Raises `OSError`."""
+    """Return the free bytes where the folder is, or where it will be created. Raises `OSError`."""
     return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir())).free
 
 
@@ -104,10 +104,10 @@ async def has_room(services: Services) -> str:
 
 
 class Probe:
-    """Asks one thing for `/readyz`; an answer serves for a second, one of the store of files for `FILES_FRESH_MS`."""
+    """One check of `/readyz`; its result is reused for `fresh_ms`."""
 
     def __init__(self, name: str, ask: Callable[[], Awaitable[str]], *, fresh_ms: int = PROBE_FRESH_MS) -> None:
-        """`ask` answers `ok`, or what is wrong. `name`: of the check, in the answer and in the log."""
+        """`ask` returns `ok`, or the fault. `name`: of the check, in the answer and in the log."""
         self.name, self._ask, self._fresh_ms = name, ask, fresh_ms
         self._known: tuple[int, str] = (0, "")
         self._lock = asyncio.Lock()
@@ -130,7 +130,7 @@ class Probe:
 
 
 def probes(services: Callable[[], Services]) -> list[Probe]:
-    """What every process needs to work. `workhook doctor` asks the same."""
+    """Return the checks that every process needs. `workhook doctor` uses the same."""
     return [
         Probe("database", lambda: can_write(services().database)),
         Probe("files", lambda: can_keep_files(services()), fresh_ms=FILES_FRESH_MS),
@@ -139,11 +139,10 @@ def probes(services: Callable[[], Services]) -> list[Probe]:
 
 
 def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[str, str]) -> None:
-    """Let a request for metrics through if it has the token of `metrics_token`. Where none is set, it has to come from
-    this machine.
+    """Allow a request for metrics with the token of `metrics_token` or, where none is set, from this machine.
 
-    `peer` is the address at the other end of the connection; the names in `headers` are lower case. A request that a
-    proxy on this machine hands on does not come from this machine. Raises `Forbidden` or `Unauthenticated`.
+    `peer` is the address at the other end of the connection; the names in `headers` are lower case. A request that
+    a local proxy forwards does not count as local. Raises `Forbidden` or `Unauthenticated`.
     """
     if settings.metrics_token is None:
         if _is_from_this_machine(peer, headers):
@@ -162,7 +161,7 @@ def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[
 
 
 def _is_from_this_machine(peer: str | None, headers: Mapping[str, str]) -> bool:
-    """The `Host` is checked too, since not every proxy adds a header, and a browser here may be led to any name."""
+    """Check the `Host` too: not every proxy adds a header, and a browser here may be led to any name."""
     if not _is_loopback(peer or "") or any(name in headers for name in _FORWARDING_HEADERS):
         return False
     host = _HOST_PORT.sub("", headers.get("host", "")).strip("[]").lower()

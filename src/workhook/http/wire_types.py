@@ -16,17 +16,17 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=[
 """UTC with `Z`, to the second or to the millisecond."""
 
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"}), LINK]
-"""An absolute URL that starts with the base the request came by."""
+"""An absolute URL that starts with the base of the request."""
 
 Unserved = Annotated[Url, Meta(description="For clients that expect the key: nothing is served there.")]
-"""A link that is there for its key alone."""
+"""A link for clients that expect its key."""
 
 WIRE_TYPE = "x-wire-type"
-"""In the extra JSON Schema of an annotation: the JSON type of a value that inside is of another."""
+"""In the extra JSON Schema of an annotation: the JSON type of a value that has another type in the code."""
 
 
 def wire_number(description: str, kind: str = "number", **schema: object) -> Meta:
-    """What JSON Schema says of a number that inside is of another type. `schema`: its limits."""
+    """Describe a number that has another type in the code. `schema`: its limits."""
     return Meta(extra_json_schema={WIRE_TYPE: kind, **schema}, description=description)
 
 
@@ -38,7 +38,7 @@ _LOST_PLUS = re.compile(r"(?<=[0-9]) (?=\d{2}:\d{2}$)")
 
 
 def with_plus(text: str) -> str:
-    """A moment of a query with the `+` that its offset was sent with."""
+    """Restore the `+` of an offset, which a query turns into a space."""
     return _LOST_PLUS.sub("+", text.strip())
 
 
@@ -85,10 +85,10 @@ _JSON_TYPES: Mapping[type, str] = {
 
 
 def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the type that JSON has, and with one where only values are listed.
+    """Return the schema with its JSON type, and with a type where only values are listed.
 
-    Generators of clients take listed values of one type, so that mixtures become one option for each type. They make a
-    property with a default required, so that the default is told in its description.
+    Client generators take listed values of one type, so mixtures become one option for each type. They require a
+    property with a default, so the default moves into its description.
     """
     shown = dict(schema)
     if (wire := shown.pop(WIRE_TYPE, None)) is not None:

@@ -31,12 +31,10 @@ PAUSE_MAX_S = 60.0
 log = structlog.get_logger(__name__)
 
 Compose = Callable[[MailMessage], Awaitable[Outgoing | None]]
-"""Makes a message with today's eyes. None: there is nothing to tell any more, or nobody to send it to."""
+"""Makes a message from the current data. None: there is nothing to send any more, or no recipient."""
 
 
 class Mailer:
-    """`compose` makes what `server` is given."""
-
     def __init__(
         self, database: Database, server: SmtpServer, compose: Compose, *, timeout_s: float = TIMEOUT_S
     ) -> None:
@@ -55,7 +53,7 @@ class Mailer:
         ]
 
     async def stop(self, drain_s: float) -> None:
-        """Begin nothing more, and let what is under way end within the time. What does not is sent after its lease."""
+        """Begin nothing more, and wait for messages under way. Unfinished ones are sent after their lease."""
         for each in self._loops:
             each.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -80,7 +78,7 @@ class Mailer:
                 await asyncio.sleep(min(2.0 ** (self._trouble - 1), PAUSE_MAX_S))
 
     async def _begin_some(self) -> int:
-        """As many as connections are idle, which it waits for; answers how many."""
+        """Begin as many messages as connections are idle, waiting for one; return how many."""
         while not self._idle:
             self._freed.clear()
             await self._freed.wait()
@@ -163,8 +161,8 @@ class Mailer:
             await each.close()
 
     def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
-        """The text of an unknown error may hold an address: only a `Problem` is Workhook's own. Where it was raised
-        tells nothing of anybody."""
+        """Log where an unknown error was raised, but not its text, which may hold an address; a `Problem` is Workhook's
+        own."""
         if isinstance(error, Problem):
             known = {"reason": error.message}
         else:

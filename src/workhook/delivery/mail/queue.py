@@ -22,13 +22,13 @@ from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
 
 LEASE_MS = 5 * MINUTE_MS
-"""Longer than a message is worked on: its PDF is made and the server has answered, or both were given up."""
+"""Longer than the work on a message: its PDF is made and the server has answered, or both were given up."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
 """With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last of `ATTEMPTS_MAX` is two days after the first."""
 PER_HOUR = 60
 """Messages to one person in an hour. The others wait, except the person's own links."""
 PER_HOUR_FROM_ONE = 20
-"""Messages to one person in an hour that the same person has caused: one cannot use up what others need."""
+"""Messages to one person in an hour that another person has caused, who cannot use up what others need."""
 BATCH = 1_000
 SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
 
@@ -112,8 +112,7 @@ _forget = sa.delete(mail_messages).where(_c.id.in_(_old.limit(big("limit")).with
 
 
 async def take(database: Database, limit: int) -> list[MailMessage]:
-    """Messages that are due: people's own links, then the others, the longest first. They are this process's until the
-    lease ends."""
+    """Lease messages that are due: people's own links first, then those that wait longest."""
 
     async def some(tx: Transaction) -> list[Row]:
         rows = list(await tx.fetch_all(_take_own_links, {"limit": limit, "lease_ms": LEASE_MS}))
@@ -129,7 +128,7 @@ def _message_of(row: Row) -> MailMessage:
 
 
 def pause_after(attempts: int) -> int | None:
-    """Milliseconds until the next attempt after so many; None: it is given up."""
+    """Return milliseconds until the next attempt; None: give up."""
     if attempts >= ATTEMPTS_MAX:
         return None
     pause_ms: int = min(FIRST_PAUSE_MS * 2 ** (attempts - 1), LAST_PAUSE_MS)
@@ -137,7 +136,7 @@ def pause_after(attempts: int) -> int | None:
 
 
 async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
-    """How long it has to wait because its recipient got too many messages within the last hour; 0: it need not."""
+    """Return how long the message waits because its recipient got too many within the last hour; 0: not at all."""
     if message.kind in OWN_LINKS:  # which have limits of their own where they are asked for
         return 0
     params = {"recipient": message.recipient, "actor_id": message.actor_id or 0, "hour_ms": HOUR_MS}
@@ -188,14 +187,13 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 async def find_backlog(reader: Reader) -> Backlog:
-    """Of the whole database."""
     row = await reader.fetch_one(_backlog, {})
     assert row is not None, "it is an aggregate"
     return Backlog(row["waiting"], max(row["oldest_ms"] or 0, 0))
 
 
 async def forget_old(services: Services, now: int) -> int:
-    """A chore: remove what was sent a week ago, or given up a month ago. Answers how many. Raises `Unavailable`."""
+    """A chore: remove messages sent a week ago, or given up a month ago; return how many. Raises `Unavailable`."""
 
     async def some(limit: int, _: int) -> int:
         params = {"sent_before": now - SENT_KEPT_MS, "failed_before": now - FAILED_KEPT_MS, "limit": limit}

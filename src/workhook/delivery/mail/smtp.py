@@ -21,7 +21,7 @@ from workhook.identity.mail.recipients import ASCII_ONLY
 TIMEOUT_S = 30.0  # for each answer of the server; RFC 5321 (4.5.3.2) waits longer, and would hold a slot for long
 SAID_MAX_CHARS = 500
 TROUBLE = (errors.SMTPException, OSError)
-"""What goes wrong with a mail server; `in_words` explains it."""
+"""Errors of a mail server, which `in_words` explains."""
 _CLOSING, _PERMANENT = 421, 500
 _STATUS = re.compile(r"\s*#?[245]\.(\d{1,3})\.(\d{1,3})\b")
 _OF_ADDRESSES = frozenset({550, 551, 553})
@@ -39,9 +39,9 @@ class Outgoing(Secretive, msgspec.Struct, frozen=True):
 
 
 class MailOutcome(msgspec.Struct, frozen=True):
-    """What became of an attempt. `bounced`: the server does not take mail for this address; `refused`: it does not take
-    this message; `retry`: it may take it later. `said`: its words, or what happened. `is_trouble`: the server could not
-    be used at all, so that other messages would fare the same."""
+    """The outcome of an attempt. `bounced`: the server does not take mail for this address; `refused`: it does not take
+    this message; `retry`: it may take it later. `said`: its words. `is_trouble`: the server could not be used at all,
+    so other messages would fare the same."""
 
     result: Literal["sent", "retry", "bounced", "refused"]
     said: str = ""
@@ -49,7 +49,7 @@ class MailOutcome(msgspec.Struct, frozen=True):
 
 
 class SmtpConnection:
-    """One connection, which is opened with its first message and kept for the next. One message at a time."""
+    """A connection that is opened with its first message and kept for the next. One message at a time."""
 
     def __init__(self, server: SmtpServer, timeout_s: float = TIMEOUT_S) -> None:
         self._server = server
@@ -133,7 +133,6 @@ class SmtpConnection:
         return client
 
     async def close(self) -> None:
-        """The next message opens another connection."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -168,12 +167,12 @@ def _reply(code: int, said: str) -> str:
 
 
 def _in_line(said: str) -> str:
-    """The words of a server as every database takes them: bytes that are not UTF-8 come as lone surrogates."""
+    """Return a server's words as every database takes them: bytes that are not UTF-8 come as lone surrogates."""
     return " ".join(one_line(said.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
 def in_words(error: Exception, server: SmtpServer) -> str:
-    """What went wrong, for the operator. It names neither the user nor the password."""
+    """Explain an error to the operator, without user and password."""
     place = f"{server.host}:{server.port}"
     if isinstance(error, errors.SMTPAuthenticationError):
         return f"{place} refuses the user and password: {_reply(error.code, error.message)}"
@@ -195,8 +194,8 @@ def in_words(error: Exception, server: SmtpServer) -> str:
 
 @cache
 def _context(*, is_checked: bool) -> ssl.SSLContext:
-    """Without a password, and where it is the server that offers to encrypt, whoever could show a wrong certificate
-    could as well hide the offer: then encryption is taken without asking who it is (RFC 7435)."""
+    """Encrypt without checking the certificate where the server offers TLS and no password is sent: an attacker with a
+    wrong certificate could as well hide the offer (RFC 7435)."""
     context = ssl.create_default_context()
     if not is_checked:
         context.check_hostname = False
@@ -206,7 +205,7 @@ def _context(*, is_checked: bool) -> ssl.SSLContext:
 
 @cache
 def _own_name() -> str:
-    """What the server is greeted with. Looking the full name up could take long."""
+    """Return the name for the greeting. Resolving the full name could take long."""
     name = socket.gethostname()
     return name if name.isascii() and name else "localhost"
 
@@ -216,4 +215,4 @@ WORDS: Mapping[str, str] = {
     "refused": "The mail server does not take this message.",
     "retry": "The mail server did not take the message now.",
 }
-"""What each result but `sent` means."""
+"""The meaning of each result but `sent`."""
