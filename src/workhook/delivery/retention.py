@@ -21,7 +21,7 @@ from workhook.http.calls import Services
 from workhook.storage import Database, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.storage.sweeping import in_order
+from workhook.storage.sweeping import AgedRows, in_order
 
 EVERY_S = 3600.0
 BATCH = 1000  # rows that are looked at
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Way(NamedTuple):
-    """How to go through a table. `following` selects the `id` and the time (`at`) of at most `limit` rows after the key
+    """A walk through a table. `following` selects the `id` and the time (`at`) of at most `limit` rows after the key
     in its parameters, up to `upto`; `first` is before them all. `remove` takes `ids`."""
 
     table: sa.Table
@@ -83,21 +83,7 @@ _old_dispatches = _way(
 )
 _old_events = _way(events, [events.c.id], events.c.created_at, _sent.is_(None))
 
-_KEY = (event_keys.c.created_at, event_keys.c.scope, event_keys.c.key)
-
-
-def _at_key(prefix: str) -> sa.Tuple:
-    return sa.tuple_(*(sa.bindparam(f"{prefix}_{each.name}", type_=each.type) for each in _KEY))
-
-
-_old_keys = (
-    sa.select(*_KEY)
-    .where(sa.tuple_(*_KEY) > _at_key("last"), event_keys.c.created_at < big("before"))
-    .order_by(*_KEY)
-    .limit(big("limit"))
-)
-_forget_keys = sa.delete(event_keys).where(sa.tuple_(*_KEY) > _at_key("last"), sa.tuple_(*_KEY) <= _at_key("upto"))
-_FIRST_KEY = (0, "", "")
+_keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.c.key)
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
@@ -105,13 +91,15 @@ async def prune(database: Database, before: int, now: int) -> dict[str, int]:
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)
     # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
-    return {
+    removed = {
         "deliveries": await _remove(database, _old_deliveries, before, delivery),
         "dispatches": await _remove(database, _old_dispatches, before, event),
         "events": await _remove(database, _old_events, before, event),
         "arrivals": await _remove(database, _old_arrivals, before, arrival),
-        "event_keys": await _forget(database, now - DAY_MS),
+        "event_keys": await _keys_by_age.delete(database, now - DAY_MS, BATCH),
     }
+    metrics.PRUNED.labels("event_keys").inc(removed["event_keys"])
+    return removed
 
 
 async def prune_old(services: Services, now: int) -> int:
@@ -134,26 +122,10 @@ async def _remove(database: Database, way: _Way, before: int, upto: int) -> int:
 
     async def remove(last: Row | None, rows: Sequence[Row]) -> int:
         old = [row["id"] for row in rows if row["at"] is not None and row["at"] < before]
-        return await _run(database, way.table, way.remove, {"ids": old}) if old else 0
+        if not old:
+            return 0
+        count = await database.in_transaction(lambda tx: tx.execute(way.remove, {"ids": old}))
+        metrics.PRUNED.labels(way.table.name).inc(count)
+        return count
 
     return await in_order(way.table.name, BATCH, following, remove)
-
-
-async def _forget(database: Database, before: int) -> int:
-    def key(prefix: str, row: Row | None) -> dict[str, object]:
-        values = _FIRST_KEY if row is None else tuple(row[each.name] for each in _KEY)
-        return {f"{prefix}_{each.name}": value for each, value in zip(_KEY, values, strict=True)}
-
-    async def following(last: Row | None, limit: int) -> Sequence[Row]:
-        return await database.fetch_all(_old_keys, {**key("last", last), "before": before, "limit": limit})
-
-    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
-        return await _run(database, event_keys, _forget_keys, {**key("last", last), **key("upto", rows[-1])})
-
-    return await in_order("event_keys", BATCH, following, remove)
-
-
-async def _run(database: Database, table: sa.Table, statement: sa.Delete, params: dict[str, object]) -> int:
-    count = await database.in_transaction(lambda tx: tx.execute(statement, params))
-    metrics.PRUNED.labels(table.name).inc(count)
-    return count

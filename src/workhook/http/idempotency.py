@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import sqlalchemy as sa
 
@@ -23,7 +23,7 @@ from workhook.http.calls import Answer, Call, Place
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import Millis, big, insert_into, metadata
-from workhook.storage.sweeping import in_order
+from workhook.storage.sweeping import AgedRows
 
 HEADER = "Idempotency-Key"
 KEPT_MS = DAY_MS
@@ -47,22 +47,7 @@ _mine = (idempotency_keys.c.token_id == big("token_id"), idempotency_keys.c.key 
 _find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idempotency_keys.c.created_at).where(*_mine)
 _forget = sa.delete(idempotency_keys).where(*_mine, idempotency_keys.c.created_at < big("before"))
 _store = insert_into(idempotency_keys, "token_id", "key", "fingerprint", "body", "created_at")
-_OF_AGE = ("created_at", "token_id", "key")
-_age = sa.tuple_(*(idempotency_keys.c[name] for name in _OF_AGE))
-
-
-def _age_at(prefix: str) -> sa.Tuple:
-    return sa.tuple_(*(sa.bindparam(f"{prefix}_{name}", type_=idempotency_keys.c[name].type) for name in _OF_AGE))
-
-
-_old = (
-    sa.select(*(idempotency_keys.c[name] for name in _OF_AGE))
-    .where(_age > _age_at("last"), idempotency_keys.c.created_at < big("before"))
-    .order_by(*(idempotency_keys.c[name] for name in _OF_AGE))
-    .limit(big("limit"))
-)
-_prune = sa.delete(idempotency_keys).where(_age > _age_at("last"), _age <= _age_at("upto"))
-_FIRST = (-1, 0, "")
+_by_age = AgedRows(idempotency_keys.c.created_at, idempotency_keys.c.token_id, idempotency_keys.c.key)
 
 _in_flight: set[tuple[int, str]] = set()
 
@@ -83,30 +68,21 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
     if len(key) > KEY_MAX_CHARS or not re.fullmatch(KEY_PATTERN, key):
         raise Invalid(faults=[Fault(field=HEADER, message=f"{HEADER} must be 1 to {KEY_MAX_CHARS} ASCII characters")])
     token_id, fingerprint = call.token_id, _fingerprint(call, content)
-    with _alone(token_id, key):
+    if (token_id, key) in _in_flight:
+        raise _under_way()
+    _in_flight.add((token_id, key))
+    try:
         row = await call.database.fetch_one(_find, {"token_id": token_id, "key": key})
         if row is not None and _stands(row):
             return await _again(call, change, row, fingerprint)
         return await _once(call, change, token_id, key, fingerprint, forget=row is not None)
+    finally:
+        _in_flight.discard((token_id, key))
 
 
 async def prune(database: Database, now: int) -> int:
     """Forget keys older than a day; return how many."""
-
-    async def following(last: Row | None, limit: int) -> Sequence[Row]:
-        return await database.fetch_all(_old, {**_age_of("last", last), "before": now - KEPT_MS, "limit": limit})
-
-    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
-        params = {**_age_of("last", last), **_age_of("upto", rows[-1])}
-        return await database.in_transaction(lambda tx: tx.execute(_prune, params))
-
-    return await in_order("idempotency_keys", PRUNE_BATCH, following, remove)
-
-
-def _age_of(prefix: str, row: Row | None) -> dict[str, object]:
-    """Of one that is before all others without a row."""
-    values = _FIRST if row is None else tuple(row[name] for name in _OF_AGE)
-    return {f"{prefix}_{name}": value for name, value in zip(_OF_AGE, values, strict=True)}
+    return await _by_age.delete(database, now - KEPT_MS, PRUNE_BATCH)
 
 
 def _fingerprint(call: Call, content: bytes | None) -> bytes:
@@ -116,17 +92,6 @@ def _fingerprint(call: Call, content: bytes | None) -> bytes:
         digest.update(len(part).to_bytes(8) + part)
     digest.update(call.read_body if content is None else content)
     return digest.digest()
-
-
-@contextmanager
-def _alone(token_id: int, key: str) -> Iterator[None]:
-    if (token_id, key) in _in_flight:
-        raise _under_way()
-    _in_flight.add((token_id, key))
-    try:
-        yield
-    finally:
-        _in_flight.discard((token_id, key))
 
 
 def _under_way() -> Conflict:
@@ -152,7 +117,7 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         if forget:
             await tx.execute(_forget, {"token_id": token_id, "key": key, "before": now_ms() - KEPT_MS})
         answer = await _changed(call, change, tx)
-        stored = fingerprint + _text_of(call.record.rights)
+        stored = fingerprint + json.encode([[*place, rank] for place, rank in call.record.rights.items()])
         params = {"token_id": token_id, "key": key, "fingerprint": stored, "created_at": now_ms()}
         tx.defer(_store, [{**params, "body": call.encode(answer.body)}])
         return answer
@@ -179,7 +144,8 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> An
     if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"
         raise Invalid(faults=[Fault(field=HEADER, code="idempotency_key_reused", message=message)])
-    rights = _rights_of(kept[len(fingerprint) :])
+    stored = json.decode(kept[len(fingerprint) :])
+    rights: dict[Place, int] = {(account_id, repository_id): rank for account_id, repository_id, rank in stored}
     standing = await call.services.standing(call, rights) if rights else "gone"
     if standing != "whole":
         await _decide_anew(call, change)
@@ -203,11 +169,3 @@ async def _decide_anew(call: Call, change: Change) -> None:
     with suppress(_Undone, UniqueViolation):  # it meets what the first request made: then it was not refused
         await call.database.in_transaction(attempt)
     call.made = None
-
-
-def _text_of(rights: Mapping[Place, int]) -> bytes:
-    return json.encode([[*place, rank] for place, rank in rights.items()])
-
-
-def _rights_of(text: bytes) -> dict[Place, int]:
-    return {(account_id, repository_id): rank for account_id, repository_id, rank in json.decode(text)}

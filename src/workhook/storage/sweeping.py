@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import sqlalchemy as sa
 import structlog
 
 from workhook.core.errors import Unavailable
 from workhook.storage import metrics
-from workhook.storage.database import RolledBack
+from workhook.storage.database import Database, RolledBack, Row
+from workhook.storage.metadata import big
 
 T = TypeVar("T")
 
@@ -106,6 +108,37 @@ async def in_order(
             size_now.done()
         last = rows[-1]
     return done
+
+
+class AgedRows:
+    """The rows of a table in the order of a unique `key`, which begins with their age: a time in milliseconds."""
+
+    def __init__(self, *key: sa.Column[Any]) -> None:
+        self._key = key
+        place, last = sa.tuple_(*key), self._bound("last")
+        self._old = sa.select(*key).where(place > last, key[0] < big("before")).order_by(*key).limit(big("limit"))
+        self._delete = sa.delete(key[0].table).where(place > last, place <= self._bound("upto"))
+
+    def _bound(self, prefix: str) -> sa.Tuple:
+        return sa.tuple_(*(sa.bindparam(f"{prefix}_{each.name}", type_=each.type) for each in self._key))
+
+    def _params(self, prefix: str, row: Row | None) -> dict[str, object]:
+        """Without a row: those of one before all others."""
+        before_all = {each.name: "" if isinstance(each.type, sa.Text) else -1 for each in self._key}
+        found = before_all if row is None else row
+        return {f"{prefix}_{each.name}": found[each.name] for each in self._key}
+
+    async def delete(self, database: Database, before: int, size: int) -> int:
+        """Delete the rows from before `before`, in batches of `size`; return how many. Raises as `in_order`."""
+
+        async def following(last: Row | None, limit: int) -> Sequence[Row]:
+            return await database.fetch_all(self._old, {**self._params("last", last), "before": before, "limit": limit})
+
+        async def remove(last: Row | None, rows: Sequence[Row]) -> int:
+            params = {**self._params("last", last), **self._params("upto", rows[-1])}
+            return await database.in_transaction(lambda tx: tx.execute(self._delete, params))
+
+        return await in_order(str(self._key[0].table), size, following, remove)
 
 
 def concerns_all(error: Exception) -> bool:
