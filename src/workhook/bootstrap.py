@@ -43,9 +43,9 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer.
     """
     questions.answer_with(_register_answers)
-    outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
-    outbox.subscribe(fan_out)
-    unwatch = _watch_quotas(settings)
+    outbox.fan_outs.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
+    outbox.fan_outs.subscribe(fan_out)
+    _watch_quotas(settings)
     stop_mail = recipients.start_sending() if settings.smtp_url is not None else lambda: None
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
@@ -74,7 +74,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         removal.links_start_with(services.base)
         yield services
     finally:
-        unwatch()
+        outbox.watchers.clear()
         stop_mail()
         for close in closing:
             await close()
@@ -91,14 +91,11 @@ def open_blobs(data: Path, url: str | None) -> Blobs:
     return S3Blobs(data / FOLDER, url)
 
 
-def _watch_quotas(settings: Settings) -> Callable[[], None]:
-    """If there are quotas; answers what ends it."""
-    if not (settings.organization_max_mb or settings.organization_max_rows):
-        return lambda: None
-    from workhook.work.kernel.quota import watch
+def _watch_quotas(settings: Settings) -> None:
+    if settings.organization_max_mb or settings.organization_max_rows:
+        from workhook.work.kernel.quota import watch
 
-    outbox.watch(watch)
-    return lambda: outbox.unwatch(watch)
+        outbox.watchers.subscribe(watch)
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:

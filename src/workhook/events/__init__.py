@@ -1,1 +1,1 @@
-"""What can happen (the catalogue) and how it is recorded (the outbox)."""
+"""The catalogue of events, and the outbox that records them."""

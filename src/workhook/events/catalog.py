@@ -53,27 +53,19 @@ def _rows(file_name: str) -> dict[str, _Row]:
     return msgspec.json.decode(source, type=dict[str, _Row])
 
 
-def _own_event(name: str, row: _Row, common: CatalogEvent | None) -> CatalogEvent:
-    """Make an own event. Where the name is also a common one, the actions and hooks of that are added."""
-    actions, targets = row.actions, row.targets
-    if common:
-        actions += tuple(action for action in common.actions if action not in actions)
-        targets |= common.targets
-    schema = schemas.own_event(name, row.actions)
-    return CatalogEvent(name, actions, row.meaning, targets, "own", common is not None, schema)
-
-
-def _targets(row: _Row) -> frozenset[str]:
-    return row.targets | {"repository", "organization"} if row.targets == {"app"} else row.targets
-
-
 def _catalog() -> dict[str, CatalogEvent]:
     made_here = {"push": schemas.PUSH, "ping": schemas.PING}
-    events = {
-        name: CatalogEvent(name, row.actions, row.meaning, _targets(row), "common", True, made_here.get(name))
-        for name, row in _rows("github_names.json").items()
-    }
-    events.update({name: _own_event(name, row, events.get(name)) for name, row in _rows("own_names.json").items()})
+    events = {}
+    for name, row in _rows("github_names.json").items():
+        targets = row.targets | {"repository", "organization"} if row.targets == {"app"} else row.targets
+        events[name] = CatalogEvent(name, row.actions, row.meaning, targets, "common", True, made_here.get(name))
+    for name, row in _rows("own_names.json").items():
+        actions, targets, common = row.actions, row.targets, events.get(name)
+        if common is not None:
+            actions += tuple(action for action in common.actions if action not in actions)
+            targets |= common.targets
+        schema = schemas.own_event(name, row.actions)
+        events[name] = CatalogEvent(name, actions, row.meaning, targets, "own", common is not None, schema)
     return dict(sorted(events.items()))
 
 

@@ -18,8 +18,7 @@ from workhook.core.errors import FAULTS_MAX, Fault, Invalid, compose, must_be, s
 Schema = dict[str, Any]
 
 MASK = "********"
-_MASKING = "*•●⬤⚫∙·"
-"""Characters that programs and pages write instead of a secret."""
+_MASKING = "*•●⬤⚫∙·"  # characters that programs and pages write instead of a secret
 STANDARD_SECRET_PREFIX = b"whsec_"
 TEXT_MAX = 4096
 ROTATION_MAX_S = 7 * 24 * 3600
@@ -235,16 +234,14 @@ def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: 
         "secret": change.secret_masked and secret is None,
         "password": change.password_masked and password is None,
     }
-    return [fault(_unstored(name), field=name) for name, wrong in masked.items() if wrong]
-
-
-def _unstored(name: str) -> str:
-    return say(
-        "{} is ********, which stands for a stored {}, and none is stored. Send the {} itself or leave it out.",
-        name,
-        name,
-        name,
-    )
+    faults = []
+    for name in (each for each, wrong in masked.items() if wrong):
+        message = say(
+            "{} is ********, which stands for a stored {}, and none is stored. Send the {} itself or leave it out.",
+            name, name, name,
+        )  # fmt: skip
+        faults.append(fault(message, field=name))
+    return faults
 
 
 def standard_key(secret: bytes) -> bytes | None:

@@ -1,8 +1,8 @@
 """The order of events, and up to which number it is complete.
 
 An event has its number before it is committed. On PostgreSQL transactions commit in any order, so a reader that has
-seen event 11 cannot know whether 10 was rolled back, belongs to somebody else, or will be there in a moment; whoever
-remembers only "I have everything up to 11" would miss it for ever.
+seen event 11 cannot know whether 10 was rolled back, belongs to somebody else, or will be there in a moment; a
+reader that remembers only "I have everything up to 11" would miss it for ever.
 
 So a transaction says that it is about to number an event of a repository, with an advisory lock that it shares with
 everybody else and holds until its commit is visible (`number_in`). A reader asks for the newest event that it sees and,

@@ -7,6 +7,7 @@ dispatches of their hooks and the entry of the audit log.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -45,6 +46,18 @@ class Outbox:
         self.repositories: set[int] = set()  # whose listeners are signalled after the commit
 
 
+F = TypeVar("F")
+
+
+class Subscribers(list[F]):
+    """Functions to call, in the order in which they were subscribed."""
+
+    def subscribe(self, function: F) -> None:
+        """Subscribing twice has no effect."""
+        if function not in self:
+            self.append(function)
+
+
 FanOut = Callable[[Transaction, Sequence[Draft]], Awaitable[None]]
 """Uses events whose insert is deferred: statements deferred with it (`tx.defer`, `tx.defer_fetch`) run in the same
 statement and find the events in `WRITTEN`."""
@@ -53,8 +66,7 @@ Watcher = Callable[[Transaction, Draft, int], None]
 """Called at once with each event and the size of its payload in bytes. May register a check that runs before the commit
 and can abort it."""
 
-AT_ONCE = 500
-"""Events of one statement, so that a large change stays below the size that PostgreSQL refuses."""
+AT_ONCE = 500  # events of one statement, so that a large change stays below the size that PostgreSQL refuses
 
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
@@ -79,31 +91,9 @@ _insert = hot(
         postgresql=_insert_on_postgresql().returning(*_written),
     )
 )
-_subscribers: list[FanOut] = []
-_watchers: list[Watcher] = []
+fan_outs = Subscribers[FanOut]()
+watchers = Subscribers[Watcher]()
 ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which only admins may see
-
-
-def subscribe(fan_out: FanOut) -> None:
-    """Add a fan-out after the others. Subscribing twice has no effect."""
-    if fan_out not in _subscribers:
-        _subscribers.append(fan_out)
-
-
-def watch(watcher: Watcher) -> None:
-    """Add a watcher. Watching twice has no effect."""
-    if watcher not in _watchers:
-        _watchers.append(watcher)
-
-
-def unwatch(watcher: Watcher) -> None:
-    if watcher in _watchers:
-        _watchers.remove(watcher)
-
-
-def is_watched() -> bool:
-    """Tell whether something may refuse an event before it is committed."""
-    return bool(_watchers)
 
 
 def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
@@ -141,8 +131,8 @@ async def send(tx: Transaction) -> None:
         if tx.deferred_read is not None:  # an earlier call's
             await tx.flush()
         insert(tx, [row for _, row in some])
-        for subscriber in _subscribers:
-            await subscriber(tx, [draft for draft, _ in some])
+        for fan_out in fan_outs:
+            await fan_out(tx, [draft for draft, _ in some])
 
 
 def insert(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
@@ -160,21 +150,19 @@ def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
 
 
-def row_of(draft: Draft) -> dict[str, object]:
-    """Return the columns of an event, without its id."""
-    return _row_of(draft, json.encode(draft.payload), listed=draft.name not in ABOUT_HOOKS)
-
-
-def _watched_row(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
-    if not _subscribers:
-        raise RuntimeError("No fan-out is subscribed: the event would not be delivered.")
-    data = json.encode(draft.payload)
-    for watcher in _watchers:
-        watcher(tx, draft, len(data))
-    return _row_of(draft, data, listed=listed)
-
-
-def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
+def row_of(draft: Draft, *, listed: bool | None = None) -> dict[str, Any]:
+    """Return the columns of an event, without its id. `listed` None: unless it is about hooks."""
+    payload = json.encode(draft.payload)
     what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
     who = (draft.actor_id, draft.installation_id)
+    listed = draft.name not in ABOUT_HOOKS if listed is None else listed
     return dict(zip(COLUMNS, (*what, *who, listed, draft.published, tracing.current()), strict=True))
+
+
+def _watched_row(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, Any]:
+    if not fan_outs:
+        raise RuntimeError("No fan-out is subscribed: the event would not be delivered.")
+    row = row_of(draft, listed=listed)
+    for watcher in watchers:
+        watcher(tx, draft, row["size"])
+    return row

@@ -1,6 +1,6 @@
 """A sample payload of each event of the catalogue, made from its schema, and the sayings that pings carry.
 
-A sample shows the shape: its ids and names are nobody's. Where the catalogue has no schema, because others publish the
+A sample shows the shape, with invented ids and names. Where the catalogue has no schema, because others publish the
 event, the sample has the fields that every event has.
 """
 
@@ -13,8 +13,7 @@ from typing import Any
 
 from workhook.events.catalog import CATALOG, CatalogEvent
 
-AROUND = ("repository", "organization", "sender")
-"""Added by publishing to a payload that lacks it."""
+AROUND = ("repository", "organization", "sender")  # added by publishing to a payload that lacks it
 
 _MOMENT = "2026-11-24T09:00:00Z"
 _SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"

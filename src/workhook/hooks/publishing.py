@@ -23,9 +23,8 @@ from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
-from workhook.identity.removal import Subscribers
 from workhook.identity.schemas import Account, Actor, Repository
-from workhook.storage import Database, Transaction
+from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big, insert_into
 
@@ -40,7 +39,7 @@ class PushFollower(NamedTuple):
     follow: Callable[[Transaction, Repository, Mapping[str, Any], Actor | None, str], Awaitable[None]]
 
 
-push_followers = Subscribers[PushFollower]()
+push_followers = outbox.Subscribers[PushFollower]()
 
 
 BODY_MAX = 25 * 1024 * 1024
@@ -117,14 +116,17 @@ async def publish(
     Raises `Invalid` when another event was published under the `id`.
     """
     draft = _draft(publication, owner, actor, base)
-    followers = _followers(owner, draft)
-    if publication.id is None and not outbox.is_watched() and not followers:
+    repository = owner.repository if draft.name == PUSH else None
+    followers = [each for each in push_followers if repository and each.concerns(draft.payload, repository)]
+    if publication.id is None and not outbox.watchers and not followers:
         return await _publish_gathered(database, draft, actor, owner.viewer)
 
-    async def step(tx: Transaction) -> Published:
-        follow = partial(_follow, tx, followers, owner, draft, actor, base)
-        return await _publish(tx, owner=owner, publication=publication, draft=draft, follow=follow)
+    async def follow(tx: Transaction) -> None:
+        for each in followers:
+            if repository is not None:
+                await each.follow(tx, repository, draft.payload, actor, base)
 
+    step = partial(_publish, owner=owner, publication=publication, draft=draft, follow=follow)
     for _ in range(BUSY_TRIES):
         try:
             return await database.in_transaction(step)
@@ -135,27 +137,6 @@ async def publish(
             if problem.code != "busy":
                 raise
     return await database.in_transaction(step)
-
-
-def _followers(owner: HookOwner, draft: outbox.Draft) -> Sequence[PushFollower]:
-    repository = owner.repository
-    if draft.name != PUSH or repository is None:
-        return ()
-    return [each for each in push_followers if each.concerns(draft.payload, repository)]
-
-
-async def _follow(
-    tx: Transaction,
-    followers: Sequence[PushFollower],
-    owner: HookOwner,
-    draft: outbox.Draft,
-    actor: Actor | None,
-    base: str,
-) -> None:
-    assert owner.repository is not None or not followers
-    for each in followers:
-        if owner.repository is not None:
-            await each.follow(tx, owner.repository, draft.payload, actor, base)
 
 
 async def send_alone(
@@ -185,7 +166,7 @@ async def _publish(
     owner: HookOwner,
     publication: Publication,
     draft: outbox.Draft,
-    follow: Callable[[], Awaitable[None]],
+    follow: Callable[[Transaction], Awaitable[None]],
 ) -> Published:
     scope = f"r{owner.repository_id}" if owner.repository else f"o{owner.account.id}"
     key = {"scope": scope, "key": publication.id}
@@ -198,23 +179,22 @@ async def _publish(
         if earlier is not None:
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
-            return Published(publication.id, await _reached_before(tx, earlier["event_id"], owner.viewer))
-    await follow()
+            sent = await tx.fetch_all(_dispatched, {"event_id": earlier["event_id"]})
+            return Published(publication.id, _count_seen(sent, owner.viewer))
+    await follow(tx)
     outbox.add(tx, [draft])  # behind what followed
     rows = await send_now(tx)
     event_id = rows[-1]["event_id"]
     if publication.id is not None:
         tx.defer(_insert_key, [{**key, "digest": digest, "event_id": event_id, "created_at": now_ms()}])
     sent = [row for row in rows if row["event_id"] == event_id and row["dispatch_id"] is not None]
-    seen = sum(owner.viewer.sees(app_id=row["app_id"], repository_id=row["repository_id"]) for row in sent)
-    return Published(publication.id or str(event_id), seen)
+    return Published(publication.id or str(event_id), _count_seen(sent, owner.viewer))
 
 
-async def _reached_before(tx: Transaction, event_id: int, viewer: HookViewer) -> int:
-    """Return how many hooks that the viewer sees got an event. Hooks that were deleted since count."""
-    rows = await tx.fetch_all(_dispatched, {"event_id": event_id})
+def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:
+    """Count the dispatches to hooks that the viewer sees. Hooks that were deleted since count."""
     return sum(
-        row["hook_id"] is None or viewer.sees(app_id=row["app_id"], repository_id=row["repository_id"]) for row in rows
+        row["hook_id"] is None or viewer.sees(app_id=row["app_id"], repository_id=row["repository_id"]) for row in sent
     )
 
 

@@ -14,11 +14,11 @@ again when the right or the place comes back. What is over by the clock is remov
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
+from workhook.events.outbox import Subscribers
 from workhook.identity import audit
 from workhook.identity.invitations import BY_EMAIL, for_invited, invited, place_key, still_may_invite
 from workhook.identity.schemas import Account, Actor, Repository
@@ -55,18 +55,6 @@ OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
 """Gets the ids of the installation and of the account that it was on, and whether to remove what it made; answers the
 addresses of all that (`/repos/acme/website/hooks/7`)."""
-F = TypeVar("F")
-
-
-class Subscribers(list[F]):
-    """Functions to call, in the order in which they were subscribed."""
-
-    def subscribe(self, function: F) -> None:
-        """Subscribing twice is once."""
-        if function not in self:
-            self.append(function)
-
-
 repositories = Subscribers[Forget]()
 apps = Subscribers[ForgetApp]()
 losses = Subscribers[OnLoss]()
