@@ -73,7 +73,7 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
 
     schema = system.Probe("schema", lambda: check_schema(services.database))
     probes = [*system.probes(lambda: services), schema]
-    return routing.build(system.operations(probes, checks), lambda: services, anybody)
+    return routing.AsgiApp(system.operations(probes, checks), lambda: services, anybody)
 
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:
@@ -82,7 +82,7 @@ def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -
     authenticator = Authenticator(limiter, pages, services.database)
     services = replace(services, count_form=limiter.count_form, count_page=pages.count_user)
     services.closing.extend((limiter.close, refusals.close, lambda: authenticator.close(services.settings.drain_s)))
-    return routing.build(
+    return routing.AsgiApp(
         operations(lambda: services, checks),
         lambda: services,
         authenticator,

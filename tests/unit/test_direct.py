@@ -40,7 +40,7 @@ def _app() -> routing.AsgiApp:
         Operation(SYSTEM, "GET", "/missing", _missing, "missing", "Miss", None),
     ]
     services = Services(load({}, {}), *cast(Any, [None] * 4))  # nothing here asks for a database
-    return routing.build(operations, lambda: services, anybody, refused=refused)
+    return routing.AsgiApp(operations, lambda: services, anybody, refused=refused)
 
 
 def _ask(method: str, path: str, **more: Any) -> httpx.Response:
@@ -68,7 +68,7 @@ def test_a_request_that_was_answered_is_kept_by_nothing(problem: type[Exception]
         return None
 
     services = Services(load({}, {}), *cast(Any, [None] * 4))
-    app = routing.build([Operation(SYSTEM, "POST", "/read", read, "read", "Read", None)], lambda: services, anybody)
+    app = routing.AsgiApp([Operation(SYSTEM, "POST", "/read", read, "read", "Read", None)], lambda: services, anybody)
     sent: list[Any] = []
 
     async def receive() -> Any:

@@ -1,4 +1,4 @@
-"""What a handler gets (`Call`) and gives (`Answer`)."""
+"""The argument (`Call`) and the result (`Answer`) of a handler."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
-JSON_VALUES_MAX = 200_000
-"""Objects, lists, texts and numbers of a body: each costs more memory than its bytes."""
+JSON_VALUES_MAX = 200_000  # objects, lists, texts and numbers of a body: each costs more memory than its bytes
 IN_A_THREAD_FROM = 64 * 1024  # bytes; a body of small values takes 50 ms
 QUERY_FIELDS_MAX = 1_000
 CHECK_STANDS_S = 1.0  # how long what the authenticator found is relied on while a body comes
@@ -254,16 +253,6 @@ class Call(Secretive):
         If the body took long, the authenticator runs again and raises what it raises: a token that was revoked
         meanwhile finishes nothing.
         """
-        data = await self._body(limit)
-        await self.body_came()
-        return data
-
-    async def body_came(self) -> None:
-        """Authenticate again if the body took long; for callers that read the request's stream themselves."""
-        if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
-            await self.recheck(self)
-
-    async def _body(self, limit: int) -> bytes:
         declared = self.header("content-length")
         if declared and declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
@@ -274,7 +263,13 @@ class Call(Secretive):
                 raise _too_large(limit)
             parts.append(part)
         self.read_body = b"".join(parts)
+        await self.body_came()
         return self.read_body
+
+    async def body_came(self) -> None:
+        """Authenticate again if the body took long; for callers that read the request's stream themselves."""
+        if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
+            await self.recheck(self)
 
     def encode(self, body: object) -> bytes:
         """Return the bytes of an answer's body, with the parts that its viewer may see of people."""
@@ -365,12 +360,6 @@ def begin(call: Call) -> None:
     _current.set(call)
 
 
-def _without_port(address: str) -> str:
-    """Remove the port that some proxies add: it differs each time, and one caller would count as many."""
-    found = _WITH_PORT.fullmatch(address)
-    return (found[1] or found[2]) if found else address
-
-
 def is_host(text: str) -> bool:
     """Tell whether a `Host` header can have this value: a name or an address, with or without a port."""
     return _HOST.fullmatch(text) is not None
@@ -378,14 +367,17 @@ def is_host(text: str) -> bool:
 
 def _from_proxy(request: Request, name: str) -> str | None:
     """Return the last entry of the last line of a header. A proxy appends, so earlier ones are the client's."""
-    lines = request.header_lines(name)
-    return lines[-1].rpartition(",")[2].strip() or None if lines else None
+    wanted = name.encode("latin-1")
+    lines = [value for given, value in request.scope["headers"] if given == wanted]
+    return lines[-1].decode("latin-1").rpartition(",")[2].strip() or None if lines else None
 
 
 def address_of(request: Request, settings: Settings) -> str | None:
     """Return the client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
     if settings.trust_proxy and (forwarded := _from_proxy(request, "x-forwarded-for")):
-        return _without_port(forwarded)
+        # Some proxies add the port, which differs each time: one caller would count as many.
+        with_port = _WITH_PORT.fullmatch(forwarded)
+        return (with_port[1] or with_port[2]) if with_port else forwarded
     return request.client_host
 
 

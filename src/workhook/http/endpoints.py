@@ -221,7 +221,7 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
             facts["query"] = parameters.documented(kind)
         elif kind is not Page:
             facts["body"] = kind
-            if _takes_query(area):
+            if area.undeclared == "refused":  # then the query string may hold the fields of a body
                 facts["query"] = parameters.documented(kind, or_body=True)
             else:
                 facts["body_required"] = any(field.required for field in msgspec.structs.fields(kind))
@@ -233,11 +233,6 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
         body = get_args(answer)[0] if wrapper in (Listed, Paged, Created) else answer
         facts["answers"] = {201 if wrapper is Created else status: body}
     return facts
-
-
-def _takes_query(area: Area) -> bool:
-    """Tell whether the query string may hold the fields of a body."""
-    return area.undeclared == "refused"
 
 
 def _one_line(paragraph: str) -> str:
@@ -254,17 +249,17 @@ def _handler_of(
 ) -> Callable[[Call], Awaitable[Answer]]:
     context, parts, structs, answer = signature
 
-    async def argument(call: Call, name: str, kind: Any) -> object:
-        if kind is Page:
-            return page_of(call)
-        if name == "query":
-            return parameters.read_query(call, kind)
-        if _takes_query(area):
-            return await parameters.read(call, kind)
-        return parameters.gather(kind, {}, await call.json_object(), resource=resource)
-
     async def arguments(call: Call) -> dict[str, Any]:
-        found = {name: await argument(call, name, kind) for name, kind in structs}
+        found: dict[str, Any] = {}
+        for name, kind in structs:
+            if kind is Page:
+                found[name] = page_of(call)
+            elif name == "query":
+                found[name] = parameters.gather(kind, call.query, {})
+            elif area.undeclared == "refused":
+                found[name] = await parameters.read(call, kind)
+            else:
+                found[name] = parameters.gather(kind, {}, await call.json_object(), resource=resource)
         for each in found.values():
             if isinstance(each, Prepared):
                 await each.prepare()

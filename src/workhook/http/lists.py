@@ -25,8 +25,7 @@ from workhook.storage.pages import Page
 R = TypeVar("R")
 K = TypeVar("K")
 
-WHOLE_LIST_MAX = 1000
-"""Rows of an answer when `per_page` is absent."""
+WHOLE_LIST_MAX = 1000  # rows of an answer when `per_page` is absent
 
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100

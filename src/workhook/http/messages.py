@@ -62,11 +62,6 @@ class Request:
             found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
         return found
 
-    def header_lines(self, name: str) -> list[str]:
-        """Return all lines of a name, which is given in lower case."""
-        wanted = name.encode("latin-1")
-        return [value.decode("latin-1") for given, value in self.scope["headers"] if given == wanted]
-
     async def stream(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives, once. Raises `ClientGone`."""
         assert not self._is_read, "a body is read once"
@@ -94,24 +89,17 @@ class Response:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The server leaves the body out of an answer to HEAD."""
-        await send(start(self.status, self._headers))
+        await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
         await send({"type": "http.response.body", "body": self._body, "more_body": False})
 
 
 def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
     """Return all of `headers`, and those of `otherwise` whose names they lack."""
-    wire = [(_wire_name(name), _wire_value(value)) for name, value in headers.items()]
+    # The server writes the bytes as they are, so nothing in them may end the header.
+    values = (value if value.isprintable() else one_line(value) for value in headers.values())
+    wire = [(_wire_name(name), value.encode("latin-1", "replace")) for name, value in zip(headers, values, strict=True)]
     given = {name for name, _ in wire}
     return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
-
-
-def start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
-    return {"type": "http.response.start", "status": status, "headers": headers}
-
-
-def _wire_value(value: str) -> bytes:
-    """The server writes the bytes as they are, so nothing in them may end the header."""
-    return (value if value.isprintable() else one_line(value)).encode("latin-1", "replace")
 
 
 @lru_cache(maxsize=256)
@@ -172,7 +160,7 @@ class Streamed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await send(start(self.status, self._headers))
+            await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
             if scope["method"] == "HEAD":
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:

@@ -1,4 +1,4 @@
-"""What the client asks an answer to be: its media type, its language and its encoding (RFC 9110, 12).
+"""Content negotiation: media type, language and encoding (RFC 9110, 12).
 
 Compress nothing that mixes a secret with what a stranger can set: its length would tell of the secret (BREACH).
 """
@@ -93,5 +93,5 @@ def chosen_encoding(accepted: str | None, known: tuple[str, ...]) -> str | None:
     weights = dict(weighted(accepted))
     others = weights.get("*", 0.0)
     best = max(known, key=lambda name: weights.get(name, others))
-    # As it is counts only where it is named: it is acceptable anyhow, but nobody asks for more bytes without saying so.
+    # `identity` counts only where it is named: it is always acceptable, but no client prefers more bytes silently.
     return best if weights.get(best, others) > weights.get("identity", 0.0) else None

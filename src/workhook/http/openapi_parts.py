@@ -208,7 +208,8 @@ class Schemas:
         unique = list({repr(each): each for each in (*answers, *bodies)}.values())
         schemas, components = msgspec.json.schema_components(unique, ref_template=_COMPONENTS + "{name}")
         _complete(components, answers)
-        _close(components, bodies)
+        for struct in _structs(bodies):  # `http.parameters` refuses other fields
+            components[struct.cls.__name__]["additionalProperties"] = False
         self._names = _names(components)
         self._filled = False
         self._by_type: dict[str, Schema] = {
@@ -289,20 +290,9 @@ def _complete(components: Mapping[str, Schema], answers: Iterable[Any]) -> None:
             default = shown.pop("default", None)
             if name == "success" and default is not None:
                 shown["const"] = default
-            if name.endswith("_at"):
-                _set_time(shown)
-
-
-def _close(components: Mapping[str, Schema], bodies: Iterable[Any]) -> None:
-    """Forbid other fields in bodies: `http.parameters` refuses them."""
-    for struct in _structs(bodies):
-        components[struct.cls.__name__]["additionalProperties"] = False
-
-
-def _set_time(schema: Schema) -> None:
-    for each in schema.get("anyOf", [schema]):
-        if each.get("type") == "string":
-            each.setdefault("format", "date-time")
+            for each in shown.get("anyOf", [shown]) if name.endswith("_at") else ():
+                if each.get("type") == "string":
+                    each.setdefault("format", "date-time")
 
 
 def _may_be_absent(field: inspect.Field) -> bool:

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says in sentences, and the errors that it shows as examples."""
+"""The sentences of the OpenAPI document, and the errors that it shows as examples."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Operation:
         if self.area.undeclared == "refused":
             found |= {400, 413, 415, 422}  # a query or a body that the operation does not take
         elif self.area.undeclared == "ignored":
-            found.add(413)  # a body that nobody reads is looked at, too: it has to be JSON
+            found.add(413)  # also an unused body has to be JSON
         if self.body is not None or self.query:
             found.add(422)
         if self.area is WORK_API and self.method == "POST":

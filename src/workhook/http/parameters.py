@@ -181,11 +181,6 @@ async def read(call: Call, shape: type[T]) -> T:
     return gather(shape, call.query, body)
 
 
-def read_query(call: Call, shape: type[T]) -> T:
-    """The filters of a list, from the query string alone. Raises `Invalid`."""
-    return gather(shape, call.query, {})
-
-
 def gather(
     shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], *, resource: str | None = None
 ) -> T:

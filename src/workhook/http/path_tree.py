@@ -1,4 +1,4 @@
-"""Which route a path leads to."""
+"""A tree of routes by path."""
 
 from __future__ import annotations
 
@@ -45,14 +45,12 @@ class PathTree(Generic[Target]):
         self._root: _Node[Target] = _Node()
 
     def add(self, path: str, method: str, target: Target) -> None:
-        route = self._make(path)
+        new = Route[Target](path)
+        route = self._add_parts(new) if new.names else self._plain.setdefault(joined(new.parts), new)
         assert method not in route.targets, f"a second {method} {path}"
         route.targets[method] = target
 
-    def _make(self, path: str) -> Route[Target]:
-        new = Route[Target](path)
-        if not new.names:
-            return self._plain.setdefault(joined(new.parts), new)
+    def _add_parts(self, new: Route[Target]) -> Route[Target]:
         node = self._root
         for part in new.parts:
             if _is_parameter(part):
@@ -61,13 +59,15 @@ class PathTree(Generic[Target]):
             else:
                 node = node.written.setdefault(part, _Node())
         node.route = node.route or new
-        assert node.route.path == path, f"{path} is {node.route.path} by another name"
+        assert node.route.path == new.path, f"{new.path} is {node.route.path} by another name"
         return node.route
 
-    def find(self, parts: list[str]) -> tuple[Route[Target], dict[str, str]] | None:
-        """The route, and the values of its parameters."""
-        if (plain := self._plain.get(joined(parts))) is not None:
-            return plain, {}
+    def find(self, path: str) -> tuple[Route[Target], dict[str, str], str] | None:
+        """Return the route, the values of its parameters, and the path without surplus slashes."""
+        parts = split(path)
+        path = joined(parts)
+        if (plain := self._plain.get(path)) is not None:
+            return plain, {}, path
         node = self._root
         values = []
         for part in parts:
@@ -77,7 +77,7 @@ class PathTree(Generic[Target]):
             if following is None:
                 return None
             node = following
-        return None if node.route is None else (node.route, dict(zip(node.route.names, values, strict=True)))
+        return None if node.route is None else (node.route, dict(zip(node.route.names, values, strict=True)), path)
 
 
 def split(path: str) -> list[str]:

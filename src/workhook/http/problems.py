@@ -1,4 +1,4 @@
-"""How an error looks on the wire: one renderer per style."""
+"""Errors on the wire: one renderer per style."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
         elif is_last and self._refusal is not None:
             self._unset_keepalive_if_required()
-            self._answer_last(self._refusal)
+            self._write_last(self._refusal, self._note(self._refusal))  # after the answers to the requests before it
         elif self._reading is not None:  # the rest of this request or the next one, which have a deadline of their own
             self._unset_keepalive_if_required()
 
@@ -297,10 +297,6 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._close()
 
-    def _answer_last(self, problem: Problem) -> None:
-        """Refuse a request after those that came before it on the connection were answered."""
-        self._write_last(problem, self._note(problem))
-
     def _write_last(self, problem: Problem, request_id: str) -> None:
         self.transport.write(_wire(problem, getattr(self, "url", b""), request_id))
         if self._seen and not self.is_over():
@@ -309,12 +305,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
 
     def _note(self, problem: Problem) -> str:
-        """Log and count a refusal; return the id of its answer."""
-        request_id = new_request_id()
-        address = self.client[0] if self.client else None  # headers may not be there yet: the peer, also behind a proxy
-        request_log.note_refusal(problem, request_id=request_id, method="(none)", route="(none)", address=address)
-        request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
-        return request_id
+        # Headers may be missing: the address is the peer's, also behind a proxy.
+        return _note(problem, "(none)", self.client[0] if self.client else None)
 
     def is_over(self) -> bool:
         """Tell whether no more answers follow on this connection."""
@@ -358,18 +350,15 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
         return "A request of HTTP/1.1 needs a Host header (RFC 9112, 3.2)."
     if hosts and not is_host(hosts[0]):
         return "The Host header is no host name or address (RFC 9112, 3.2)."
-    if not target.startswith((b"/", b"*")) and hosts and _authority(target) != hosts[0].lower():
-        return "The Host header names another host than the request target."
+    if not target.startswith((b"/", b"*")) and hosts:  # in absolute form (RFC 9112, 3.2.2)
+        authority = target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+        if authority.decode("latin-1").lower() != hosts[0].lower():
+            return "The Host header names another host than the request target."
     if sum(name == b"transfer-encoding" for name, _ in headers) > 1:
         return "A request has one Transfer-Encoding header. Send one."
     if sum(name == b"authorization" for name, _ in headers) > 1:
         return "A request has one Authorization header. Send one."
     return None
-
-
-def _authority(target: bytes) -> str:
-    """Return host and port of a target in absolute form (RFC 9112, 3.2.2)."""
-    return target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0].decode("latin-1").lower()
 
 
 def _head_too_large() -> Problem:
@@ -380,11 +369,17 @@ def _busy() -> Problem:
     return Unavailable(say("The server has too many requests at once."), code="busy")
 
 
+def _note(problem: Problem, method: str, address: str | None) -> str:
+    """Log and count a refusal; return the id of its answer."""
+    request_id = new_request_id()
+    request_log.note_refusal(problem, request_id=request_id, method=method, route="(none)", address=address)
+    request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
+    return request_id
+
+
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
-    request_id, address = new_request_id(), scope["client"][0] if scope.get("client") else None
-    request_log.note_refusal(_busy(), request_id=request_id, method=scope["method"], route="(none)", address=address)
+    request_id = _note(_busy(), scope["method"], scope["client"][0] if scope.get("client") else None)
     body, headers = _answer(_busy(), scope["raw_path"], request_id)
-    request_log.REQUESTS.labels("(none)", "(none)", 503).inc()
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": 503, "headers": raw})
     await send({"type": "http.response.body", "body": body})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import structlog
 from prometheus_client import Counter, Histogram
@@ -47,7 +46,7 @@ from workhook.http.operations import (
     Operation,
     Queries,
 )
-from workhook.http.path_tree import PathTree, Route, joined, split
+from workhook.http.path_tree import PathTree, Route
 from workhook.http.problems import UnsupportedVersion, render
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
@@ -70,40 +69,28 @@ async def _lead_nowhere(call: Call) -> Answer:
 _NOWHERE = Operation(PAGES, "GET", "(none)", _lead_nowhere, "nowhere", "", None)  # of a request that leads to none
 
 
-def build(
-    operations: Sequence[Operation],
-    services: Callable[[], Services],
-    authenticator: Authenticator,
-    *,
-    refused: Refused = lambda call, problem: None,
-    problem_page: ProblemPage | None = None,
-) -> AsgiApp:
-    """Make the application. `services` is called per request, so that the database may open after the routes exist."""
-    routes = PathTree[_Endpoint]()
-    around = _Around(services, authenticator, refused, problem_page)
-    for each in operations:
-        for prefix in each.area.prefixes:
-            endpoint = _Endpoint(each, prefix, around)
-            for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
-                routes.add(prefix + each.path, method, endpoint)
-    places = frozenset(each.path for each in operations if each.area is PLACES)
-    return AsgiApp(routes, services, problem_page, places)
-
-
 class AsgiApp:
     """The ASGI application: it answers each request with the operation of its path and method."""
 
     def __init__(
         self,
-        routes: PathTree[_Endpoint],
+        operations: Sequence[Operation],
         services: Callable[[], Services],
-        problem_page: ProblemPage | None,
-        places: frozenset[str],
+        authenticator: Authenticator,
+        *,
+        refused: Refused = lambda call, problem: None,
+        problem_page: ProblemPage | None = None,
     ) -> None:
-        self._routes = routes
-        self._services = services
-        self._problem_page = problem_page
-        self._places = places
+        """`services` is called per request, so that the database may open after the routes exist."""
+        self.services, self.authenticator = services, authenticator
+        self.refused, self.problem_page = refused, problem_page
+        self._routes = PathTree[_Endpoint]()
+        for each in operations:
+            for prefix in each.area.prefixes:
+                endpoint = _Endpoint(each, prefix, self)
+                for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
+                    self._routes.add(prefix + each.path, method, endpoint)
+        self._places = frozenset(each.path for each in operations if each.area is PLACES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "a server that asks for more goes on without it"
@@ -112,7 +99,7 @@ class AsgiApp:
             reply = await self._answer(request)
         except Exception as error:  # noqa: BLE001  # what answers it tells of it
             log.debug("answered_outside", error=repr(error))
-            reply = _outside(request, error, self._services(), self._problem_page)
+            reply = _outside(request, error, self.services(), self.problem_page)
         await reply(scope, receive, send)
 
     async def _answer(self, request: Request) -> Reply:
@@ -120,37 +107,27 @@ class AsgiApp:
         host = request.headers.get("host")
         if host is not None and not is_host(host):
             raise Malformed("Problems parsing the request")
-        parts = split(request.scope["path"])
-        found = self._routes.find(parts)
+        found = self._routes.find(request.scope["path"])
         if found is None or (found[0].path in self._places and not _is_browser(request)):
             raise NotFound()
-        route, request.path_params = found
+        route, request.path_params, path = found
         endpoint = route.targets.get(request.method)
         if endpoint is not None:
-            request.scope["path"] = joined(parts)
+            request.scope["path"] = path
             return await endpoint.handle(request)
         if request.method == "OPTIONS":
-            return _options(request, route, self._services().settings)
+            return _options(request, route, self.services().settings)
         methods = route.methods()
         raise MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
-
-
-class _Around(NamedTuple):
-    """The parts that all endpoints share."""
-
-    services: Callable[[], Services]
-    authenticator: Authenticator
-    refused: Refused
-    problem_page: ProblemPage | None
 
 
 class _Endpoint:
     """An operation at one of its paths. There are hundreds, so each is small."""
 
-    __slots__ = ("_answered", "_around", "_operation", "_prefix", "_route", "_seconds")
+    __slots__ = ("_answered", "_app", "_operation", "_prefix", "_route", "_seconds")
 
-    def __init__(self, operation: Operation, prefix: str, around: _Around) -> None:
-        self._operation, self._prefix, self._around = operation, prefix, around
+    def __init__(self, operation: Operation, prefix: str, app: AsgiApp) -> None:
+        self._operation, self._prefix, self._app = operation, prefix, app
         self._route = prefix + operation.path
         # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
         self._answered: dict[int, Counter] | None = None
@@ -158,8 +135,8 @@ class _Endpoint:
 
     async def handle(self, request: Request) -> Reply:
         started = time.perf_counter()
-        operation, problem_page = self._operation, self._around.problem_page
-        services = self._around.services()
+        operation, problem_page = self._operation, self._app.problem_page
+        services = self._app.services()
         call = Call(request, operation, services, request_id_of(request, services.settings), self._prefix)
         begin(call)
         span = tracing.begin_request(operation.method, self._route, request.headers.get(tracing.HEADER))
@@ -167,7 +144,8 @@ class _Endpoint:
             await self._check(call)
             if operation.area.versioned:
                 _check_version(call)
-            await _refuse_undeclared(call)
+            if operation.body is None and operation.area.undeclared != "handler":
+                await _refuse_undeclared(call)
             answer = await operation.handler(call)
             if call.refused is not None:
                 self._note_refused(call, call.refused)
@@ -182,22 +160,18 @@ class _Endpoint:
             response = _refuse(call, Problem(_FAILED), problem_page)
         seconds = time.perf_counter() - started
         self._count(response.status, seconds)
-        if services.settings.access_log:
-            request_log.note_request(
-                request_id=call.request_id, method=request.method, route=self._route, address=call.address,
-                status=response.status, seconds=seconds,
-            )  # fmt: skip
+        _log_access(request, services.settings, call.request_id, self._route, response.status, seconds)
         if span is not None:
             span.end(response.status, error=str(response.status) if response.status >= _SERVER_FAILED else None)
         return response
 
     async def _check(self, call: Call) -> None:
-        await self._around.authenticator(call)
+        await self._app.authenticator(call)
         # Without the call in it: a cycle would keep its body until garbage is looked for.
         call.checked_at_s, call.recheck = time.monotonic(), self._check
 
     def _note_refused(self, call: Call, problem: Problem) -> None:
-        self._around.refused(call, problem)
+        self._app.refused(call, problem)
         method = self._operation.method
         request_log.note_refusal(
             problem, request_id=call.request_id, method=method, route=self._route, address=call.address
@@ -219,15 +193,21 @@ def _is_browser(request: Request) -> bool:
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
 
+def _log_access(
+    request: Request, settings: Settings, request_id: str, route: str, status: int, seconds: float = 0
+) -> None:
+    if settings.access_log:
+        address = address_of(request, settings)
+        request_log.note_request(
+            request_id=request_id, method=request.method, route=route, address=address, status=status, seconds=seconds
+        )
+
+
 def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> Response:
     """Answer with the methods of a path, without authentication."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     request_id = request_id_of(request, settings)
-    if settings.access_log:
-        request_log.note_request(
-            request_id=request_id, method="OPTIONS", route=route.path, address=address_of(request, settings),
-            status=204, seconds=0,
-        )  # fmt: skip
+    _log_access(request, settings, request_id, route.path, 204)
     return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": request_id, "Allow": route.methods()})
 
 
@@ -247,42 +227,26 @@ async def _refuse_undeclared(call: Call) -> None:
     Raises `Invalid` naming every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body
     that is no JSON object; only `Malformed` and `TooLarge` in an area that ignores undeclared parameters.
     """
-    rule, operation = call.operation.area.undeclared, call.operation
-    if rule == "handler" or operation.body is not None:
+    refused = call.operation.area.undeclared == "refused"
+    # RFC 9112, 6.3: a request has a body if it declares a length or an encoding of transfer.
+    has_body = call.header("transfer-encoding") is not None or call.header("content-length") not in (None, "0")
+    body = await call.json_object(strict_type=refused, null=not refused) if has_body else {}
+    if not refused or not (body or call.query):
         return
-    refused = rule == "refused"
-    body = await call.json_object(strict_type=refused, null=not refused) if _has_body(call) else {}
-    if refused and (body or call.query):
-        _refuse_surplus(call, body)
-
-
-def _has_body(call: Call) -> bool:
-    """RFC 9112, 6.3: a request has a body if it declares a length or an encoding of transfer."""
-    return call.header("transfer-encoding") is not None or call.header("content-length") not in (None, "0")
-
-
-def _refuse_surplus(call: Call, body: dict[str, Any]) -> None:
     declared = call.operation.query
     names = {each.name for each in declared}
     surplus = [name for name in call.query if name not in names]
-    # What a struct declares is read by `parameters`, which tells of these itself.
-    twice = [] if isinstance(declared, Queries) else [name for name in names if len(call.query.get(name, ())) > 1]
-    if not body and not surplus and not twice:
-        return
-    if isinstance(declared, Queries):
-        of_query = _faults_of_query(call, declared)
-    else:
-        of_query = [*map(repeated, sorted(twice)), *parameters.unknown(surplus)]
-    raise Invalid(faults=[*parameters.unknown(body), *of_query])
-
-
-def _faults_of_query(call: Call, declared: Queries) -> list[Fault]:
-    """Everything that is wrong with the query: an answer names all faults at once."""
-    try:
-        parameters.gather(declared.shape, call.query, {})
-    except Invalid as error:
-        return list(error.faults)
-    return []
+    of_query: Sequence[Fault] = ()
+    if not isinstance(declared, Queries):
+        twice = sorted(name for name in names if len(call.query.get(name, ())) > 1)
+        of_query = [*map(repeated, twice), *parameters.unknown(surplus)]
+    elif body or surplus:
+        try:
+            parameters.gather(declared.shape, call.query, {})
+        except Invalid as error:  # an answer names all faults at once
+            of_query = error.faults
+    if body or of_query:
+        raise Invalid(faults=[*parameters.unknown(body), *of_query])
 
 
 def _respond(call: Call, answer: Answer) -> Reply:
@@ -315,22 +279,13 @@ def _media_type(answer: Answer) -> str:
 
 
 def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> Reply:
-    if problem_page is not None and _has_pages(call):
+    operation = call.operation
+    if problem_page is not None and (operation.area.style == "page" or (operation.for_people and not call.prefix)):
         call.answer_headers["Vary"] = "Accept"  # of the JSON too: a cache may keep either
-    if problem_page is not None and _is_for_people(call):
-        return _respond(call, problem_page(problem, call.request_id))
+        if prefers_page(call.header("accept"), otherwise=operation.area.style == "page"):
+            return _respond(call, problem_page(problem, call.request_id))
     documentation = f"{call.base.removesuffix(call.prefix)}/docs#{call.operation.name}"
     return _problem_response(problem, call.operation.area, call.request_id, documentation, call.answer_headers)
-
-
-def _has_pages(call: Call) -> bool:
-    """Tell whether the answer may be a page."""
-    return call.operation.area in (PAGES, PLACES) or (call.operation.for_people and not call.prefix)
-
-
-def _is_for_people(call: Call) -> bool:
-    """Whether a page answers. Where pages are everybody gets one but who asks for JSON."""
-    return _has_pages(call) and prefers_page(call.header("accept"), otherwise=call.operation.area.style == "page")
 
 
 def _problem_response(
@@ -353,11 +308,7 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:
         request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)", address=address)
-    if services.settings.access_log:
-        request_log.note_request(
-            request_id=request_id, method=request.method, route="(none)", address=address, status=problem.status,
-            seconds=0,
-        )  # fmt: skip
+    _log_access(request, services.settings, request_id, "(none)", problem.status)
     area = WORK_API if f"{path}/".startswith("/api/v1/") else WEBHOOK_API
     request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
@@ -370,6 +321,3 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
         return Response(page.body, status=page.status, headers=headers, media_type=_media_type(page))
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
-
-
-__all__ = ["AsgiApp", "Authenticator", "build"]

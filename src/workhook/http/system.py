@@ -60,17 +60,11 @@ class Readiness(msgspec.Struct):
     checks: dict[str, str]
 
 
-async def can_write(database: Database) -> str:
-    """Write one row. Raises `Problem` if the database cannot be written."""
+async def write_fault(database: Database) -> str | None:
+    """Write one row; return why it may be lost. Raises `Problem` if the database cannot be written."""
     async with database.transaction() as tx:
         await tx.execute(_write, {"now": now_ms()})
-    return "The file was deleted or replaced while it was open." if database.is_lost else "ok"
-
-
-async def can_keep_files(services: Services) -> str:
-    """Raises `Problem` if the store of files cannot be used."""
-    await services.blobs.check()
-    return "ok"
+    return "The file was deleted or replaced while it was open." if database.is_lost else None
 
 
 def written_folders(data: Path, sqlite_path: Path | None) -> list[Path]:
@@ -98,16 +92,11 @@ def space_fault(data: Path, sqlite_path: Path | None) -> str | None:
     return None
 
 
-async def has_room(services: Services) -> str:
-    settings = services.settings
-    return await asyncio.to_thread(space_fault, settings.data, settings.sqlite_path) or "ok"
-
-
 class Probe:
     """One check of `/readyz`; its result is reused for `fresh_ms`."""
 
-    def __init__(self, name: str, ask: Callable[[], Awaitable[str]], *, fresh_ms: int = PROBE_FRESH_MS) -> None:
-        """`ask` returns `ok`, or the fault. `name`: of the check, in the answer and in the log."""
+    def __init__(self, name: str, ask: Callable[[], Awaitable[str | None]], *, fresh_ms: int = PROBE_FRESH_MS) -> None:
+        """`ask` returns the fault, or None. `name`: of the check, in the answer and in the log."""
         self.name, self._ask, self._fresh_ms = name, ask, fresh_ms
         self._known: tuple[int, str] = (0, "")
         self._lock = asyncio.Lock()
@@ -123,7 +112,7 @@ class Probe:
     async def _try(self) -> str:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                return await self._ask()
+                return await self._ask() or "ok"
         except (Problem, TimeoutError) as error:
             log.warning("not_ready", check=self.name, error=str(error))
             return str(error) or "timed out"
@@ -131,10 +120,15 @@ class Probe:
 
 def probes(services: Callable[[], Services]) -> list[Probe]:
     """Return the checks that every process needs. `workhook doctor` uses the same."""
+
+    def space() -> Awaitable[str | None]:
+        settings = services().settings
+        return asyncio.to_thread(space_fault, settings.data, settings.sqlite_path)
+
     return [
-        Probe("database", lambda: can_write(services().database)),
-        Probe("files", lambda: can_keep_files(services()), fresh_ms=FILES_FRESH_MS),
-        Probe("disk", lambda: has_room(services())),
+        Probe("database", lambda: write_fault(services().database)),
+        Probe("files", lambda: services().blobs.check(), fresh_ms=FILES_FRESH_MS),
+        Probe("disk", space),
     ]
 
 
