@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
@@ -69,8 +69,8 @@ _lock_repository = (
 )
 
 
-# Many can lock a right together with the user, but nobody changes, removes or disables them meanwhile. The right comes
-# first, as with whoever takes it away: PostgreSQL locks in the order of FROM, and two orders would meet in a deadlock.
+# Many can lock a right together with the user, which blocks changes of both. The right comes first, as where it is
+# taken away: PostgreSQL locks in the order of FROM, and two orders would meet in a deadlock.
 _lock_user = (
     sa.select(accounts.c.id)
     .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
@@ -129,7 +129,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
     assert row is not None
     hook = msgspec.structs.replace(hook, id=row["id"])
     tx.defer(_insert_lane, [{"hook_id": hook.id, "manual_minute": 0, "manual_count": 0}])
-    await _audit(tx, actor, owner, hook, "hook.create")
+    _audit(tx, actor, owner, hook, "hook.create")
     if hook.active:
         await send_ping(tx, actor, owner, hook, write.base)
     return hook
@@ -174,7 +174,7 @@ async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, ho
     hook = await _locked_hook(tx, actor, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await drop_waiting(tx, [hook_id])
-    await _audit(tx, actor, owner, hook, "hook.delete")
+    _audit(tx, actor, owner, hook, "hook.delete")
     tx.signal(HOOK, {hook_id})
 
 
@@ -211,20 +211,16 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await drop_waiting(tx, [hook.id])
-    await _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
+    _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
     shape = hook_shape(changed, owner, base)
     payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
     draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
     await fan_out_about(tx, draft, hook)
     if hook.only_app is None:
-        _tell.defer(tx, _told(owner, hook, reason))
+        place = {"account_id": owner.account.id, "repository_id": hook.repository_id, "hook_id": hook.id}
+        _tell.defer(tx, {**place, "actor_id": None, "detail": reason, "now": now_ms()})
     tx.signal(HOOK, {hook.id})
     return True
-
-
-def _told(owner: HookOwner, hook: Hook, reason: str) -> dict[str, object]:
-    place = {"account_id": owner.account.id, "repository_id": hook.repository_id, "hook_id": hook.id}
-    return {**place, "actor_id": None, "detail": reason, "now": now_ms()}
 
 
 async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:
@@ -313,7 +309,7 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
         # Lanes are locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
-    await _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))
+    _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))
     tx.signal(HOOK, {new.id})
     return new
 
@@ -367,20 +363,12 @@ def _stored(hook: Hook) -> dict[str, object]:
     return {**values, "events": json.encode_text(hook.events), "config": json.encode_text(hook.config)}
 
 
-async def _audit(
-    tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object
-) -> None:
+def _audit(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object) -> None:
     """Record a change, without the configuration of a hook that owners do not see."""
     config = {"config": config_shape(hook)} if hook.only_app is None else {}
     detail = {"active": hook.active, "events": hook.events, **config, **detail}
-    await write_audit(tx, actor, owner, action, f"hook/{hook.id}", detail)
-
-
-async def write_audit(
-    tx: Transaction, actor: Actor | None, owner: HookOwner, action: str, target: str, detail: Mapping[str, object]
-) -> None:
-    account_id, repository_id = owner.account.id, owner.repository_id
-    await audit.record(tx, actor, action, target, account_id=account_id, repository_id=repository_id, detail=detail)
+    target = audit.AuditTarget(f"hook/{hook.id}", owner.account.id, owner.repository_id, detail)
+    audit.record_all(tx, actor, action, [target])
 
 
 Changes = dict[str, object]
@@ -391,27 +379,18 @@ def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
     no secrets, without those of a hook that only an OAuth app sees. `secrets`: `config.secret` and `config.password`,
     each `set`, `changed` or `removed`."""
     plain = {name: getattr(old, name) for name in ("active", "events") if getattr(old, name) != getattr(new, name)}
-    config = {f"config.{name}": old.config.get(name) for name in _differing(old.config, new.config)}
-    secrets = {
-        f"config.{name}": done
-        for name, before, after in (("secret", old.secret, new.secret), ("password", old.password, new.password))
-        if (done := _became(vault.open(before), vault.open(after)))
-    }
+    names = sorted(old.config.keys() | new.config.keys())
+    config = {f"config.{name}": old.config.get(name) for name in names if old.config.get(name) != new.config.get(name)}
+    secrets = {}
+    for name in ("secret", "password"):
+        was, now = vault.open(getattr(old, name)), vault.open(getattr(new, name))
+        if was != now:
+            secrets[f"config.{name}"] = "set" if was is None else "removed" if now is None else "changed"
     changed = [*plain, *config, *secrets]
     if "config.secret" not in secrets and vault.open(old.previous_secret) != vault.open(new.previous_secret):
         changed.append("config.previous_secret")  # the same secret was set again, and the one before signs no more
     before = plain if old.only_app is not None else plain | config
     return {"changed": changed, **({"before": before} if before else {}), **({"secrets": secrets} if secrets else {})}
-
-
-def _differing(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-
-
-def _became(before: str | None, after: str | None) -> str | None:
-    if before == after:
-        return None
-    return "set" if before is None else "removed" if after is None else "changed"
 
 
 def owner_of(call: Call) -> HookOwner:
@@ -437,16 +416,26 @@ async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
     return hook
 
 
+async def hook_by_hand(call: Call, tx: Transaction, hook_id: int) -> Hook:
+    """`hook_of`, for a ping, a test or a redelivery, which is counted. Raises what `deliveries.count_manual` raises."""
+    hook = await hook_of(call, tx, hook_id)
+    await deliveries.count_manual(tx, hook.id, most_by_hand(call))
+    return hook
+
+
 def retries_of(call: Call, hook: Hook) -> int:
-    return deliveries.retries_of(hook, call.services.settings.delivery_retries)
+    own = hook.retries_allowed
+    return call.services.settings.delivery_retries if own is None else own
 
 
 def most_by_hand(call: Call) -> int:
     return call.services.settings.manual_deliveries_per_minute
 
 
-async def audit_of_call(write: Write, action: str, target: str, **detail: object) -> None:
-    await write_audit(write.tx, write.actor, owner_of(write.call), action, target, detail)
+def audit_of_call(write: Write, action: str, target: str, **detail: object) -> None:
+    owner = owner_of(write.call)
+    entry = audit.AuditTarget(target, owner.account.id, owner.repository_id, detail)
+    audit.record_all(write.tx, write.actor, action, [entry])
 
 
 async def hooks_delete(write: Write, hook_id: int) -> None:
@@ -457,17 +446,16 @@ async def hooks_delete(write: Write, hook_id: int) -> None:
 async def hooks_ping(write: Write, hook_id: int) -> None:
     """Send a ping to a webhook."""
     call = write.call
-    hook = await hook_of(call, write.tx, hook_id)
-    await deliveries.count_manual(write.tx, hook.id, most_by_hand(write.call))
+    hook = await hook_by_hand(call, write.tx, hook_id)
     await send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
-    await audit_of_call(write, "hook.ping", f"hook/{hook.id}")
+    audit_of_call(write, "hook.ping", f"hook/{hook.id}")
 
 
 async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
     """Send a delivery again."""
     hook = await hook_of(write.call, write.tx, hook_id)
     await deliveries.redeliver(write.tx, hook.id, delivery_id, most=most_by_hand(write.call))
-    await audit_of_call(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
+    audit_of_call(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
     return Accepted()
 
 
@@ -476,10 +464,9 @@ async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelive
     asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
-        hook = await hook_of(call, tx, hook_id)
-        await deliveries.count_manual(tx, hook.id, most_by_hand(call))
+        hook = await hook_by_hand(call, tx, hook_id)
         job_id = await redelivery.ask(tx, hook.id, filters)
-        await audit_of_call(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
+        audit_of_call(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
         return await redelivery.find(tx, hook.id, job_id)
 
     return await redelivery.begin(call.database, await call.database.in_transaction(step))
@@ -497,4 +484,4 @@ async def send_sample(write: Write, hook_id: int, name: str, action: str | None)
     await publishing.send_alone(
         write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.base_for_others
     )
-    await audit_of_call(write, "hook.test", f"hook/{hook.id}", event=name)
+    audit_of_call(write, "hook.test", f"hook/{hook.id}", event=name)

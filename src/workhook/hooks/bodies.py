@@ -1,4 +1,4 @@
-"""What clients send about hooks: as JSON Schema for the document, and parsed with the errors that they expect. Pure.
+"""Request bodies about hooks: as JSON Schema for the document, and parsed with the errors that clients expect. Pure.
 
 `hooks.publishing` and `hooks.deliveries` read the rest; `tests/api/protocol/test_schemathesis.py` holds schemas and
 parsers together.

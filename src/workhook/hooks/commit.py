@@ -8,7 +8,7 @@ offer: what the worker does not take is read from the database by the process th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
@@ -113,12 +113,11 @@ def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
     added."""
     found = _committers.get(database)
     if found is None:
-        found = _committers[database] = Batcher(partial(_commit_and_signal, ref(database)), _queue)
+        found = _committers[database] = Batcher(
+            partial(_commit_and_signal, ref(database)),
+            lambda new: new.event["repository_id"] or ("account", new.event["account_id"]),
+        )
     return found
-
-
-def _queue(new: NewEvent) -> Hashable:
-    return new.event["repository_id"] or ("account", new.event["account_id"])
 
 
 async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEvent]) -> list[Committed]:

@@ -188,11 +188,6 @@ async def list_newer(
     return [DeliveryItem(**_item_fields(row, None, now), url="") for row in rows]
 
 
-def retries_of(hook: Hook, of_settings: int) -> int:
-    """How many retries an event has at the hook. `of_settings`: the number for hooks without one of their own."""
-    return of_settings if hook.retries_allowed is None else hook.retries_allowed
-
-
 def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
     throttled = row["throttled_at"]
     return {
@@ -201,7 +196,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
         "redelivery": bool(row["redelivery"]),
         "duration": round(row["duration_ms"] / 1000, 2),
         "throttled_at": None if throttled is None else to_millis_text(throttled),
-        **msgspec.structs.asdict(dispatch_states.told(row, retries, now)),
+        **dispatch_states.fields_of(row, retries, now),
     }
 
 

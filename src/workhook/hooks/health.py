@@ -230,13 +230,14 @@ class Waiting(msgspec.Struct, frozen=True):
 
     number: int
     capped: bool = False
+    oldest_at: int | None = None
 
 
 async def waiting(reader: Reader, hook: Hook) -> Waiting:
     """Count the events that would be dropped if the hook was turned off."""
     row = await reader.fetch_one(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
     assert row is not None, "it is an aggregate"
-    return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST)
+    return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST, row["created_at"])
 
 
 async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
@@ -246,11 +247,9 @@ async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
     low = (await history.moments.bounds(reader, since=since)).low
     params = {"hook_id": hook.id, "since": since, "low": low, "high": HIGHEST, "limit": LOOKS_AT_MOST}
     hours = await reader.fetch_slow(_numbers_of_hours, params)
-    waiting = await reader.fetch_one(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
-    assert waiting is not None, "it is an aggregate"
+    pending = await waiting(reader, hook)
     number = sum(row["number"] for row in hours)
     capped = bool(hours) and (hours[0]["left_out"] or 0) >= since
-    oldest = waiting["created_at"]
     return HookHealth(
         active=hook.active,
         off_reason=await off_reason(reader, hook),
@@ -261,8 +260,8 @@ async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
         p50_ms=hours[0]["p50"] if hours else None,
         p95_ms=hours[0]["p95"] if hours else None,
         buckets=_buckets(hours, since),
-        pending=min(waiting["number"], LOOKS_AT_MOST),
-        pending_capped=waiting["number"] > LOOKS_AT_MOST,
-        oldest_pending_at=None if oldest is None else to_millis_text(oldest),
+        pending=pending.number,
+        pending_capped=pending.capped,
+        oldest_pending_at=None if pending.oldest_at is None else to_millis_text(pending.oldest_at),
         last_failure=await _last_failure(reader, hook.id),
     )

@@ -269,7 +269,7 @@ _trials = (
         any_of(deliveries.c.id, "ids"),
         sa.not_(events.c.listed),
         sa.not_(events.c.published),
-        # What Workhook says about hooks by itself is nobody's.
+        # Events about hooks without an actor are Workhook's own.
         sa.or_(events.c.name != sa.literal_column("'hook'", sa.Text()), events.c.actor_id.is_not(None)),
         events.c.name != sa.literal_column("'ping'", sa.Text()),
     )
@@ -278,9 +278,24 @@ _trials = (
 
 async def trials_among(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
     """Return those of these deliveries of the hook that were only a try. Pings are left out: their name says it."""
-    if not ids:
-        return frozenset()
-    rows = await reader.fetch_all(_trials, {"hook_id": hook_id, "ids": list(ids)})
+    return await _among(reader, _trials, hook_id, ids)
+
+
+_mine_of_some, _later = deliveries.alias("mine"), deliveries.alias("later")
+_repeated = sa.select(_mine_of_some.c.id).where(
+    _mine_of_some.c.hook_id == big("hook_id"),
+    any_of(_mine_of_some.c.id, "ids"),
+    sa.exists().where(_later.c.guid == _mine_of_some.c.guid, _later.c.id > _mine_of_some.c.id),
+)
+
+
+async def repeated(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
+    """Return those of these deliveries of the hook that a later attempt followed."""
+    return await _among(reader, _repeated, hook_id, ids)
+
+
+async def _among(reader: Reader, statement: sa.Select[Any], hook_id: int, ids: Sequence[int]) -> frozenset[int]:
+    rows = await reader.fetch_all(statement, {"hook_id": hook_id, "ids": list(ids)}) if ids else ()
     return frozenset(row["id"] for row in rows)
 
 

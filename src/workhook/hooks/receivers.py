@@ -1,6 +1,6 @@
 """The receiver inside the server: an address to which a project's webhook can send, and what arrived there.
 
-The address holds a key that nobody can guess, of which a hash is stored. Who knows it can send anything: what is kept
+The address holds a secret key, whose hash is stored. Anyone who knows it can send anything, so the stored data
 is bounded, and each request tells whether it was signed with the webhook's secret, by the signatures of GitHub
 (`X-Hub-Signature-256`, `X-Hub-Signature`) and of Standard Webhooks (`webhook-signature`).
 """
@@ -28,18 +28,15 @@ from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
 from workhook.hooks.tables import arrivals, hooks, receivers
 from workhook.identity.tables import projects
 from workhook.identity.tokens.issue import digest_of
-from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage import Database, Reader, Transaction
 from workhook.storage.metadata import big, insert_into
 
-KEPT = 50
-"""The newest requests of each receiver that are kept."""
-BODY_MAX_BYTES = 1024 * 1024
-"""A larger request is refused."""
+KEPT = 50  # the newest requests of each receiver that are kept
+BODY_MAX_BYTES = 1024 * 1024  # a larger request is refused
 BODY_KEPT_BYTES = 64 * 1024
 HEADERS_KEPT_CHARS = 16 * 1024
 HIDDEN = "********"
-TOLERANCE_S = 300
-"""Allowed difference to the time of a Standard Webhooks delivery."""
+TOLERANCE_S = 300  # allowed difference to the time of a Standard Webhooks delivery
 
 SignatureState = Literal["right", "wrong", "late", "missing"]
 """`late`: right but for its time. `missing`: there is none, or no secret to check it with."""
@@ -55,21 +52,11 @@ _by_key = _hooks.join(projects, projects.c.repository_id == hooks.c.repository_i
 )
 _of_repository = _hooks.where(hooks.c.repository_id == big("repository_id")).order_by(hooks.c.id.desc()).limit(1)
 _add = insert_into(arrivals, "hook_id", "arrived_at", "signature", "headers", "body", "size")
-_newest = (
-    sa.select(arrivals)
-    .where(arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()))
-    .order_by(arrivals.c.id.desc())
-    .limit(big("limit"))
-)
-_newest_ids = (
-    sa.select(arrivals.c.id)
-    .where(arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()))
-    .order_by(arrivals.c.id.desc())
-)
-_first_too_many = _newest_ids.limit(1).offset(KEPT)
-_remove_old = sa.delete(arrivals).where(
-    arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()), arrivals.c.id <= big("upto")
-)
+_of_hook = arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer())
+_newest = sa.select(arrivals).where(_of_hook).order_by(arrivals.c.id.desc()).limit(KEPT)
+_newest_ids = sa.select(arrivals.c.id).where(_of_hook).order_by(arrivals.c.id.desc()).limit(1)
+_first_too_many = _newest_ids.offset(KEPT)
+_remove_old = sa.delete(arrivals).where(_of_hook, arrivals.c.id <= big("upto"))
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -104,13 +91,18 @@ async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
     return hook_of(row) if row else None
 
 
-async def list_arrivals(reader: Reader, hook_id: int, limit: int = KEPT) -> list[Arrival]:
-    return [_arrival_of(row) for row in await reader.fetch_all(_newest, {"hook_id": hook_id, "limit": limit})]
+async def list_arrivals(reader: Reader, hook_id: int) -> list[Arrival]:
+    """Return the newest first."""
+    found = []
+    for row in await reader.fetch_all(_newest, {"hook_id": hook_id}):
+        headers = [(name, value) for name, value in json.decode(row["headers"])]
+        found.append(Arrival(row["id"], row["arrived_at"], row["signature"], headers, bytes(row["body"]), row["size"]))
+    return found
 
 
 async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
     """Return the id of the newest request; 0 without one."""
-    row = await reader.fetch_one(_newest_ids.limit(1), {"hook_id": hook_id})
+    row = await reader.fetch_one(_newest_ids, {"hook_id": hook_id})
     return row["id"] if row else 0
 
 
@@ -127,7 +119,11 @@ async def add_arrival(
 ) -> SignatureState:
     """Keep a request, and the newest older ones. Return whether its signature is right."""
     now = now_ms()
-    state = check_signatures(_by_name(headers), body, _secrets_of(hook, vault, now), now // 1000)
+    secrets = [vault.open(hook.secret)]
+    if hook.previous_secret_until is not None and hook.previous_secret_until > now:
+        secrets.append(vault.open(hook.previous_secret))
+    by_name = {name.lower(): value for name, value in headers}
+    state = check_signatures(by_name, body, [each for each in secrets if each], now // 1000)
     values = {
         "hook_id": hook.id, "arrived_at": now, "signature": state, "headers": json.encode(_kept_headers(headers)),
         "body": body[:BODY_KEPT_BYTES], "size": len(body),
@@ -143,15 +139,6 @@ async def add_arrival(
     return state
 
 
-def _arrival_of(row: Row) -> Arrival:
-    headers = [(name, value) for name, value in json.decode(row["headers"])]
-    return Arrival(row["id"], row["arrived_at"], row["signature"], headers, bytes(row["body"]), row["size"])
-
-
-def _by_name(headers: list[tuple[str, str]]) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in headers}
-
-
 def _kept_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Keep as many as fit, without credentials."""
     kept, size = [], 0
@@ -161,14 +148,6 @@ def _kept_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
             break
         kept.append((name, HIDDEN if name.lower() in _NOT_KEPT else value))
     return kept
-
-
-def _secrets_of(hook: Hook, vault: Vault, now: int) -> list[str]:
-    """Those that sign now."""
-    secrets = [vault.open(hook.secret)]
-    if hook.previous_secret_until is not None and hook.previous_secret_until > now:
-        secrets.append(vault.open(hook.previous_secret))
-    return [each for each in secrets if each]
 
 
 # --- the signatures of a delivery, checked as its receiver does -------------------------------------------------------
@@ -200,16 +179,12 @@ def _standard(headers: Mapping[str, str], body: bytes, keys: Sequence[bytes], no
         return None
     moment = headers.get("webhook-timestamp", "")
     signed = f"{headers.get('webhook-id', '')}.{moment}.".encode() + body
-    expected = [_standard_signature(key, signed) for key in keys]
+    macs = [hmac.new(standard_key(key) or key, signed, hashlib.sha256).digest() for key in keys]
+    expected = ["v1," + base64.b64encode(each).decode() for each in macs]
     if not any(_same(each, right) for each in given.split() for right in expected):
         return "wrong"
     is_now = moment.isascii() and moment.isdigit() and abs(int(moment[:15]) - now_s) <= TOLERANCE_S
     return "right" if is_now else "late"
-
-
-def _standard_signature(secret: bytes, signed: bytes) -> str:
-    digest = hmac.new(standard_key(secret) or secret, signed, hashlib.sha256).digest()
-    return "v1," + base64.b64encode(digest).decode()
 
 
 def _same(given: str, expected: str) -> bool:

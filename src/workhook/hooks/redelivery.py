@@ -88,8 +88,8 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
     """Start a job that sends every event again that has a fitting delivery, and return its id. Deliveries recorded from
     now on are left out. Raises `Invalid` while the hook has an unfinished job."""
     await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # a concurrent call waits, and finds this job
-    if (running := await tx.fetch_one(_running_of_hook, {"hook_id": hook_id})) is not None:
-        message = f"Deliveries of this webhook are being queued again already, in job {running['id']}."
+    if (running := await find_running(tx, hook_id)) is not None:
+        message = f"Deliveries of this webhook are being queued again already, in job {running}."
         raise Invalid(message, code="already_running")
     now = now_ms()
     await tx.execute(_forget, {"hook_id": hook_id, "before": now - KEPT_MS})
@@ -106,7 +106,7 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """How many events a job would send again. `capped`: only the oldest deliveries that fit were looked at."""
+    """The number of events that a job would send again. `capped`: only the oldest matching deliveries were read."""
 
     events: int
     capped: bool

@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import actions, dispatch_states, health, history
+from workhook.hooks import actions, health, history
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
@@ -57,7 +57,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     own, common = catalogue(site.owner.target)
     tests, old, waiting, running = await asyncio.gather(
         history.trials_among(visit.database, hook.id, ids),
-        dispatch_states.repeated(visit.database, hook.id, ids),
+        history.repeated(visit.database, hook.id, ids),
         health.waiting(visit.database, hook),
         redelivery_jobs.find_running(visit.database, hook.id),
     )
