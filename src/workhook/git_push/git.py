@@ -6,8 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-TIMEOUT_S = 300
-"""For one command, so that a repository on a hanging disk does not block the queue for ever."""
+TIMEOUT_S = 300  # for one command, so that a repository on a hanging disk does not block the queue for ever
 
 _KEPT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"})
 

@@ -1,4 +1,4 @@
-"""What a push brought: which refs existed when it happened, and its commits as a `push` event shows them.
+"""The contents of a push: the refs that existed when it happened, and its commits as a `push` event shows them.
 
 A push of several refs is told as if they came one after the other, branches first: each commit is then new in exactly
 one of them, and a tag pushed together with its branch brings none. Commits are read raw from Git, by two processes for
@@ -133,8 +133,7 @@ def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, 
 
 # --- refs ------------------------------------------------------------------------------------------------------------
 
-MAX_COMMITS = 2048
-"""GitHub's limit for the commits of one `push` payload; the newest are kept."""
+MAX_COMMITS = 2048  # GitHub's limit for the commits of one `push` payload; the newest are kept
 
 
 class PushRefs:

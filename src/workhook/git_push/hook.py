@@ -1,4 +1,4 @@
-"""What `post-receive` runs: record the push, start the sender, return. The pusher waits, so it imports little."""
+"""The `post-receive` hook: record the push, start the sender, return. The pusher waits, so it imports little."""
 
 from __future__ import annotations
 

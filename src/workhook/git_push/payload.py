@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,8 +15,7 @@ from workhook.git_push.spool import Push, RefUpdate
 Payload: TypeAlias = dict[str, object]
 CommitJson: TypeAlias = dict[str, object]
 
-MAX_BODY_BYTES = 24_900_000
-"""The server takes 25 MB; it adds the repository and the sender before it delivers."""
+MAX_BODY_BYTES = 24_900_000  # the server takes 25 MB; it adds the repository and the sender before it delivers
 
 _CACHED_COMMITS = 4096
 _HEAD_MESSAGE_CHARS = 10_000
@@ -28,9 +28,12 @@ class PayloadBuilder:
     def __init__(self, git_dir: Path, entry: Push, *, repository: str, base_url: str) -> None:
         self._git_dir = git_dir
         self._entry = entry
-        self._address = f"{base_url}/{repository}"
-        self._refs = PushRefs(git_dir, entry)
+        self.address = f"{base_url}/{repository}"
         self._commits: dict[str, history.Commit] = {}
+
+    @cached_property
+    def _refs(self) -> PushRefs:
+        return PushRefs(self._git_dir, self._entry)
 
     def build(self, update: RefUpdate) -> Payload:
         """Return the payload without `repository` and `sender`, which the server adds.
@@ -44,7 +47,7 @@ class PayloadBuilder:
         self._load(rows, head)
         shown = [self._commit_json(oid, distinct=distinct) for oid, _, distinct in rows]
         head_json = None if head is None else self._commit_json(head, distinct=not rows or rows[-1][2])
-        payload = bare(update, self._entry, address=self._address, head=head_json)
+        payload = bare(update, self._entry, address=self.address, head=head_json)
         payload["forced"] = self._refs.is_forced(update)
         payload["commits"] = shown
         base_ref = self._refs.base_branch(update)
@@ -67,7 +70,7 @@ class PayloadBuilder:
             "distinct": distinct,
             "message": commit.message,
             "timestamp": commit.timestamp,
-            "url": f"{self._address}/commit/{oid}",
+            "url": f"{self.address}/commit/{oid}",
             "author": commit.author._asdict(),
             "committer": commit.committer._asdict(),
             "added": commit.files.added,
@@ -128,7 +131,8 @@ def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BOD
 
 def _shrunk(payload: Payload, excess: int) -> Payload:
     """Return a copy that is at least `excess` bytes smaller, as far as commits allow."""
-    shown = list(_commit_list(payload))
+    commits = payload["commits"]
+    shown = [commit for commit in commits if isinstance(commit, dict)] if isinstance(commits, list) else []
     head = payload["head_commit"]
     for at, commit in enumerate(shown):
         if excess > 0:
@@ -145,11 +149,6 @@ def _shrunk(payload: Payload, excess: int) -> Payload:
     if excess > 0 and isinstance(head, dict):
         head = head | {"message": str(head["message"])[:_HEAD_MESSAGE_CHARS]}
     return payload | {"commits": shown[dropped:], "head_commit": head}
-
-
-def _commit_list(payload: Payload) -> list[CommitJson]:
-    shown = payload["commits"]
-    return [commit for commit in shown if isinstance(commit, dict)] if isinstance(shown, list) else []
 
 
 def _without_files(commit: CommitJson) -> CommitJson:

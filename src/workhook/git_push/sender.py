@@ -1,8 +1,8 @@
 """Publishing what is in the spool, in order, by one process at a time.
 
-A push that comes meanwhile is not forgotten. A mark (a file) is the truth, a pipe only shortens a pause. A new process
-sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and looks for a
-new mark after it has unlocked. So a push is not lost between "nothing left" and the unlocking.
+A push that arrives meanwhile is not forgotten. A new process sets a mark (a file), then tries the lock. The holder
+removes the mark before it reads the spool, and checks for a new mark after it has unlocked. So a push is not lost
+between "nothing left" and the unlocking.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import contextlib
 import fcntl
 import http.client
 import os
-import select
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -27,6 +27,7 @@ RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
 """Pauses of the detached sender, just under two minutes in all; then the next push tries again."""
 
 NICENESS = 10
+LOOK_S = 0.2  # how often a pause checks for the mark
 
 
 class SendReport(NamedTuple):
@@ -66,28 +67,27 @@ def run_detached(git_dir: Path) -> None:
         os.nice(NICENESS)
     try:
         send_pending(git_dir, pauses_s=RETRY_PAUSES_S)
-    except Exception as error:  # noqa: BLE001 (nobody sees this process; the log is its only voice)
+    except Exception as error:  # noqa: BLE001 (the log is the only output of this process)
         HookFolder(git_dir).log.error(f"the sender ended early: {type(error).__name__}: {error}")
 
 
 class _Sender:
     def __init__(self, folder: HookFolder, pauses_s: tuple[float, ...]) -> None:
         self._folder = folder
-        self._lock = SenderLock(folder)
+        self._mark = folder.root / "again"
         self._pauses_s = pauses_s
         self._sent = self._rejected = self._corrupt = 0
         self._stopped: str | None = None
 
     def run(self) -> SendReport:
-        """No wake-up is lost: who finds the lock taken has left the mark, and its holder looks after unlocking."""
+        """Every request is served: a process that finds the lock taken has left the mark, which the holder checks."""
         while True:
-            self._lock.ask()
-            with self._lock.held() as held:
+            self._mark.touch(mode=0o600)
+            with _lock(self._folder.root / "lock") as held:
                 if not held:
-                    self._lock.knock()
                     return self._report(busy=True)
                 self._until_done()
-            if not self._lock.asked():
+            if not self._mark.exists():
                 return self._report(busy=False)
 
     def _report(self, *, busy: bool) -> SendReport:
@@ -98,7 +98,7 @@ class _Sender:
         pauses_s = list(self._pauses_s)
         spool.sweep(self._folder)
         while True:
-            self._lock.clear()
+            self._mark.unlink(missing_ok=True)
             self._stopped = None
             try:
                 self._drain()
@@ -108,7 +108,7 @@ class _Sender:
                 self._folder.log.error(f"stopped, {len(spool.names(self._folder))} pushes wait: {stop.reason}")
                 if not stop.retry or not pauses_s:
                     return
-            if self._lock.pause(pauses_s.pop(0)):
+            if self._pause(pauses_s.pop(0)):
                 pauses_s = list(self._pauses_s)
 
     def _drain(self) -> None:
@@ -130,9 +130,9 @@ class _Sender:
             return
         done = spool.sent_ids(self._folder, name)
         left = [update for update in entry.updates if update.id not in done]
-        payloads = _Payloads(self._folder, entry, config.repository, base_url)
+        builder = payload.PayloadBuilder(self._folder.git_dir, entry, repository=config.repository, base_url=base_url)
         for update in left:
-            body, shrunk = payload.request_body(payloads.of(update), update.id)
+            body, shrunk = payload.request_body(self._payload(builder, entry, update), update.id)
             if shrunk:
                 self._folder.log.error(
                     f"{update.id}: over the size that the server takes, sent without some files or commits"
@@ -155,94 +155,39 @@ class _Sender:
         else:
             raise _Stop(answer.text[:500], retry=answer.verdict is Verdict.RETRY)
 
-
-class _Payloads:
-    """Payloads of one push, from the push alone where the repository is damaged."""
-
-    def __init__(self, folder: HookFolder, entry: spool.Push, repository: str, base_url: str) -> None:
-        self._folder, self._entry, self._repository, self._base_url = folder, entry, repository, base_url
-        self._builder: payload.PayloadBuilder | None = None
-
-    def of(self, update: spool.RefUpdate) -> payload.Payload:
+    def _payload(self, builder: payload.PayloadBuilder, entry: spool.Push, update: spool.RefUpdate) -> payload.Payload:
+        """Build the payload, from the push alone where the repository is damaged."""
         try:
-            if self._builder is None:
-                self._builder = payload.PayloadBuilder(
-                    self._folder.git_dir, self._entry, repository=self._repository, base_url=self._base_url
-                )
-            return self._builder.build(update)
+            return builder.build(update)
         except git.GitMissing as error:
             raise _Stop(str(error), retry=False) from error
         except Exception as error:  # noqa: BLE001 (one strange repository must not hold the queue for ever)
             self._folder.log.error(f"{update.id} is sent without commits: {type(error).__name__}: {error}")
-            return payload.bare(update, self._entry, address=f"{self._base_url}/{self._repository}")
+            return payload.bare(update, entry, address=builder.address)
 
-
-# --- the lock --------------------------------------------------------------------------------------------------------
-
-
-class SenderLock:
-    """The lock, the mark and the pipe of one `workhook` folder."""
-
-    def __init__(self, folder: HookFolder) -> None:
-        self._lock = folder.root / "lock"
-        self._mark = folder.root / "again"
-        self._pipe = folder.root / "knock"
-
-    def ask(self) -> None:
-        self._mark.touch(mode=0o600)
-
-    def asked(self) -> bool:
+    def _pause(self, pause_s: float) -> bool:
+        """Wait, but no longer than until another process asks; return whether one has."""
+        end_s = time.monotonic() + pause_s
+        while not self._mark.exists() and (left_s := end_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, LOOK_S))
         return self._mark.exists()
 
-    def clear(self) -> None:
-        self._mark.unlink(missing_ok=True)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[bool]:
-        """Holds the lock, or yields False at once. The kernel unlocks when the process dies, however it dies."""
-        target = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """Hold the lock, or yield False at once. The kernel unlocks when the process dies, however it dies."""
+    target = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
         try:
-            try:
-                fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            os.ftruncate(target, 0)
-            os.write(target, str(os.getpid()).encode())  # for people; the lock is what counts
-            yield True
-        finally:
-            os.close(target)
-
-    def knock(self) -> None:
-        """Wake the holder if it is in a pause; if not, or without a pipe, it finds the mark by itself."""
-        with contextlib.suppress(OSError):
-            target = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
-            try:
-                os.write(target, b".")
-            finally:
-                os.close(target)
-
-    def pause(self, pause_s: float) -> bool:
-        """Wait, but no longer than until somebody asks; whether somebody has. For the holder only."""
-        with self._open_pipe() as readers:
-            if not self.asked():
-                select.select(readers, [], [], pause_s)
-        return self.asked()
-
-    @contextlib.contextmanager
-    def _open_pipe(self) -> Iterator[list[int]]:
-        """Opened for both directions, so that it does not end when one who knocked goes. Empty where no pipe can be."""
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkfifo(self._pipe, 0o600)
-            target = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)
-        except OSError:
-            yield []
+            fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
             return
-        try:
-            yield [target]
-        finally:
-            os.close(target)
+        os.ftruncate(target, 0)
+        os.write(target, str(os.getpid()).encode())  # for people; the lock is what counts
+        yield True
+    finally:
+        os.close(target)
 
 
 # --- one request to the server ---------------------------------------------------------------------------------------
@@ -256,12 +201,9 @@ ANSWER_BYTES = 65_536
 
 class Verdict(Enum):
     SENT = "sent"
-    RETRY = "retry"
-    """The same request can succeed in a moment."""
-    KEEP = "keep"
-    """The address, the token or the repository has to be fixed first."""
-    REJECT = "reject"
-    """The server will never accept this request."""
+    RETRY = "retry"  # the same request can succeed in a moment
+    KEEP = "keep"  # the address, the token or the repository has to be fixed first
+    REJECT = "reject"  # the server will never accept this request
 
 
 class PublishAnswer(NamedTuple):

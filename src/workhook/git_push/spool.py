@@ -19,8 +19,7 @@ from workhook.core.text import visible
 
 VERSION = 1
 STALE_TEMPORARY_S = 3600
-LOG_BYTES = 1_000_000
-"""The log is renamed to `log.1` at this size: two files of it at most."""
+LOG_BYTES = 1_000_000  # the log is renamed to `log.1` at this size: two files of it at most
 
 
 class ConfigError(Exception):
