@@ -145,7 +145,6 @@ async def test_who_stops_and_has_lost_its_lease_does_not_ask_all_the_time(servic
         await each.renew(no_lanes)
     async with services.database.transaction() as tx:
         await membership.remove(tx, [stops.owner])
-        await membership.raise_generation(tx)
     stops.leave_soon()
     await stops.renew(no_lanes)
     stops.look_now()  # something has landed
@@ -237,7 +236,6 @@ async def test_what_others_left_is_begun_at_once(calm: Inside, receiver: Receive
         await holds(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
         async with database.transaction() as tx:
             await membership.remove(tx, ["elsewhere/1/x"])
-            await membership.raise_generation(tx)
         lease.look_now()
         await holds(lambda: len(numbers(receiver)) == len(hooks))
     assert numbers(receiver) == [1] * len(hooks)

@@ -114,7 +114,6 @@ async def test_what_waited_while_the_lease_was_lost_is_sent_once(
         epoch = leases.epoch
         async with site.services.database.transaction() as tx:  # another process finds this one dead
             await membership.remove(tx, [leases.owner])
-            await membership.raise_generation(tx)
         leases.look_now()
         await holds(lambda: leases.epoch not in (0, epoch))
         go_on.set()

@@ -269,7 +269,7 @@ def test_an_outcome_of_an_earlier_attempt_changes_nothing(post: Post, person: Ac
     [second] = post.run(lambda services: queue.take(services.database, 5))
 
     async def record(services: Services) -> None:
-        await services.database.in_transaction(partial(queue.give_up, message=first, said="late"))
+        await queue.record(services.database, first, "failed", failure="late")
 
     post.run(record)
     [row] = post.rows()

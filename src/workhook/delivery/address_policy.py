@@ -1,4 +1,4 @@
-"""Which addresses a delivery may reach.
+"""The addresses that a delivery may reach.
 
 A URL is checked twice: `check_url` checks its text when a hook is created; the *address* is checked when the socket is
 opened, the only moment that a DNS server with changing answers cannot get around.
@@ -49,7 +49,7 @@ _REFUSED_V4 = [
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 # All that lies outside 2000::/3 is refused as a whole: ::/96 with loopback, SIIT (::ffff:0:0:0/96), both NAT64
 # prefixes (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), SRv6 (5f00::/16), ULA (fc00::/7), link-local
-# (fe80::/10), site-local (fec0::/10), multicast (ff00::/8), and what nobody has been given yet.
+# (fe80::/10), site-local (fec0::/10), multicast (ff00::/8), and unassigned ranges.
 _REFUSED_V6 = [
     ipaddress.IPv6Network(text)
     for text in (

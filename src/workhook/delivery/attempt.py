@@ -144,9 +144,9 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
     if span is not None:
         _end_span(span, outcome)
-    lane.answered(timed_out=outcome.status == TIMED_OUT)  # not any 504: a gateway says that at once
+    lane.connected, lane.timing_out = True, outcome.status == TIMED_OUT  # not any 504: a gateway says that at once
     finished_at = now_ms()
-    allowed = lane.retries_allowed
+    allowed = lane.hook.retries_allowed
     next_at = next_attempt_at(
         attempt=work.retries + 1,
         finished_at_ms=finished_at,

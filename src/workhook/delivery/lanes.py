@@ -105,10 +105,7 @@ def signer_until(hook: Hook, now: int) -> int | None:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded.
-
-    Only the lane's methods change its state.
-    """
+    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded."""
 
     hook: Hook
     signer: Signer
@@ -148,15 +145,6 @@ class Lane:
         return 1 if self.timing_out else int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
 
     @property
-    def retries_allowed(self) -> int | None:
-        return self.hook.retries_allowed
-
-    @property
-    def working(self) -> bool:
-        """Tell whether there is something to send, in hand or in the database."""
-        return bool(self.ready or self.in_flight or self.may_have_more)
-
-    @property
     def paused(self) -> bool:
         """Tell whether nothing may start now, nor be read."""
         return self.closed or self.needs_reload or self.deactivating
@@ -189,14 +177,6 @@ class Lane:
 
     # --- events of the worker ----------------------------------------------------------------------------------------
 
-    def expect_more(self) -> None:
-        """The database may hold more that is due."""
-        self.may_have_more = True
-
-    def mark_changed(self) -> None:
-        """The hook has changed."""
-        self.needs_reload = True
-
     def replace_hook(self, hook: Hook, signer: Signer, failing_since: int | None) -> None:
         """Use the hook as it is now. The ready works are read again: they may have been dropped."""
         self.hook, self.signer = hook, signer
@@ -205,46 +185,11 @@ class Lane:
         self.put_back(0)
         self.may_have_more = True
 
-    def reloaded(self, *, changed_again: bool) -> None:
-        self.needs_reload = changed_again
-
-    def begin_deactivation(self) -> bool:
-        """Return False if it is under way already."""
-        begun, self.deactivating = not self.deactivating, True
-        return begun
-
-    def end_deactivation(self) -> None:
-        self.deactivating, self.needs_reload = False, True
-
-    def extend_lease(self, until: int) -> None:
-        self.lease_until = until
-
     def close(self) -> None:
         """Start nothing more; what is in flight ends."""
         self.closed = True
         self.ready.clear()
         self.incoming.clear()
-
-    def wait_for_slot(self) -> bool:
-        """Return False if it waits already, or has nothing ready."""
-        if self.waiting_for_slot or not self.ready:
-            return False
-        self.waiting_for_slot = True
-        return True
-
-    def end_wait(self) -> None:
-        self.waiting_for_slot = False
-
-    def set_timer(self) -> bool:
-        """Return False if a timer is set already."""
-        begun, self.timer_set = not self.timer_set, True
-        return begun
-
-    def clear_timer(self) -> None:
-        self.timer_set = False
-
-    def times_read(self, until: int | None) -> None:
-        self.times_known_until = until
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -280,15 +225,6 @@ class Lane:
             work.throttled_at = now
             marked += 1
         return marked
-
-    def answered(self, *, timed_out: bool) -> None:
-        self.connected, self.timing_out = True, timed_out
-
-    def finish(self, work: Work) -> None:
-        self.in_flight.pop(work.id, None)
-
-    def set_failing_since(self, since: int | None) -> None:
-        self.failing_since = since
 
     def recorded(self, work: Work, duration_ms: int, now: int) -> None:
         self.idle_since = now

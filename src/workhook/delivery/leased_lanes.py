@@ -126,7 +126,7 @@ class LeasedLanes:
         for hook_id, at in due.items():
             lane = self.lanes.get(hook_id)
             if lane is not None and at <= now:
-                lane.expect_more()
+                lane.may_have_more = True
                 to_do = True
             elif not is_own(hook_id):
                 continue
@@ -140,7 +140,7 @@ class LeasedLanes:
     def mark_changed(self, hook_ids: frozenset[int] | None) -> None:
         """Reload these hooks; None: all of them."""
         for hook_id in list(self.lanes) if hook_ids is None else hook_ids & self.lanes.keys():
-            self.lanes[hook_id].mark_changed()
+            self.lanes[hook_id].needs_reload = True
             self._changed.add(hook_id)
         for hook_id in hook_ids or ():
             self._not_before.pop(hook_id, None)  # its secret may be decryptable now
@@ -217,7 +217,7 @@ class LeasedLanes:
         found = await queries.later_times(self._database, [lane.hook.id for lane in asked], now, TIMES)
         for lane in asked:
             times = found.get(lane.hook.id) or []
-            lane.times_read(times[-1] if len(times) == TIMES else None)
+            lane.times_known_until = times[-1] if len(times) == TIMES else None
             for at in times:
                 self._later.add(lane.hook.id, at)
 
@@ -321,7 +321,7 @@ class LeasedLanes:
         until, epoch, membership = self.leases.good_until, self.leases.epoch, self.leases.membership
         for lane in list(self.lanes.values()):
             if lane.epoch == epoch and membership.may_work_on(lane.hook.id):
-                lane.extend_lease(until)
+                lane.lease_until = until
             else:
                 self._forget(lane)
         if self._own_since != (now_so := (membership.generation, membership.settled)):
@@ -348,7 +348,7 @@ class LeasedLanes:
                 continue
             if hook.version != lane.hook.version or lane.needs_signer(now):
                 self._replace(lane, hook, failing.get(hook.id))
-            lane.reloaded(changed_again=hook.id in self._changed)
+            lane.needs_reload = hook.id in self._changed
 
     def _replace(self, lane: Lane, hook: Hook, failing_since: int | None) -> None:
         signer = self._signer(hook)
@@ -362,7 +362,7 @@ class LeasedLanes:
     def _unload(self, lanes: Iterable[Lane]) -> None:
         now = now_ms()
         for lane in list(lanes):
-            if lane.is_idle(now) and (lane.closed or not lane.working):
+            if lane.is_idle(now) and (lane.closed or not (lane.ready or lane.may_have_more)):
                 del self.lanes[lane.hook.id]
                 lane.close()
         metrics.LANES.set(len(self.lanes))
@@ -383,7 +383,7 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def finished(self, lane: Lane, work: Work) -> None:
-        lane.finish(work)
+        lane.in_flight.pop(work.id, None)
         if not lane.in_flight and self._ending.get(lane.hook.id) is lane:
             del self._ending[lane.hook.id]
             self.leases.look_now()  # other processes may wait for that

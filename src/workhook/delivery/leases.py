@@ -22,7 +22,7 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.limited_process import is_running
 from workhook.delivery import membership, metrics
-from workhook.delivery.membership import LaneAssignment, Seen, WorkerRow
+from workhook.delivery.membership import LaneAssignment, Seen
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
 
@@ -58,11 +58,6 @@ def is_gone(owner: str) -> bool:
     if int(number) == os.getpid():
         return owner not in _ours
     return not is_running(int(number))
-
-
-async def _take_back(gone: Sequence[str], tx: Transaction) -> None:
-    if await membership.remove(tx, gone):
-        await membership.raise_generation(tx)
 
 
 def _clock_ms() -> int:
@@ -116,7 +111,7 @@ class Leases:
         self._due.set()
 
     def leave_soon(self) -> None:
-        """Give up the lanes at once. Call `leave` when nothing is in flight any more."""
+        """Give up the lanes at once. Call `leave` when nothing is in flight."""
         self._leaving = True
         self._renew_at = 0
         self._due.set()
@@ -125,7 +120,7 @@ class Leases:
         """At the start: remove dead processes of this host at once. Other leases run out by themselves."""
         gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
         if gone:
-            await self._database.in_transaction(partial(_take_back, gone))
+            await self._database.in_transaction(partial(membership.remove, owners=gone))
             log.info("leases_taken_back", owners=gone)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
@@ -208,18 +203,14 @@ class Leases:
         dead = [each.owner for each in others if each.left_ms < 0 and each.epoch not in patient_with]
         if dead:
             await self._remove_dead(dead)
-        self._look_at = self._next_look(others, now)
-
-    def _next_look(self, others: Sequence[WorkerRow], now: int) -> int:
-        """Return when the first lease of another process ends; sooner while the view is not settled."""
-        at = now + min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
-        return at if self.membership.settled else min(at, now + UNSETTLED_MS)
+        # When the first lease of another process ends; sooner while the view is not settled.
+        left_ms = min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
+        self._look_at = now + (left_ms if self.membership.settled else min(left_ms, UNSETTLED_MS))
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Seen | None:
-            if not await membership.remove_dead(tx, dead):
+            if not await membership.remove(tx, dead, if_dead=True):
                 return None  # another process was faster, or it has come back
-            await membership.raise_generation(tx)
             return await membership.seen(tx)
 
         seen = await self._database.in_transaction(remove)
@@ -231,8 +222,7 @@ class Leases:
     async def leave(self) -> None:
         """Remove this process: its lanes go to others."""
         async with self._database.transaction() as tx:
-            if await membership.remove(tx, [self.owner]):
-                await membership.raise_generation(tx)
+            await membership.remove(tx, [self.owner])
         self.epoch = self._good_until = 0
         self.membership.lose()
         self._database.signals.send(WORKERS, (0,))

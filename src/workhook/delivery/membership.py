@@ -1,4 +1,4 @@
-"""Which process a lane belongs to: rendezvous hashing, with changes during which no lane has two processes.
+"""Assigns lanes to processes: rendezvous hashing, with changes during which no lane has two processes.
 
 The processes of a generation form a view. A new generation can give a lane to another process. Each process acts by a
 view as soon as it has seen it: it starts nothing more of lanes that are not its own. Then it acknowledges the
@@ -195,14 +195,12 @@ async def raise_generation(tx: Transaction) -> int:
     return int(row["generation"])
 
 
-async def remove(tx: Transaction, owners: Sequence[str]) -> int:
-    """Remove processes; return how many were there."""
-    return await tx.execute(_remove, {"owners": list(owners)})
-
-
-async def remove_dead(tx: Transaction, owners: Sequence[str]) -> int:
-    """Remove processes whose lease has still ended; return how many."""
-    return await tx.execute(_remove_dead, {"owners": list(owners)})
+async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = False) -> int:
+    """Remove processes, or those whose lease has still ended. Return how many; if any, the generation is raised."""
+    removed = await tx.execute(_remove_dead if if_dead else _remove, {"owners": list(owners)})
+    if removed:
+        await raise_generation(tx)
+    return removed
 
 
 async def seen(reader: Reader) -> Seen:

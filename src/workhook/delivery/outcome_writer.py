@@ -76,18 +76,15 @@ class OutcomeWriter:
                         await asyncio.wait(self._writing)
                     await self._write(batch, changes)
                 else:
-                    self._write_beside(batch)
+                    task = asyncio.create_task(self._write(batch, {}), name="record")
+                    self._writing.add(task)
+                    task.add_done_callback(self._written)
 
     def _has_room(self) -> bool:
         """Tell whether to write a batch while another one waits for the disk: not for a few outcomes."""
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
-
-    def _write_beside(self, batch: Sequence[Finished]) -> None:
-        task = asyncio.create_task(self._write(batch, {}), name="record")
-        self._writing.add(task)
-        task.add_done_callback(self._written)
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writing.discard(task)
@@ -150,7 +147,7 @@ class OutcomeWriter:
     def _report(self, batch: Sequence[Finished], health: Health) -> None:
         for each in batch:
             if each.hook.id in health:
-                each.lane.set_failing_since(health[each.hook.id])
+                each.lane.failing_since = health[each.hook.id]
         try:
             self._recorded(batch)
         except Exception:

@@ -77,7 +77,7 @@ class Prefetcher:
             return None
         most = PAGE_LEAST if lane.is_held_up(now_ms()) else LANE_MAX
         if self._ready >= READY_MAX or len(lane.ready) + len(lane.incoming) >= most:
-            lane.expect_more()
+            lane.may_have_more = True
             return None
         event, size = new.event, new.event["size"]
         work = Work(
@@ -168,7 +168,7 @@ class Prefetcher:
             if self._has_room_for(work.size, size):
                 inline.append(work)
                 size += 2 * work.size
-        self._bytes += size  # nobody else is given this room while they are read
+        self._bytes += size  # reserved while they are read
         wanted = list({work.event_id for work in inline})
         payloads = await queries.payloads(self._database, wanted) if wanted else {}
         for work in inline:
@@ -226,8 +226,7 @@ def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadP
 def _is_for(row: Row, lane: Lane) -> bool:
     """Tell whether it can be sent to the hook as it is known here."""
     if row["version"] != lane.hook.version:
-        lane.mark_changed()
-        lane.expect_more()
+        lane.needs_reload = lane.may_have_more = True
         return False
     return not _is_unasked(row, lane)
 

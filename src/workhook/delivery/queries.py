@@ -175,7 +175,7 @@ async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, in
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 #
 # Many are written in one statement, or in one round trip of a transaction. An attempt changes its dispatch only if the
-# process still has the lease under which it was sent, and nobody has changed the dispatch since. Otherwise another
+# process still has the lease under which it was sent, and the dispatch is unchanged since. Otherwise another
 # process sends it too, or has done so: this attempt is then recorded as a repeat, and the other decides what follows.
 
 DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
@@ -262,7 +262,7 @@ async def record(
 ) -> set[int]:
     """Commit the outcomes of attempts. Return the dispatches that were not changed (see above).
 
-    `failing`: hook id → since when its receiver fails (milliseconds), None for not any more.
+    `failing`: hook id → since when its receiver fails (milliseconds), None if it succeeds again.
     """
     # Lanes before dispatches, and both by id, as everywhere: another order of locks would meet a deadlock.
     advances = sorted(advances)

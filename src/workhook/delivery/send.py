@@ -113,7 +113,7 @@ class Sender:
 
     @property
     def at_once(self) -> int:
-        """How many sends may be in flight. A send may briefly need two connections, for a host with two addresses."""
+        """The limit of sends in flight. A send may briefly need two connections, for a host with two addresses."""
         return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:

@@ -53,13 +53,14 @@ class Slots:
 
     def queue(self, lane: Lane) -> None:
         """Let the lane wait behind the others, if it has something ready."""
-        if lane.wait_for_slot():
+        if lane.ready and not lane.waiting_for_slot:
+            lane.waiting_for_slot = True
             self._waiting.append(lane)
 
     def next(self) -> Lane:
         """Return the lane that has waited longest. Raises `IndexError` if none waits."""
         lane = self._waiting.popleft()
-        lane.end_wait()
+        lane.waiting_for_slot = False
         return lane
 
 

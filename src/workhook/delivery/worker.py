@@ -202,9 +202,10 @@ class Worker:
         if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.good:
             return False
         if lane.needs_signer(now):
-            lane.mark_changed()
+            lane.needs_reload = True
         work = self._slots.take(lane, now)
-        if isinstance(work, float) and lane.set_timer():
+        if isinstance(work, float) and not lane.timer_set:
+            lane.timer_set = True
             asyncio.get_running_loop().call_later(work / 1000, self._timer_over, lane)
         if not isinstance(work, Work):
             return False
@@ -220,7 +221,7 @@ class Worker:
             self._wake.set()
 
     def _timer_over(self, lane: Lane) -> None:
-        lane.clear_timer()
+        lane.timer_set = False
         self._start_ready(lane)
 
     def _reuse_slots(self, lanes: Iterable[Lane]) -> None:
@@ -325,7 +326,8 @@ class Worker:
                 metrics.RETRIES.inc()
                 self._leased.mark_due({each.hook.id: each.next_at})
                 self._wake.set()
-            if (why := reason_to_deactivate(each)) is not None and lane.begin_deactivation():
+            if (why := reason_to_deactivate(each)) is not None and not lane.deactivating:
+                lane.deactivating = True
                 self._spawn(self._deactivate(lane, each.hook, why))
         metrics.DELIVERED.inc(delivered := sum(each.outcome.ok for each in batch))
         metrics.FAILED.inc(len(batch) - delivered)
@@ -341,7 +343,7 @@ class Worker:
             metrics.TROUBLE.labels("deactivate").inc()
             trouble = log.warning if isinstance(error, Unavailable) else log.exception
             trouble("deactivation_failed", hook_id=hook.id, error=str(error))
-        lane.end_deactivation()
+        lane.deactivating, lane.needs_reload = False, True
         self._wake.set()
 
 

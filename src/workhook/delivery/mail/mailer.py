@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import structlog
 
@@ -20,7 +19,7 @@ from workhook.delivery.mail import queue
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import TIMEOUT_S, MailOutcome, Outgoing, SmtpConnection
 from workhook.identity.mail.recipients import explain
-from workhook.storage import Database, Transaction
+from workhook.storage import Database
 
 CONNECTIONS = 4
 POLL_S = 2.0
@@ -31,7 +30,7 @@ PAUSE_MAX_S = 60.0
 log = structlog.get_logger(__name__)
 
 Compose = Callable[[MailMessage], Awaitable[Outgoing | None]]
-"""Makes a message from the current data. None: there is nothing to send any more, or no recipient."""
+"""Makes a message from the current data. None: it is obsolete, or has no recipient."""
 
 
 class Mailer:
@@ -104,7 +103,7 @@ class Mailer:
 
     async def _send(self, message: MailMessage, connection: SmtpConnection) -> None:
         if pause_ms := await queue.hold_back_ms(self._database, message):
-            await self._record(partial(queue.wait, message=message, pause_ms=pause_ms))
+            await queue.record(self._database, message, "waits", pause_ms=pause_ms)
             return
         try:
             outgoing = await self._compose(message)
@@ -114,7 +113,7 @@ class Mailer:
             return
         if outgoing is None:
             log.info("mail_dropped", id=message.id, kind=message.kind)
-            await self._record(partial(queue.drop, message=message))
+            await queue.record(self._database, message, "dropped")
             return
         outcome = await connection.send(outgoing)
         if outcome.is_trouble:
@@ -129,22 +128,19 @@ class Mailer:
         pause_ms = queue.pause_after(message.attempts)
         code = explain(outcome.said).code  # what the server said beside it names addresses
         if outcome.result == "sent":
-            await self._record(partial(queue.note_sent, message=message))
+            await queue.record(self._database, message, "sent")
             metrics.MAIL_SENT.inc()
             log.info("mail_sent", **entry)
         elif outcome.result == "retry" and pause_ms is not None:
-            await self._record(partial(queue.try_again, message=message, pause_ms=pause_ms, said=outcome.said))
+            await queue.record(self._database, message, "again", failure=outcome.said, pause_ms=pause_ms)
             metrics.MAIL_RETRIES.inc()
             log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble, code=code)
         else:
             reason = "tried" if outcome.result == "retry" else outcome.result
             bounced = address if reason == "bounced" else None
-            await self._record(partial(queue.give_up, message=message, said=outcome.said, bounced=bounced))
+            await queue.record(self._database, message, "failed", failure=outcome.said, bounced=bounced)
             metrics.MAIL_FAILED.labels(reason).inc()
             log.warning("mail_given_up", **entry, reason=reason, code=code)
-
-    async def _record(self, step: Callable[[Transaction], Awaitable[None]]) -> None:
-        await self._database.in_transaction(step)
 
     async def _look(self) -> None:
         while True:

@@ -6,7 +6,8 @@ recorded only by that one.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -25,8 +26,7 @@ LEASE_MS = 5 * MINUTE_MS
 """Longer than the work on a message: its PDF is made and the server has answered, or both were given up."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
 """With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last of `ATTEMPTS_MAX` is two days after the first."""
-PER_HOUR = 60
-"""Messages to one person in an hour. The others wait, except the person's own links."""
+PER_HOUR = 60  # messages to one person in an hour. The others wait, except the person's own links
 PER_HOUR_FROM_ONE = 20
 """Messages to one person in an hour that another person has caused, who cannot use up what others need."""
 BATCH = 1_000
@@ -78,17 +78,16 @@ _take_own_links = _taking(_due.where(_first.c.kind.in_([sa.literal_column(f"'{ea
 _is_ours = sa.and_(_c.id == big("id"), _c.attempts == big("taken"), _c.next_attempt_at.is_not(None))
 _failure = sa.bindparam("failure", type_=sa.Text)
 _over = {"next_attempt_at": sa.null(), "sealed": sa.null()}
-_sent = sa.update(mail_messages).where(_is_ours).values(sent_at=server_now(), failure=sa.null(), **_over)
-_give_up = sa.update(mail_messages).where(_is_ours).values(failed_at=server_now(), failure=_failure, **_over)
-_again = (
-    sa.update(mail_messages).where(_is_ours).values(next_attempt_at=server_now() + big("pause_ms"), failure=_failure)
-)
-_wait = (
-    sa.update(mail_messages)
-    .where(_is_ours)
-    .values(next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1"))
-)
-_drop = sa.delete(mail_messages).where(_is_ours)
+_ours = sa.update(mail_messages).where(_is_ours)
+_outcomes: Mapping[str, sa.UpdateBase] = {
+    "sent": _ours.values(sent_at=server_now(), failure=sa.null(), **_over),
+    "failed": _ours.values(failed_at=server_now(), failure=_failure, **_over),
+    "again": _ours.values(next_attempt_at=server_now() + big("pause_ms"), failure=_failure),
+    "waits": _ours.values(
+        next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1")
+    ),
+    "dropped": sa.delete(mail_messages).where(_is_ours),
+}
 _is_from_one = _c.actor_id == big("actor_id")
 _in_hour = sa.select(
     sa.func.count().label("number"),
@@ -120,11 +119,7 @@ async def take(database: Database, limit: int) -> list[MailMessage]:
             rows += await tx.fetch_all(_take, {"limit": limit - len(rows), "lease_ms": LEASE_MS})
         return rows
 
-    return [_message_of(row) for row in await database.in_transaction(some)]
-
-
-def _message_of(row: Row) -> MailMessage:
-    return MailMessage(**{name: row[name] for name in _TAKEN})
+    return [MailMessage(*(row[name] for name in _TAKEN)) for row in await database.in_transaction(some)]
 
 
 def pause_after(attempts: int) -> int | None:
@@ -148,35 +143,26 @@ async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
     return max([*waits, SECOND_MS]) if waits else 0
 
 
-async def note_sent(tx: Transaction, message: MailMessage) -> None:
-    """The server has taken it."""
-    await tx.execute(_sent, _which(message))
+async def record(
+    database: Database,
+    message: MailMessage,
+    outcome: Literal["sent", "again", "waits", "failed", "dropped"],
+    *,
+    bounced: str | None = None,
+    **values: object,
+) -> None:
+    """Record what became of a message, unless another process has taken it since. `waits`: it was not tried at all;
+    `failed`: it is kept for a while, for people to see; `dropped`: there is nothing to send, or no recipient.
 
+    `values`: `failure` (`again`, `failed`), `pause_ms` (`again`, `waits`). `bounced`: the address that gets no more.
+    """
 
-async def try_again(tx: Transaction, message: MailMessage, pause_ms: int, said: str) -> None:
-    """`said`: why not now."""
-    await tx.execute(_again, {**_which(message), "pause_ms": pause_ms, "failure": said})
+    async def step(tx: Transaction) -> None:
+        done = await tx.execute(_outcomes[outcome], {"id": message.id, "taken": message.attempts, **values})
+        if done and bounced is not None and message.user_id is not None:
+            await note_bounce(tx, message.user_id, bounced, str(values["failure"]))
 
-
-async def wait(tx: Transaction, message: MailMessage, pause_ms: int) -> None:
-    """It was not tried at all."""
-    await tx.execute(_wait, {**_which(message), "pause_ms": pause_ms})
-
-
-async def give_up(tx: Transaction, message: MailMessage, said: str, bounced: str | None = None) -> None:
-    """It is kept for a while, for people to see. `bounced`: the address that nothing is sent to any more."""
-    done = await tx.execute(_give_up, {**_which(message), "failure": said})
-    if done and bounced is not None and message.user_id is not None:
-        await note_bounce(tx, message.user_id, bounced, said)
-
-
-async def drop(tx: Transaction, message: MailMessage) -> None:
-    """There is nothing to tell any more, or nobody."""
-    await tx.execute(_drop, _which(message))
-
-
-def _which(message: MailMessage) -> dict[str, object]:
-    return {"id": message.id, "taken": message.attempts}
+    await database.in_transaction(step)
 
 
 class Backlog(msgspec.Struct, frozen=True):

@@ -56,15 +56,11 @@ class SmtpConnection:
         self._timeout_s = timeout_s
         self._client: aiosmtplib.SMTP | None = None
 
-    @property
-    def is_open(self) -> bool:
-        return self._client is not None
-
     async def send(self, outgoing: Outgoing) -> MailOutcome:
         """Raises nothing but `CancelledError`."""
-        was_open = self.is_open
+        was_open = self._client is not None
         outcome = await self._try(outgoing)
-        if was_open and outcome is _CLOSED_MEANWHILE:  # the server ends connections that nobody uses
+        if was_open and outcome is _CLOSED_MEANWHILE:  # the server ends idle connections
             outcome = await self._try(outgoing)
         if outcome.result != "sent":
             await self.close()
