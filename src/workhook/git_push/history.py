@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from workhook.git_push import git
 from workhook.git_push.spool import Push, RefUpdate
@@ -20,38 +20,18 @@ from workhook.git_push.spool import Push, RefUpdate
 _IDENTITY = re.compile(rb"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-]\d{4}))?.*", re.DOTALL)
 
 
-class GitPerson(NamedTuple):
-    name: str
-    email: str
+CommitJson: TypeAlias = dict[str, object]
+Files: TypeAlias = dict[str, list[str]]
+_KINDS = {b"A": "added", b"D": "removed"}  # others are modified; a rename is a removal and an addition
 
 
-class Files(NamedTuple):
-    """Paths that a commit changed. A rename is a removal and an addition."""
-
-    added: list[str]
-    removed: list[str]
-    modified: list[str]
-
-
-class Commit(NamedTuple):
-    """`timestamp` is the committer's time with its offset: when this form of the commit was made."""
-
-    id: str
-    tree_id: str
-    message: str
-    timestamp: str
-    author: GitPerson
-    committer: GitPerson
-    files: Files
-
-
-def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Commit]:
+def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, CommitJson]:
     """Return commits by id; `parents` has the first parent of each, None for a root. Raises `git.GitError`."""
     if not parents:
         return {}
     files = _changed_files(git_dir, parents)
     raw = git.run(git_dir, "cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in parents).encode())
-    found: dict[str, Commit] = {}
+    found: dict[str, CommitJson] = {}
     at = 0
     for oid in parents:
         head, _, _ = raw[at : at + 200].partition(b"\n")
@@ -59,13 +39,17 @@ def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, 
         if len(fields) != 3 or fields[1] != b"commit":
             raise git.GitError(f"{oid} cannot be read: {head[:100]!r}")
         start, size = at + len(head) + 1, int(fields[2])
-        found[oid] = parse_commit(oid, raw[start : start + size], files[oid])
+        found[oid] = _parse_commit(oid, raw[start : start + size], files[oid])
         at = start + size + 1
     return found
 
 
-def parse_commit(oid: str, raw: bytes, files: Files) -> Commit:
-    """Parse a commit object (gitformat: header lines, continuation lines with a space, a blank line, the message)."""
+def _parse_commit(oid: str, raw: bytes, files: Files) -> CommitJson:
+    """Parse a commit object (gitformat: header lines, continuation lines with a space, a blank line, the message).
+
+    `timestamp` is the committer's time with its offset: when this form of the commit was made. `distinct` and `url`
+    are set for each payload.
+    """
     head, _, message = raw.partition(b"\n\n")
     headers: dict[bytes, bytes] = {}
     for line in head.split(b"\n"):
@@ -75,16 +59,27 @@ def parse_commit(oid: str, raw: bytes, files: Files) -> Commit:
     author, _ = _identity(headers.get(b"author", b""), encoding)
     committer, timestamp = _identity(headers.get(b"committer", b""), encoding)
     tree_id = headers.get(b"tree", b"").decode("ascii", "replace")
-    return Commit(oid, tree_id, _text(message, encoding).rstrip("\n"), timestamp, author, committer, files)
+    return {
+        "id": oid,
+        "tree_id": tree_id,
+        "distinct": True,
+        "message": _text(message, encoding).rstrip("\n"),
+        "timestamp": timestamp,
+        "url": "",
+        "author": author,
+        "committer": committer,
+        **files,
+    }
 
 
-def _identity(line: bytes, encoding: str) -> tuple[GitPerson, str]:
+def _identity(line: bytes, encoding: str) -> tuple[dict[str, str], str]:
     match = _IDENTITY.fullmatch(line)
     if match is None:
-        return GitPerson(_text(line, encoding), ""), _timestamp(0, 0)
+        return {"name": _text(line, encoding), "email": ""}, _timestamp(0, 0)
     name, email, second, zone = match.groups()
     minutes = 0 if zone is None else (int(zone[1:3]) * 60 + int(zone[3:])) * (-1 if zone[:1] == b"-" else 1)
-    return GitPerson(_text(name, encoding), _text(email, encoding)), _timestamp(int(second or 0), minutes)
+    person = {"name": _text(name, encoding), "email": _text(email, encoding)}
+    return person, _timestamp(int(second or 0), minutes)
 
 
 def _timestamp(second: int, offset_min: int) -> str:
@@ -114,19 +109,19 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
     output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
-    return _split_files(output.split(b"\0"), {oid: Files([], [], []) for oid in parents})
+    return _split_files(output.split(b"\0"), {oid: {"added": [], "removed": [], "modified": []} for oid in parents})
 
 
 def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
     """Fields are a commit id, then for each file a letter and a path; Git omits commits without changes."""
-    current, at = Files([], [], []), 0
+    current: Files = {}
+    at = 0
     while at < len(fields) and fields[at]:
         if len(fields[at]) > 1:
             current = found[fields[at].decode()]
             at += 1
             continue
-        kind, path = fields[at], path_text(fields[at + 1])
-        (current.added if kind == b"A" else current.removed if kind == b"D" else current.modified).append(path)
+        current[_KINDS.get(fields[at], "modified")].append(path_text(fields[at + 1]))
         at += 2
     return found
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from workhook.git_push import git, history
-from workhook.git_push.history import PushRefs
+from workhook.git_push.history import CommitJson, PushRefs
 from workhook.git_push.spool import Push, RefUpdate
 
 Payload: TypeAlias = dict[str, object]
-CommitJson: TypeAlias = dict[str, object]
 
 MAX_BODY_BYTES = 24_900_000  # the server takes 25 MB; it adds the repository and the sender before it delivers
 
@@ -29,7 +28,7 @@ class PayloadBuilder:
         self._git_dir = git_dir
         self._entry = entry
         self.address = f"{base_url}/{repository}"
-        self._commits: dict[str, history.Commit] = {}
+        self._commits: dict[str, CommitJson] = {}
 
     @cached_property
     def _refs(self) -> PushRefs:
@@ -63,20 +62,7 @@ class PayloadBuilder:
         self._commits.update(history.load_commits(self._git_dir, wanted))
 
     def _commit_json(self, oid: str, *, distinct: bool) -> CommitJson:
-        commit = self._commits[oid]
-        return {
-            "id": oid,
-            "tree_id": commit.tree_id,
-            "distinct": distinct,
-            "message": commit.message,
-            "timestamp": commit.timestamp,
-            "url": f"{self.address}/commit/{oid}",
-            "author": commit.author._asdict(),
-            "committer": commit.committer._asdict(),
-            "added": commit.files.added,
-            "removed": commit.files.removed,
-            "modified": commit.files.modified,
-        }
+        return self._commits[oid] | {"distinct": distinct, "url": f"{self.address}/commit/{oid}"}
 
 
 def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | None = None) -> Payload:
