@@ -141,7 +141,7 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(**options)
         self._pooled = pool
         # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
-        self._factory = functools.partial(_Protocol, pool, loop=self._loop)
+        self._factory = functools.partial[ResponseHandler](_Protocol, pool, loop=self._loop)
 
     # Nor has it a public way to see which connections are idle; `test_send.py` fails if one of these goes.
 

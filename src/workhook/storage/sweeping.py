@@ -125,7 +125,7 @@ class AgedRows:
     def _params(self, prefix: str, row: Row | None) -> dict[str, object]:
         """Without a row: those of one before all others."""
         before_all = {each.name: "" if isinstance(each.type, sa.Text) else -1 for each in self._key}
-        found = before_all if row is None else row
+        found: Row = before_all if row is None else row
         return {f"{prefix}_{each.name}": found[each.name] for each in self._key}
 
     async def delete(self, database: Database, before: int, size: int) -> int:
