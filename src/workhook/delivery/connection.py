@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -141,7 +141,8 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(**options)
         self._pooled = pool
         # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
-        self._factory = functools.partial[ResponseHandler](_Protocol, pool, loop=self._loop)
+        protocol: Callable[..., ResponseHandler] = _Protocol
+        self._factory = functools.partial(protocol, pool, loop=self._loop)
 
     # Nor has it a public way to see which connections are idle; `test_send.py` fails if one of these goes.
 
