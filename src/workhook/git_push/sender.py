@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import http.client
 import os
+import select
 import socket
 import threading
 import time
@@ -169,7 +170,7 @@ class _Sender:
         """Wait, but no longer than until another process asks; return whether one has."""
         end_s = time.monotonic() + pause_s
         while not self._mark.exists() and (left_s := end_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, LOOK_S))
+            select.select((), (), (), min(left_s, LOOK_S))
         return self._mark.exists()
 
 

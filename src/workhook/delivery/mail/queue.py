@@ -78,14 +78,17 @@ _take_own_links = _taking(_due.where(_first.c.kind.in_([sa.literal_column(f"'{ea
 _is_ours = sa.and_(_c.id == big("id"), _c.attempts == big("taken"), _c.next_attempt_at.is_not(None))
 _failure = sa.bindparam("failure", type_=sa.Text)
 _over = {"next_attempt_at": sa.null(), "sealed": sa.null()}
-_ours = sa.update(mail_messages).where(_is_ours)
+
+
+def _set(**values: Any) -> sa.Update:
+    return sa.update(mail_messages).where(_is_ours).values(**values)
+
+
 _outcomes: Mapping[str, sa.UpdateBase] = {
-    "sent": _ours.values(sent_at=server_now(), failure=sa.null(), **_over),
-    "failed": _ours.values(failed_at=server_now(), failure=_failure, **_over),
-    "again": _ours.values(next_attempt_at=server_now() + big("pause_ms"), failure=_failure),
-    "waits": _ours.values(
-        next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1")
-    ),
+    "sent": _set(sent_at=server_now(), failure=sa.null(), **_over),
+    "failed": _set(failed_at=server_now(), failure=_failure, **_over),
+    "again": _set(next_attempt_at=server_now() + big("pause_ms"), failure=_failure),
+    "waits": _set(next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1")),
     "dropped": sa.delete(mail_messages).where(_is_ours),
 }
 _is_from_one = _c.actor_id == big("actor_id")
