@@ -30,13 +30,13 @@ from workhook.work.history.activity.task_history import find_last_edits
 from workhook.work.history.feeds import feeds
 from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import NEWEST_FIRST, read
 from workhook.work.kernel.scopes import in_project
 from workhook.work.money import budgets
-from workhook.work.money.credits.ledger import list_entries
+from workhook.work.money.credits.ledger import ENTRIES
 from workhook.work.money.invoices import drafts
 from workhook.work.money.invoices import queries as due_invoices
-from workhook.work.money.invoices.listing import list_invoices
-from workhook.work.money.invoices.queries import list_due
+from workhook.work.money.invoices.queries import list_due, list_invoices
 from workhook.work.money.invoices.schemas import InvoiceList
 from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.queries import find_running
@@ -127,12 +127,14 @@ def _invoices(role: Literal["member", "client"], after: str | None = None) -> As
 
 
 def _entries(after: str | None = None) -> Ask:
-    return lambda reader: list_entries(
+    return lambda reader: read(
         reader,  # type: ignore[arg-type]
-        filled.OTHER_REPOSITORY_ID,
-        after=after,
+        ENTRIES,
+        in_project(_access()),
+        {},
+        order=NEWEST_FIRST,
+        after=None if after is None else (after,),
         limit=PER_PAGE + 1,
-        newest=True,
     )
 
 

@@ -22,7 +22,7 @@ from workhook.work.money.invoices.time_lines import (
     with_entries,
     with_times,
 )
-from workhook.work.time.rates.terms import Rounding
+from workhook.work.time.rates import Rounding
 
 EXACT = Rounding()
 HOUR_MS = 3_600_000

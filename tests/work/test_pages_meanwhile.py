@@ -23,7 +23,7 @@ from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import in_project
-from workhook.work.time.timesheets import listing as timesheets
+from workhook.work.time.timesheets.queries import list_timesheets
 
 LOOKS = 4
 
@@ -98,7 +98,7 @@ def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyP
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/timesheets/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
             reader: Any = Meanwhile(services.database, happens)
-            listed = await timesheets.list_timesheets(reader, source, {"billable": True}, after=after, limit=10)
+            listed = await list_timesheets(reader, source, {"billable": True}, after=after, limit=10)
             found += [each.id for each in listed]
             after, happens = listed.behind, lambda: None
             if after is None:

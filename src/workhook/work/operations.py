@@ -30,7 +30,7 @@ from workhook.work.money.payments import api as payments
 from workhook.work.money.services import api as services
 from workhook.work.people import clients, members
 from workhook.work.portability.moving import api as moving
-from workhook.work.time.rates import people as rates
+from workhook.work.time import rates
 from workhook.work.time.timesheets import api as timesheets
 
 _APIS = (

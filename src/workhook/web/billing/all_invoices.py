@@ -21,7 +21,7 @@ from workhook.work.board.projects.listing import find_visible
 from workhook.work.history.across.schemas import AllInvoicesQuery
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.scopes import across
-from workhook.work.money.invoices.listing import list_invoices
+from workhook.work.money.invoices.queries import list_invoices
 from workhook.work.money.invoices.rules import Status
 from workhook.work.money.invoices.schemas import Invoice, PlacedInvoice
 

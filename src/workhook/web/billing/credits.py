@@ -20,6 +20,8 @@ from workhook.web.time.days import read_day
 from workhook.web.time.forms import offer_tasks
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.day_bounds import find_zone
+from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, read
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money.credits import ledger
 from workhook.work.money.credits.schemas import TaskCreditCreate
 
@@ -48,10 +50,9 @@ async def show_credits(visit: Visit) -> Answer:
 async def _page(visit: Visit, access: Access, refused: PageForm) -> Answer:
     cursor, reader = visit.query("cursor"), visit.database
     query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
-    key = lists.after(query, tuple[str])
-    after = key[0] if key else None
-    found = await ledger.list_entries(reader, access.repository.id, after=after, limit=ROWS + 1, newest=True)
-    entries, headers = lists.page(visit.call, found, query, lambda entry: (entry.id,))
+    source, after = in_project(access), cursor_of(query)
+    found = await read(reader, ledger.ENTRIES, source, {}, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
+    entries, headers = lists.page(visit.call, found, query)
     return await billing_page(
         visit,
         access,

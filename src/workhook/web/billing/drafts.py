@@ -33,7 +33,8 @@ from workhook.work.money.invoices.schemas import (
     InvoiceEdit,
 )
 from workhook.work.money.invoices.settings import find_settings
-from workhook.work.time.timesheets.queries import find_unbilled_ms, list_unbilled
+from workhook.work.time.timesheets import sums
+from workhook.work.time.timesheets.queries import find_unbilled_ms, list_to_invoice
 
 S = TypeVar("S", bound=InvoiceCreate)
 
@@ -49,7 +50,7 @@ _DOING = "change invoices"
 
 async def offer_unbilled(visit: Visit, access: Access) -> Offer:
     """The oldest time that is on no invoice, as much as an invoice can have."""
-    return Offer(await list_unbilled(visit.database, access, limit=TIMESHEETS_MAX))
+    return Offer(await list_to_invoice(visit.database, access, *sums.ALWAYS, limit=TIMESHEETS_MAX))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/unbilled", makes=True, action="invoice.edit")

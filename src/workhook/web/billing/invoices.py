@@ -34,9 +34,8 @@ from workhook.work.money.credit_notes.amounts import CreditableLine, RateBooks, 
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
 from workhook.work.money.invoices import actions, documents, einvoice, printing, rules, unprintable
 from workhook.work.money.invoices.drafts import TimeOnInvoice, find_rounded
-from workhook.work.money.invoices.listing import list_invoices
 from workhook.work.money.invoices.mail import find_mailed
-from workhook.work.money.invoices.queries import open_sums
+from workhook.work.money.invoices.queries import list_invoices, open_sums
 from workhook.work.money.invoices.rules import Item, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList
 from workhook.work.money.payments import booking
@@ -200,7 +199,7 @@ class Money(msgspec.Struct):
 
 async def money_of(reader: Reader, invoice: Invoice) -> Money:
     """Without forms."""
-    payments = await booking.list_payments(reader, invoice, after=None, limit=_ALL)
+    payments = await booking.rows.listed(reader, invoice.id, after=None, limit=_ALL)
     notes = await credit_notes.rows.listed(reader, invoice.id, after=None, limit=_ALL)
     left = Counter[str]()
     for each in payments:

@@ -41,8 +41,8 @@ from workhook.work.kernel.settings import (
 from workhook.work.money.billing import actions, logos
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.settings import find_logo
-from workhook.work.time.rates import people
-from workhook.work.time.rates.people import MemberRateEdit, MemberTerms, change_member_rate
+from workhook.work.time import rates
+from workhook.work.time.rates import MemberRateEdit, MemberTerms, change_member_rate
 
 BUYER = ("name", "address", "country", "vat_id", "email")
 RATE_PREFIX = "rate-"
@@ -56,7 +56,7 @@ def rate_field(login: str) -> str:
 
 async def find_members(reader: Reader, account: Account) -> Sequence[MemberTerms]:
     """Those for whom the form has fields."""
-    found = await people.find_members(reader, account.id, limit=TEAM_MAX + 1)
+    found = await rates.find_members(reader, account.id, limit=TEAM_MAX + 1)
     return found if len(found) <= TEAM_MAX else ()
 
 
@@ -342,8 +342,8 @@ async def save_project(visit: Visit) -> Answer:
         await actions.edit_project_billing(write, access.repository.project_id, edit)
 
     called = dict(_CALLED)
-    owner = await settings.find_account_currency(visit.database, access.repository.owner.id)
-    currency = visit.fields.get("currency") or owner
+    of_account = await settings.find_account_billing(visit.database, access.repository.owner.id)
+    currency = visit.fields.get("currency") or of_account.currency or DEFAULT_CURRENCY
     try:
         edit = project_edit(visit, _names(DEFAULTS, currency), called, currency)
         await visit.change(save)
@@ -359,7 +359,7 @@ async def save_project(visit: Visit) -> Answer:
 async def _project_page(visit: Visit, access: Access, form: PageForm) -> Answer:
     """With what the account says, as the hints of empty fields."""
     billing = await settings.find_account_billing(visit.database, access.repository.owner.id)
-    team = await people.find_team(visit.database, access.repository.id, limit=TEAM_MAX + 1)
+    team = await rates.find_team(visit.database, access.repository.id, limit=TEAM_MAX + 1)
     return visit.page(
         "project/billing.html",
         status=form.status,

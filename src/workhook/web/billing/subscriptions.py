@@ -17,6 +17,8 @@ from workhook.web.frame.forms import PageForm, form_page, refused_form
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.invoices.rules import Discount, Item, sums_of_items
@@ -38,11 +40,9 @@ async def list_subscriptions(visit: Visit) -> Answer:
     access = await visit.follow()
     cursor = visit.query("cursor")
     query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
-    key = lists.after(query, tuple[str])
-    found = await billing.list_checkouts(
-        visit.database, access.repository.id, visit.actor.user.id, after=key[0] if key else None, limit=ROWS + 1
-    )
-    checkouts, headers = lists.page(visit.call, found, query, lambda checkout: (checkout.id,))
+    source, after = in_project(access), cursor_of(query)
+    found = await read(visit.database, billing.CHECKOUTS, source, {}, after=after, limit=ROWS + 1)
+    checkouts, headers = lists.page(visit.call, found, query)
     return await billing_page(
         visit,
         access,

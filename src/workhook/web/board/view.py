@@ -20,7 +20,7 @@ from workhook.work.discussion.schemas import count_on_tasks, task_comments
 from workhook.work.files import schemas as file_schemas
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape
-from workhook.work.time.timesheets.listing import list_running
+from workhook.work.time.timesheets.queries import list_running
 
 CARDS_MAX = 1000  # of a column
 TIMERS_MAX = 200

@@ -35,7 +35,7 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.scopes import in_project
-from workhook.work.time.timesheets.listing import list_timesheets
+from workhook.work.time.timesheets.queries import list_timesheets
 from workhook.work.time.timesheets.rules import elapsed_ms
 from workhook.work.time.timesheets.schemas import Timesheet
 

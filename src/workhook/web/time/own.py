@@ -35,7 +35,7 @@ from workhook.work.history.across.schemas import AllTasksQuery, AllTimesheetsQue
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.scopes import across
 from workhook.work.time.timesheets import actions as timesheets_actions
-from workhook.work.time.timesheets import listing, queries
+from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.export import whole_table
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate
 
@@ -83,9 +83,9 @@ async def own_table(visit: Visit) -> Answer:
     zone = zone_of(name)
     shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone), zone)
     query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms, to=shown.to_ms)
-    source = across(visit.actor, query, team_only=True)
-    filters, limit = listing.filters_in(query, source, zone), WHOLE_LIST_MAX
-    found = await listing.list_timesheets(visit.database, source, filters, after=None, limit=limit)
+    source = across(visit.actor, query, team_only=True, zone=zone)
+    filters, limit = queries.TIMESHEETS.given(query, source), WHOLE_LIST_MAX
+    found = await queries.list_timesheets(visit.database, source, filters, after=None, limit=limit)
     headers = csv_tables.headers(f"time-{shown.monday}")
     body = whole_table(visit.database, source, filters, found, zone)
     return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)

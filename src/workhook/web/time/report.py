@@ -34,7 +34,7 @@ from workhook.work.kernel.durations import display
 from workhook.work.money.invoices import actions, drafts
 from workhook.work.money.invoices.drafts import TimeOnInvoice, foresee
 from workhook.work.money.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
-from workhook.work.time.rates.terms import Rounding, find_rounding
+from workhook.work.time.rates import Rounding, find_rounding
 from workhook.work.time.timesheets import queries, reports
 from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
 

@@ -25,7 +25,8 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import display
 from workhook.work.kernel.people import PersonShape
 from workhook.work.money.budgets import BudgetStanding, find_standing
-from workhook.work.time.timesheets import listing, queries, rules
+from workhook.work.time.timesheets import queries, rules
+from workhook.work.time.timesheets.queries import list_running, list_started
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape
 
 By = Literal["person", "task", "project"]
@@ -173,10 +174,8 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
     user, by = wanted.get("user", ""), _by(wanted)
     terms = await queries.find_default_terms(visit.database, access)
     found, running, choice, edits, budget = await asyncio.gather(
-        listing.list_started(
-            visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
-        ),
-        listing.list_running(visit.database, access, limit=RUNNING_MAX),
+        list_started(visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None),
+        list_running(visit.database, access, limit=RUNNING_MAX),
         offer_tasks(visit, access, form.value("task_id")),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
         find_standing(visit.database, access.repository.id),

@@ -21,7 +21,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
-from workhook.identity.queries import by_membership_in
+from workhook.identity.queries import by_membership_in, key_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params, within_reach
@@ -37,7 +37,7 @@ from workhook.work.kernel.settings import account_billing, project_billing
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import reports
-from workhook.work.time.timesheets.queries import filters_of, people
+from workhook.work.time.timesheets.queries import people
 from workhook.work.time.timesheets.reports import (
     GroupBy,
     ReportAnswer,
@@ -184,7 +184,10 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
     """Return one group for each user (by login), task, project (by id) or day. Raises `Invalid` for more than `limit`
     groups and currencies, and `storage.slow.QueryTooSlow`."""
     group_by: GroupBy = if_set(query.group_by) or "user"
-    filters = filters_of(query, _FILTERS)
+    given = {name: if_set(getattr(query, name)) for name in _FILTERS}
+    filters = {name: value for name, value in given.items() if value is not None}
+    if "user" in filters:
+        filters["user"] = key_of(filters["user"])
     zone = query.zone
     unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
     grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)

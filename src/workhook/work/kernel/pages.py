@@ -43,17 +43,12 @@ def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 
 
 def bounded(
-    whole: sa.Select[Any],
-    listed: sa.Select[Any],
-    key: sa.ColumnElement[Any],
-    weight: sa.ColumnElement[int],
-    *,
-    newest: bool = False,
+    whole: sa.Select[Any], listed: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]
 ) -> sa.Select[Any]:
     """Select the rows of `whole` that `listed` finds, without those at the end that are too much for one answer.
 
-    `listed` is ordered by its `key` (the greatest first if `newest`) and limited; `weight` is a row's size in
-    characters. The database does not read the texts of omitted rows. Run the statement with `fetch`.
+    `listed` is ordered by its `key` and limited; `weight` is a row's size in characters. The database does not read the
+    texts of omitted rows. Run the statement with `fetch`.
 
     A plan for all values expects that few rows match the conditions of `listed`. So `whole` must not repeat them, or
     the page may be searched again for each row, and `listed` must join no more than it needs, or all rows may be joined
@@ -62,13 +57,12 @@ def bounded(
     some = listed.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
         "some"
     )
-    order = some.c.page_key.desc() if newest else some.c.page_key
-    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=order), sa.BigInteger) - some.c.weight
+    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=some.c.page_key), sa.BigInteger) - some.c.weight
     sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
     return (
         whole.join(sized, sized.c.page_key == key)
         .where(sized.c.before < ROOM)
-        .order_by(key.desc() if newest else key)
+        .order_by(key)
         .add_columns(sized.c.found.label("page_found"))
     )
 

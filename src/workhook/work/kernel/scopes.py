@@ -8,6 +8,7 @@ exist.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -80,27 +81,28 @@ class Place(NamedTuple):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The projects of a list for a caller. `params`: of `scope`."""
+    """The projects of a list for a caller. `params`: of `scope`; `zone`: of the bare days of filters."""
 
     scope: Scope
     params: Mapping[str, object]
     actor: Actor
     place: Place | None = None
+    zone: tzinfo = UTC
 
     def key_of(self, username: str) -> str:
         """Return the key of a filter's username. In lists across projects `me` is the caller."""
         return key_of(self.actor.user.login if username == ME and self.place is None else username)
 
 
-def in_project(access: Access) -> Source:
+def in_project(access: Access, zone: tzinfo = UTC) -> Source:
     """Read a list from one project."""
     here = access.repository
     params = {"repository_id": here.id, "user_id": access.user.id}
     place = Place(here.project_id, here.title, here.currency, here)
-    return Source(Scope(project=0 if access.is_client else 1), params, access.actor, place)
+    return Source(Scope(project=0 if access.is_client else 1), params, access.actor, place, zone)
 
 
-def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True) -> Source:
+def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True, zone: tzinfo = UTC) -> Source:
     """Read a list from all projects that a query with the fields `organization` and `project_id` chooses."""
     given: dict[str, object] = {}
     if not isinstance(query.organization, UnsetType):
@@ -108,7 +110,7 @@ def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool 
     if not isinstance(query.project_id, UnsetType):
         given["project_ids"] = sorted({each.strip() for each in query.project_id.split(",")})
     scope = Scope(actor.grants is not None, frozenset(given), team_only, archived)
-    return Source(scope, {**given, "user_id": actor.user.id, **reach_params(actor)}, actor)
+    return Source(scope, {**given, "user_id": actor.user.id, **reach_params(actor)}, actor, zone=zone)
 
 
 class VisibleProjects(NamedTuple):

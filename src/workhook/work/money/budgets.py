@@ -47,12 +47,24 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
     """
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    standing = await find_standing(call.database, access.repository.id)
-    return standing_to_response(standing, access.repository.currency)
+    standing, currency = await find_standing(call.database, access.repository.id), access.repository.currency
+    budget, whole = standing.budget, standing.budget.whole
+    used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
+
+    def shown(value: int) -> float:
+        return signed_hours(value) if budget.minor is None else to_amount(value, currency)
+
+    return BudgetAnswer(
+        budget_shape(budget.time_ms, budget.minor, currency),
+        shown(used),
+        shown(billed),
+        None if whole is None else shown(whole - used),
+        budget.percent(standing.used),
+    )
 
 
 class BudgetStanding(msgspec.Struct, frozen=True):
-    """A budget, and what was spent and billed."""
+    """A budget, and the spent and billed time and money."""
 
     budget: HoursOrMoney
     used: TimeAndMoney
@@ -68,24 +80,7 @@ async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
     return BudgetStanding(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
 
 
-def standing_to_response(standing: BudgetStanding, currency: str) -> BudgetAnswer:
-    budget, whole = standing.budget, standing.budget.whole
-    used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
-
-    def shown(value: int) -> float:
-        return signed_hours(value) if budget.minor is None else to_amount(value, currency)
-
-    left = None if whole is None else shown(whole - used)
-    return BudgetAnswer(
-        budget_shape(budget.time_ms, budget.minor, currency),
-        shown(used),
-        shown(billed),
-        left,
-        budget.percent(standing.used),
-    )
-
-
-# SQLite goes through an outer join from left to right, and else through all timesheets that there are.
+# An outer join makes SQLite read the invoices first, instead of all timesheets.
 _claimed = (
     sa.select(*budgets.TAKEN_OFF)
     .join_from(
@@ -96,10 +91,10 @@ _claimed = (
     )
     .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == sa.literal_column("'draft'"))
 )
-# What is on an invoice, less what drafts have claimed.
+# The time on invoices, less that of drafts.
 _billed = budgets.summed("billed", lambda table: table.c.invoiced, less=_claimed).subquery("billed_sums")
 _used = budgets.used.subquery("used_sums")
-# Of one moment.
+# One statement, so that all sums are of one moment.
 _standing = (
     sa.select(_used, _billed, project_billing.c.budget_ms, project_billing.c.budget_minor)
     .select_from(_used.join(_billed, sa.true()))

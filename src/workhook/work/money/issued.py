@@ -1,6 +1,6 @@
-"""What issued invoices refer to stays: before anything is deleted, it is asked here whether one does.
+"""The checks that nothing is deleted that an issued invoice refers to.
 
-An invoice is issued from its sending on, whatever becomes of it: sent, paid or void. A draft holds nothing.
+An invoice stays issued once it is sent: also when it is paid or void. A draft prevents nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 NAMED_MAX = 5
 
 has_issued = sa.exists().where(invoices.c.repository_id == projects.c.repository_id, is_issued).correlate(projects)
-"""Of a statement that selects projects: those that an invoice was issued in."""
+"""For a statement that selects projects: whether an invoice was issued in one."""
 
 
 def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -59,19 +59,19 @@ _named = sa.select(invoices.c.invoice_number, invoices.c.status).where(invoices.
 
 
 async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
-    """Before the project is deleted. Its row is locked already: whoever issues an invoice waits. Raises `Conflict`."""
+    """Call it before a locked project is deleted; issuing an invoice waits for the lock. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
     _require_none(part("The project has issued invoices"), rows, "archive it instead (archive: true)")
 
 
 async def require_none_of_service(tx: Transaction, service_id: str) -> None:
-    """Before the service is deleted. Raises `Conflict`."""
+    """Call it before the service is deleted. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_service, {"service_id": service_id})
     _require_none(part("The service is on issued invoices"), rows, "deactivate it instead (active: false)")
 
 
 async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
-    """Before tasks are deleted. `names`: what the message calls each, by its id. Raises `Conflict` for one of them."""
+    """Call it before tasks are deleted. `names`: the name of each in the message, by its id. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
     if rows:
         first = rows[0]["task_id"]
@@ -81,8 +81,8 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, verb: str) -> None:
-    """Before a file of the project is deleted or made private, which is on its invoices if it is its avatar. Raises
-    `Conflict`."""
+    """Call it before a file of the project is deleted or made private: the avatar of a project is on its invoices.
+    Raises `Conflict`."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
     why = part("The file is the logo of issued invoices")
     _require_none(why, rows, "give the project another avatar first", verb)
@@ -108,5 +108,5 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
 
 
 async def has_any(reader: Reader, repository_id: int) -> bool:
-    """Return whether an invoice of the project was issued."""
+    """Tell whether an invoice of the project was issued."""
     return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None

@@ -1,6 +1,6 @@
-"""A client cannot delete what others have worked on. Whoever deletes something for a client checks that here first.
+"""The check that a client does not delete what others have worked on.
 
-The refusal says the same whatever was found: a client does not learn of private comments or of time.
+The refusal is the same for everything that was found: a client does not learn of private comments or of time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 
 def _by_others(thing_id: sa.ColumnElement[Any], table: sa.Table, joined: sa.FromClause | None = None) -> sa.Select[Any]:
-    """The ids of the things (of the parameter `ids`) to which the table has something by others."""
+    """Select the ids (of the parameter `ids`) for which the table has rows by others."""
     found = sa.select(thing_id.label("id")).where(any_of(thing_id, "ids"), table.c.user_id != big("user_id"))
     return found if joined is None else found.select_from(joined)
 
@@ -34,8 +34,8 @@ _on_files = sa.union_all(
 
 
 async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[str, str]) -> None:
-    """Call this before tasks of one project are deleted, which are locked. `names`: what the message calls each, by its
-    id. Raises `Conflict` for a client."""
+    """Call it before locked tasks of one project are deleted. `names`: the name of each in the message, by its id.
+    Raises `Conflict` for a client."""
     if access.is_client and names:
         rows = await tx.fetch_all(_on_tasks, {"ids": sorted(names), "user_id": access.user.id})
         found = {row["id"] for row in rows}
@@ -43,7 +43,7 @@ async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[
 
 
 async def require_none_on_file(tx: Transaction, access: Access, file_id: str) -> None:
-    """Call this before a file is deleted, which is locked. Raises `Conflict` for a client."""
+    """Call it before a locked file is deleted. Raises `Conflict` for a client."""
     if access.is_client and await tx.fetch_one(_on_files, {"ids": [file_id], "user_id": access.user.id}):
         _refuse(["The file"])
 

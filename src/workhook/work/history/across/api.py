@@ -37,10 +37,10 @@ from workhook.work.kernel import csv_tables
 from workhook.work.kernel.day_bounds import zone_named
 from workhook.work.kernel.lists import cursor_of, read
 from workhook.work.kernel.scopes import across
-from workhook.work.money.invoices.listing import list_invoices
+from workhook.work.money.invoices.queries import list_invoices
 from workhook.work.money.invoices.schemas import PlacedInvoice, invoice_to_response
 from workhook.work.time.timesheets import api as timesheets
-from workhook.work.time.timesheets.listing import OLDEST_FIRST, RUNNING
+from workhook.work.time.timesheets.queries import OLDEST_FIRST, RUNNING
 from workhook.work.time.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
 
 _of_tasks = Routes(WORK_API, "Tasks", read="work.read", write="work.write")
@@ -69,9 +69,10 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
     A page may be short, or empty, and not be the last: `Link` leads on. With `Accept: text/csv` you get a table: all
     timesheets that match or, with `per_page`, a page of them.
     """
-    source, zone = across(actor_of(call), query, team_only=True), zone_named(query.timezone)
+    zone = zone_named(query.timezone)
+    source = across(actor_of(call), query, team_only=True, zone=zone)
     days = None if isinstance(query.timezone, UnsetType) else zone
-    return await timesheets.answer_list(call, source, query, cursor_of(query), "timesheets", zone=zone, days=days)
+    return await timesheets.answer_list(call, source, query, cursor_of(query), "timesheets", days=days)
 
 
 @_of_timesheets.get("/timesheets/running")

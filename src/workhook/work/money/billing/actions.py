@@ -1,8 +1,7 @@
-"""The billing settings of accounts and projects are changed, and with their currency what is stored in it.
+"""Changes of the billing settings of accounts and projects, and of the amounts in their currency.
 
-Rates and budgets are stored in minor units, and keep their value: of a currency with another number of decimals there
-are more or fewer of those. Where one has more decimals than the new currency, the change is refused, and names where it
-stands. Decision 54.
+Rates and budgets are stored in minor units, and keep their value when the currency changes: they are rescaled to its
+number of decimals. If one has more decimals than the new currency, the change is refused, and names it. Decision 54.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
-from workhook.storage import Reader, Transaction
+from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.kernel.access import Access, find_access
+from workhook.work.kernel.access import find_access
 from workhook.work.kernel.record_events import differences, record_audit
 from workhook.work.kernel.schemas import RATE_MAX_MINOR, given_rate, if_set
 from workhook.work.kernel.settings import (
@@ -46,15 +45,15 @@ from workhook.work.kernel.settings import (
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.rules import rate_fault
 from workhook.work.money.invoices.schemas import invoices, is_issued
-from workhook.work.time.rates import people
-from workhook.work.time.rates.people import member_rates, project_rates
-from workhook.work.time.timesheets.budgets import HoursOrMoney, find_used, mark_of
+from workhook.work.time import rates
+from workhook.work.time.rates import BudgetMark, member_rates, project_rates
+from workhook.work.time.timesheets.budgets import MARKS, HoursOrMoney, find_used
 from workhook.work.time.timesheets.schemas import timesheets
 
 
 class _Stored(NamedTuple):
-    """Amounts in a column of the rows `where`, which a project or an account owns. `words`: their name in messages.
-    `remedy`: how to change such an amount."""
+    """Amounts in a column of the rows `where` of a project or an account. `words`: their name in messages. `remedy`:
+    how to change such an amount."""
 
     words: str
     amount: sa.Column[Any]
@@ -66,7 +65,7 @@ class _Stored(NamedTuple):
 
 _is_billed = sa.exists().where(invoices.c.id == timesheets.c.invoice_id, is_issued)
 
-# In the order in which others lock them: the project's settings before timesheets.
+# In the order of locks: the project's settings before timesheets.
 _OF_PROJECT = (
     _Stored("the hourly_rate of the project", project_billing.c.hourly_rate_minor, project_billing.c.repository_id),
     _Stored("the budget", project_billing.c.budget_minor, project_billing.c.repository_id, most=None),
@@ -115,15 +114,8 @@ _set_currency = (
 )
 
 
-_set_one = (
-    sa.update(projects)
-    .where(projects.c.repository_id == big("repository_id"))
-    .values(currency=sa.bindparam("currency", type_=sa.Text))
-)
-
-
 def _misfits(stored: _Stored) -> sa.Select[Any]:
-    """One that has more decimals than the new currency, or is more than a rate can be there."""
+    """Select an amount that has more decimals than the new currency, or is above the bound of a rate there."""
     wrong = stored.amount % _divisor != sa.literal_column("0")
     if stored.most is not None:
         wrong = sa.or_(wrong, stored.amount * _factor > stored.most)
@@ -142,36 +134,27 @@ def _rescale(stored: _Stored) -> sa.Update:
 _STATEMENTS = {each: (_misfits(each), _rescale(each)) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
 
 
-def set_project_currency(tx: Transaction, repository_id: int, after: str | None) -> None:
-    """To one with as many decimals as before."""
-    tx.defer(_set_one, [{"repository_id": repository_id, "currency": after}])
-
-
-async def change_project_currency(tx: Transaction, repository_id: int, before: str, after: str | None) -> None:
-    """Its settings are locked, and saved afterwards. `after`: what the project or else its account says from now on.
-    Raises `Invalid`."""
-    await _change(tx, [repository_id], before, after)
-
-
 async def change_account_currency(tx: Transaction, account_id: int, before: str | None, after: str | None) -> None:
-    """The account's settings are locked, and saved afterwards, with their own rate as `workhook.core.money.rescaled`
-    says. Raises `Invalid`."""
+    """Change the currency of an account, whose settings are locked, and saved afterwards with their own rate rescaled.
+    Raises `Invalid`."""
     old, new = before or DEFAULT_CURRENCY, after or DEFAULT_CURRENCY
     ids = [row["repository_id"] for row in await tx.fetch_all(_of_account, {"account_id": account_id})]
     await _rescale_all(tx, _OF_ACCOUNT, [account_id], old, new)
-    await _change(tx, ids, old, after)
+    await change_projects_currency(tx, ids, old, after)
 
 
-async def _change(tx: Transaction, repository_ids: Sequence[int], before: str, after: str | None) -> None:
-    if repository_ids:
-        await _rescale_all(tx, _OF_PROJECT, repository_ids, before, after or DEFAULT_CURRENCY)
-        await tx.execute(_set_currency, {"ids": repository_ids, "currency": after})
+async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:
+    """Change the currency of projects, whose settings are locked. `after`: that of the project, or else of its
+    account. Raises `Invalid`."""
+    if ids:
+        await _rescale_all(tx, _OF_PROJECT, ids, before, after or DEFAULT_CURRENCY)
+        tx.defer(_set_currency, [{"ids": ids, "currency": after}])
 
 
 async def _rescale_all(
     tx: Transaction, columns: Sequence[_Stored], ids: Sequence[int], before: str, after: str
 ) -> None:
-    """Raises `Invalid` that says what does not fit."""
+    """Raises `Invalid` that names what does not fit."""
     more = digits_of(after) - digits_of(before)
     if not more:
         return
@@ -199,7 +182,7 @@ _STORED_AS = {"tax": "tax_millionths"}
 
 
 async def change_account_billing(write: Write, account: Account, edit: AccountBillingEdit) -> AccountBilling:
-    """The settings afterwards. The caller owns the account. Raises `Invalid`, `PreconditionFailed`."""
+    """Return the settings afterwards. Raises `Invalid`, `PreconditionFailed`."""
     before = await settings.lock_account_billing(write.tx, account.id)
     write.require_match(account_answer(before))
     given = _given(edit)
@@ -214,12 +197,6 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
         changes = differences(to_response(before), to_response(after))
         await record_audit(write, account, "organization_billing.edit", account.login, detail=changes)
     return after
-
-
-async def visible_billing(reader: Reader, access: Access) -> ProjectBilling:
-    """Raises `NotFound` for a client."""
-    access.hide_from_clients()
-    return await settings.find_project_billing(reader, access.repository.id)
 
 
 async def edit_project_billing(write: Write, project_id: str, edit: ProjectBillingEdit) -> ProjectBillingAnswer:
@@ -244,8 +221,8 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     _check_rate(after)
     after = await _with_budget(write.tx, repository.id, after, edit.budget)
     if not isinstance(edit.rates, UnsetType):
-        rates = await people.set_project_rates(write.tx, repository.id, edit.rates or (), after.money)
-        after = msgspec.structs.replace(after, rates=rates)
+        changed_rates = await rates.set_project_rates(write.tx, repository.id, edit.rates or (), after.money)
+        after = msgspec.structs.replace(after, rates=changed_rates)
     if after != before:
         settings.save_project_billing(write.tx, repository.id, after)
         changes = differences(to_response(before), to_response(after))
@@ -254,7 +231,7 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
 
 
 def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
-    """With the defaults that count for what was never set."""
+    """Return the settings with the defaults for what was never set."""
     shown = msgspec.structs.replace(
         billing,
         currency=billing.currency or DEFAULT_CURRENCY,
@@ -269,7 +246,7 @@ def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
 
 
 def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
-    """What the caller spoke of, but for amounts, by the names of the record's fields."""
+    """Return the given values, except amounts, by the names of the record's fields."""
     values = msgspec.structs.asdict(edit)
     for name in ("buyer", "budget", "rates", "hourly_rate"):
         values.pop(name, None)
@@ -277,7 +254,7 @@ def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
 
 
 def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: str) -> dict[str, object]:
-    """The rate of the settings in the currency that they have `after`. Raises `Invalid`."""
+    """Return the rate of the settings in the currency `after`. Raises `Invalid`."""
     rate = given_rate(edit.hourly_rate, after, "hourly_rate")
     if isinstance(rate, UnsetType):
         rate = None if minor is None else rescaled(minor, before, after)
@@ -289,13 +266,13 @@ def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: 
 async def _in_currency(
     tx: Transaction, repository: Repository, before: ProjectBilling, edit: ProjectBillingEdit
 ) -> ProjectBilling:
-    """The settings as they are in another currency, if the caller says one. What the request replaces is left out.
+    """Return the settings in another currency, if the caller gives one, without the amounts that the request replaces.
     Raises `Invalid`."""
     if isinstance(edit.currency, UnsetType) or edit.currency == before.currency:
         return before
     after = edit.currency or (await settings.find_account_billing(tx, repository.owner.id)).currency
     if digits_of(after or DEFAULT_CURRENCY) == digits_of(before.money):
-        set_project_currency(tx, repository.id, after)
+        await change_projects_currency(tx, [repository.id], before.money, after)
         return msgspec.structs.replace(before, money=after or DEFAULT_CURRENCY)
     gone = {
         "hourly_rate_minor": None if not isinstance(edit.hourly_rate, UnsetType) else before.hourly_rate_minor,
@@ -303,13 +280,13 @@ async def _in_currency(
     }
     settings.save_project_billing(tx, repository.id, msgspec.structs.replace(before, **gone))
     if not isinstance(edit.rates, UnsetType):
-        await people.set_project_rates(tx, repository.id, (), before.money)
-    await change_project_currency(tx, repository.id, before.money, after)
+        await rates.set_project_rates(tx, repository.id, (), before.money)
+    await change_projects_currency(tx, [repository.id], before.money, after)
     return await settings.find_project_billing(tx, repository.id)
 
 
 def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, object]:
-    """The buyer afterwards, and the columns that hold it."""
+    """Return the buyer afterwards, and the columns that hold it."""
     if isinstance(edit, UnsetType):
         return {}
     given = {} if edit is None else msgspec.structs.asdict(edit)
@@ -321,7 +298,7 @@ def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, objec
 async def _with_budget(
     tx: Transaction, repository_id: int, billing: ProjectBilling, edit: BudgetEdit | UnsetType | None
 ) -> ProjectBilling:
-    """With another budget, of which is told already what is used now. Raises `Invalid`."""
+    """Return the settings with another budget; the marks that it has reached count as announced. Raises `Invalid`."""
     if isinstance(edit, UnsetType):
         return billing
     time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
@@ -332,12 +309,13 @@ async def _with_budget(
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):
         return billing
     percent = HoursOrMoney(time_ms, minor).percent(await find_used(tx, repository_id))
+    told: list[BudgetMark] = [0, *(each for each in MARKS if percent is not None and each <= percent)]
     return msgspec.structs.replace(
         billing,
         budget=budget_shape(time_ms, minor, billing.money),
         budget_ms=time_ms,
         budget_minor=minor,
-        budget_mark=mark_of(percent),
+        budget_mark=told[-1],
     )
 
 

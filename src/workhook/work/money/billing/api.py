@@ -1,7 +1,7 @@
-"""`/organizations/{login}/billing` and `/projects/{id}/billing`: what stands on invoices, and what new ones begin with.
+"""`/organizations/{login}/billing` and `/projects/{id}/billing`: the parties and the defaults of invoices.
 
-Owners see and change the settings of their organization, or of their own account. Who is in a project sees its
-settings, its admins change them; for clients there are none.
+Owners see and change the settings of their organization, or of their own account. The members of a project see its
+settings, its admins change them; they do not exist for clients.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ async def get_project_billing(call: Call, project_id: str) -> ProjectBillingAnsw
     What is null is as in the settings of its organization.
     """
     access = await find_access(call.database, actor_of(call), project_id)
-    return ProjectBillingAnswer(to_response(await actions.visible_billing(call.database, access)))
+    access.hide_from_clients()
+    return ProjectBillingAnswer(to_response(await settings.find_project_billing(call.database, access.repository.id)))
 
 
 routes.patch("/projects/{id}/billing")(actions.edit_project_billing)

@@ -1,8 +1,8 @@
 """`/organizations/{login}/billing/logo`: the picture at the head of invoices.
 
-A PNG or JPEG, as its first bytes say: what the upload calls itself does not count, and an SVG, which can hold scripts,
-is none. Its content is in the store of files. Like them it is stored first, then its row is written; content without a
-row is swept later. A logo on an invoice that was sent keeps its row.
+It must be a PNG or JPEG by its first bytes, not by what the upload states; an SVG can hold scripts. Its content is
+stored like that of files: first the content, then the row; content without a row is swept later. A logo on an invoice
+that was sent keeps its row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
 
 
 class _Sniffed:
-    """Hands the bytes of an upload on, and keeps the first, which say what it is."""
+    """Passes the bytes of an upload on, and keeps the first, which show its type."""
 
     def __init__(self, incoming: Incoming) -> None:
         self._incoming, self._head = incoming, b""
@@ -72,8 +72,8 @@ class _Sniffed:
 
 
 class NewLogo:
-    """A picture that is in the store, and may become the logo of an account: use it as a context. Without `put` its
-    content is deleted again."""
+    """A stored picture that may become the logo of an account. A context manager: its content is deleted without
+    `put`."""
 
     def __init__(self, call: Call, content_type: str, incoming: Incoming) -> None:
         self._call, self._content_type = call, content_type
@@ -81,7 +81,7 @@ class NewLogo:
         self.is_stored = False
 
     async def put(self, write: Write, account: Account) -> AccountBilling:
-        """Make it the logo, as one try of a change. The caller owns the account."""
+        """Make it the logo of an account that the caller owns. May be repeated after a deadlock."""
         self.is_stored = False
         before = await settings.lock_account_billing(write.tx, account.id)
         write.require_match(account_answer(before))
@@ -102,7 +102,7 @@ class NewLogo:
 
 
 async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
-    """Read the form of the request. Raises what `upload.read_form` does, and `Invalid` for another kind of file."""
+    """Read the form of the request. Raises what `upload.read_form` does, and `Invalid` for other types of files."""
     async with call.services.blobs.incoming() as incoming:
         sniffed = _Sniffed(incoming)
         form = await read_form(call, sniffed, limit=LOGO_MAX_BYTES, admit=admit)
@@ -156,7 +156,7 @@ async def delete_organization_logo(write: Write, login: str) -> Done:
 
 
 async def remove_logo(write: Write, account: Account) -> None:
-    """The caller owns the account."""
+    """Remove the logo of an account that the caller owns."""
     before = await settings.lock_account_billing(write.tx, account.id)
     write.require_match(account_answer(before))
     if before.logo_id is not None:
@@ -164,7 +164,7 @@ async def remove_logo(write: Write, account: Account) -> None:
 
 
 async def _change(write: Write, account: Account, before: AccountBilling, logo_id: str | None) -> AccountBilling:
-    """With another logo or none. The row of the one before goes unless an invoice has it; its content is swept."""
+    """Set another logo or none. The previous row is deleted unless an invoice has it; its content is swept."""
     if before.logo_id is not None:
         await write.tx.execute(_delete, {"logo_id": before.logo_id})
     after = msgspec.structs.replace(before, logo_id=logo_id)

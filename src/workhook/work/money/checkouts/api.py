@@ -1,6 +1,6 @@
 """`/projects/{id}/service_checkouts` and `/service_checkouts`.
 
-Owners and members take checkouts out, pause, cancel and delete them; clients read them.
+Owners and members create, pause, cancel and delete checkouts; clients read them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_access
+from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import (
     ServiceCheckoutAnswer,
@@ -27,11 +29,10 @@ routes = Routes(WORK_API, "Service Checkouts", read="work.read", write="work.wri
 @routes.get("/projects/{id}/service_checkouts")
 async def list_service_checkouts(call: Call, project_id: str, query: ListQuery) -> Listed[ServiceCheckoutsAnswer]:
     """List the service checkouts of a project."""
-    actor, key = actor_of(call), lists.after(query, tuple[str])
-    access = await find_access(call.database, actor, project_id)
-    after, limit = key[0] if key else None, query.limit + 1
-    found = await billing.list_checkouts(call.database, access.repository.id, actor.user.id, after=after, limit=limit)
-    checkouts, headers = lists.page(call, found, query, lambda checkout: (checkout.id,))
+    after = cursor_of(query)
+    source = in_project(await find_access(call.database, actor_of(call), project_id))
+    found = await read(call.database, billing.CHECKOUTS, source, {}, after=after, limit=query.limit + 1)
+    checkouts, headers = lists.page(call, found, query)
     now = now_ms()
     return Listed(ServiceCheckoutsAnswer([checkout_to_response(each, now) for each in checkouts]), headers)
 
@@ -52,6 +53,5 @@ routes.post("/service_checkouts/{id}/unpause")(billing.unpause_service_checkout)
 routes.post("/service_checkouts/{id}/cancel", query=parameters.documented(ServiceCheckoutCancel))(
     billing.cancel_service_checkout
 )
-
 
 routes.delete("/service_checkouts/{id}")(billing.delete_service_checkout)

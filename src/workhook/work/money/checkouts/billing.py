@@ -1,8 +1,8 @@
-"""Service checkouts in the database, and how their periods begin: each with its invoice, its credits and the row that
-says so, in one transaction.
+"""Service checkouts in the database, and their periods. A period begins in one transaction with its invoice, its
+credits and its row.
 
-A chore begins the periods that are due: each once, whoever is at it and however long nobody was. Every query is
-confined to a project, but for those of the chore.
+A chore begins the periods that are due, each once, also those that were missed. Every query is confined to a project,
+except those of the chore.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from msgspec import UnsetType
 from msgspec.structs import replace
 from prometheus_client import Counter
 
@@ -23,7 +22,6 @@ from workhook.core.ids import new_id
 from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.core.zones import day_in
 from workhook.http.calls import Services
-from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.queries import repository_of
 from workhook.identity.removal import Loss
@@ -34,9 +32,10 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
 from workhook.work.kernel.access import Access, find_with_access, with_access
-from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.lists import Listing
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.record_events import publish_event
-from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.kernel.settings import DEFAULT_LANGUAGE, account_billing, project_billing
 from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
@@ -96,27 +95,20 @@ _alive = (
 with_project = with_access(_alive, service_checkouts.c.repository_id)
 by_id = with_project.where(service_checkouts.c.id == sa.bindparam("id"))
 locked = by_id.with_for_update(of=service_checkouts)
-# Whoever holds the row begins the period, or ends what it is a period of.
+# The lock of the row is needed to begin a period, and to end the checkout.
 _locked_if_due = by_id.where(service_checkouts.c.due_at <= big("now")).with_for_update(
     of=service_checkouts, skip_locked=True
 )
-_weight = length(service_checkouts.c.unsubscribe_reason, service_checkouts.c.unsubscribed_feedback, services.c.prices)
-
-
-def _listed(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    here = [service_checkouts.c.repository_id == big("repository_id"), service_checkouts.c.deleted_at.is_(None)]
-    page = sa.select(service_checkouts.c.id, service_checkouts.c.service_id).where(*here, *further)
-    first = page.order_by(service_checkouts.c.id).limit(big("limit")).subquery("first")
-    listed = (
-        sa.select(service_checkouts.c.id)
-        .join(first, first.c.id == service_checkouts.c.id)
-        .join(services, services.c.id == first.c.service_id)
-        .order_by(service_checkouts.c.id)
-    )
-    return bounded(with_project, listed, service_checkouts.c.id, _weight)
-
-
-_in_project, _in_project_after = _listed(), _listed(service_checkouts.c.id > sa.bindparam("after"))
+_weight_of_prices = (
+    sa.select(length(services.c.prices)).where(services.c.id == service_checkouts.c.service_id).scalar_subquery()
+)
+CHECKOUTS = Listing[Checkout](
+    service_checkouts,
+    lambda page, _: with_project.join(page, page.c.id == service_checkouts.c.id),
+    lambda row, _, __: checkout_of(row),
+    length(service_checkouts.c.unsubscribe_reason, service_checkouts.c.unsubscribed_feedback) + _weight_of_prices,
+    lives=lambda row: row.c.deleted_at.is_(None),
+)
 _by_due = (service_checkouts.c.due_at, service_checkouts.c.id)
 _due = (
     sa.select(service_checkouts.c.id, service_checkouts.c.due_at)
@@ -131,7 +123,7 @@ _due = (
     .order_by(*_by_due)
     .limit(big("limit"))
 )
-# A project, and a service of the account that it belongs to, if that has the service.
+# A project, and the service if it belongs to the project's account.
 _there = projects.alias("there")
 offered = with_access(
     sa.select(*_service_columns, services.c.prices)
@@ -154,32 +146,8 @@ _insert_period = insert_into(
 )
 
 
-async def list_checkouts(
-    reader: Reader, repository_id: int, user_id: int, *, after: str | None, limit: int
-) -> Found[Checkout]:
-    """By id, behind `after`."""
-    params = {"repository_id": repository_id, "user_id": user_id, "limit": limit, "after": after}
-    return await fetch(reader, _in_project if after is None else _in_project_after, params, checkout_of)
-
-
-def offer_of(row: Row) -> BoughtService | None:
-    """The service of a row of `offered`; None if it is not offered to the project."""
-    service = _service_of(row) if row["service_id"] is not None else None
-    return service if service and service.offered else None
-
-
-async def insert_checkout(tx: Transaction, checkout: Checkout, user_id: int) -> None:
-    owners = {
-        "repository_id": checkout.repository.id,
-        "service_id": checkout.service.id,
-        "service_price_id": checkout.price.id if checkout.price else None,
-        "user_id": user_id,
-    }
-    await tx.execute(_insert, {**_values(checkout), **owners})
-
-
 async def update_checkout(tx: Transaction, checkout: Checkout, *, deleted_at: int | None = None) -> None:
-    """`deleted_at`: its row stays, out of everybody's sight, for its invoices."""
+    """`deleted_at`: the row stays for its invoices, hidden from all users."""
     await tx.execute(_update, {**_values(checkout), "deleted_at": deleted_at})
 
 
@@ -204,26 +172,24 @@ def _values(checkout: Checkout) -> dict[str, object]:
 
 
 async def catch_up(write: Write, checkout: Checkout) -> Checkout:
-    """Begin every period that is due by `now`, by Workhook itself. The row of the checkout is locked.
-
-    So that a change finds what it would have found if the chore had come by a moment before.
-    """
+    """Begin every period that is due by `now`, before a change of a locked checkout."""
     while checkout.state.is_due(write.now):
         checkout = await begin_next(write, checkout)
     return checkout
 
 
 async def begin_next(write: Write, checkout: Checkout) -> Checkout:
-    """The checkout in its next period, which begins where the last one ended. Its row is locked."""
+    """Begin the next period of a locked checkout, where the last one ended."""
     return await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
 
 
 async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
-    """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
-    `NotFound` for a project that was deleted."""
+    """Begin the period that `state` is in. Raises `UniqueViolation` for a period that has begun before, `NotFound` for
+    a deleted project."""
     started_at = checkout.state.period_end or state.completed_at or write.now
-    days = _days(checkout, started_at, state.period_end)
-    description = _describe(checkout, days)
+    description, days = checkout.service.title, _days(checkout, started_at, state.period_end)
+    if days is not None:
+        description = f"{description}, {Paper(checkout.language).days(days)}"
     begun = changed(checkout, state, write.now)
     price, invoice_id, credit_id = checkout.price, None, None
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
@@ -231,7 +197,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     if writer is None and price and price.amount_minor:
         await lock_project(write.tx, checkout.repository.id)
     await update_checkout(write.tx, begun)
-    if price and price.amount_minor:  # what costs nothing has no invoice
+    if price and price.amount_minor:  # a free period has no invoice
         items = [Item(description, Decimal(checkout.qty), price.amount_minor, days=days)]
         invoice_id = await issue(
             write, checkout.repository, service_checkout_id=checkout.id, items=items, currency=price.currency
@@ -240,38 +206,27 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
         credit_id = await writer.grant(credits_minor, description)
     period = {"service_checkout_id": checkout.id, "number": state.periods, "started_at": started_at}
     await write.tx.execute(_insert_period, {**period, "invoice_id": invoice_id, "credit_id": credit_id})
-    if invoice_id is not None:  # here, so that it goes along with the end
+    if invoice_id is not None:  # last, so that it is sent with the commit
         tell_of_invoice(write, checkout.repository, invoice_id, "sent")
     return begun
 
 
 def changed(checkout: Checkout, state: State, now: int) -> Checkout:
-    """The checkout in another state, with an `updated_at` that grew."""
+    """Return the checkout in another state, with a greater `updated_at`."""
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
 def _days(checkout: Checkout, start: int, end: int | None) -> Days | None:
-    """The first and the last day of the period, in the zone of the studio. None for what is paid once. The next period
-    begins on the day after the last."""
+    """Return the first and the last day of the period, in the zone of the studio; None without an end."""
     if end is None:
         return None
     first = day_in(start, checkout.zone)
     return first.isoformat(), max(first, day_in(end, checkout.zone) - timedelta(days=1)).isoformat()
 
 
-def _describe(checkout: Checkout, days: Days | None) -> str:
-    """`Design retainer, 31 Jan 2026 \u2013 27 Feb 2026`, in the language of the project's invoices; the title alone for
-    what is paid once."""
-    title = checkout.service.title
-    return title if days is None else f"{title}, {Paper(checkout.language).days(days)}"
-
-
 async def begin_due_periods(services: Services, now: int) -> int:
-    """The chore: begin the periods that are due by `now` (milliseconds); returns how many did. A period that was missed
-    comes late, with its own invoice and credits. One checkout that fails does not keep the others waiting.
-
-    Raises `Unavailable` if the database cannot be used.
-    """
+    """Begin the periods that are due by `now`, and return how many; a chore. A period that was missed begins late, with
+    its own invoice and credits. A checkout that fails does not stop the others. Raises `Unavailable`."""
     begun, after = 0, (-1, "")
     while True:
         params = {"now": now, "after_due_at": after[0], "after_id": after[1], "limit": BATCH}
@@ -285,7 +240,7 @@ async def begin_due_periods(services: Services, now: int) -> int:
 
 async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
     async def begin_one(tx: Transaction) -> bool:
-        """One period in one transaction. Returns False if none is due, or somebody else is at the checkout."""
+        """Return False if no period is due, or another transaction holds the checkout."""
         row = await tx.fetch_one(_locked_if_due, {"id": checkout_id, "user_id": 0, "now": now})
         if row is not None:
             await begin_next(Write(tx, None, services.base, moment=now), checkout_of(row))
@@ -318,7 +273,7 @@ async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
 
 
 async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
-    """Pause those whose next period would begin, with an event `paused` for each. They are locked."""
+    """Pause the locked checkouts whose next period would begin, with an event `paused` for each."""
     for each in checkouts:
         await _change(write, each, rules.stop(each.state, write.now), "paused")
 
@@ -341,7 +296,8 @@ async def create_service_checkout(
     ids = {"project_id": project_id, "service_id": create.service_id}
     row, access = await find_with_access(write.tx, offered, write.actor, **ids)
     _require_may_change(access)
-    if (service := offer_of(row)) is None:
+    service = _service_of(row) if row["service_id"] is not None else None
+    if service is None or not service.offered:
         raise Invalid(faults=[_not_offered(create.service_id)])
     checkout = Checkout(
         id=new_id("sco"),
@@ -355,7 +311,13 @@ async def create_service_checkout(
         created_at=write.now,
         updated_at=write.now,
     )
-    await insert_checkout(write.tx, checkout, write.actor.user.id)
+    owners = {
+        "repository_id": access.repository.id,
+        "service_id": service.id,
+        "service_price_id": checkout.price.id if checkout.price else None,
+        "user_id": write.actor.user.id,
+    }
+    await write.tx.execute(_insert, {**_values(checkout), **owners})
     return await _publish(write, checkout, "created")
 
 
@@ -421,19 +383,18 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
 
 
 async def find_checkout(reader: Reader, actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
-    """The checkout, with what the actor may do in its project. Raises `NotFound`."""
+    """Find the checkout with its project as the actor sees it. Raises `NotFound`."""
     return await _find(reader, by_id, actor, checkout_id)
 
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:
-    """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    """Lock the checkout for a change. Raises `NotFound`, `Forbidden`, `Conflict`."""
     access, checkout = await _find(write.tx, locked, write.actor, checkout_id)
     _require_may_change(access)
     return checkout
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
-    """The checkout with its project as the caller sees it. Raises `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, id=checkout_id)
     return access, replace(checkout_of(row), repository=access.repository)
 
@@ -449,13 +410,13 @@ def _not_offered(service_id: str) -> Fault:
 
 
 def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> ServicePrice | None:
-    """The price of a new checkout; None if the service has none. Raises `Invalid`."""
+    """Return the price of a new checkout; None if the service has none. Raises `Invalid`."""
     faults: list[Fault] = []
     price = service.prices[0] if service.prices else None
-    if not isinstance(create.service_price_id, UnsetType) and create.service_price_id is not None:
-        price = next((each for each in service.prices if each.id == create.service_price_id), None)
+    if (wanted := if_set(create.service_price_id)) is not None:
+        price = next((each for each in service.prices if each.id == wanted), None)
         if price is None:
-            message = say("service_price_id {} is no price of the service", create.service_price_id)
+            message = say("service_price_id {} is no price of the service", wanted)
             faults.append(Fault(field="service_price_id", message=message))
     if service.disable_quantity and create.qty != 1:
         faults.append(Fault(field="qty", message="qty must be 1: the service is sold one at a time"))
@@ -472,7 +433,7 @@ def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> Serv
 
 
 async def _change(write: Write, checkout: Checkout, state: State, action: str) -> Done:
-    """A checkout that is in that state already is left alone."""
+    """Leave a checkout alone that is in that state already."""
     if state != checkout.state:
         after = changed(checkout, state, write.now)
         await update_checkout(write.tx, after)

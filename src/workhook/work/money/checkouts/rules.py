@@ -1,7 +1,7 @@
-"""The states of a subscription, the ways between them, and their calendar: pure functions.
+"""The states of a subscription, their transitions, and their calendar: pure functions.
 
-pending → (complete) active ⇄ paused → canceled. Nothing but times is stored, and a status follows from them: a
-subscription that ends with its period is active until then, and canceled from then on without anybody doing anything.
+pending → (complete) active ⇄ paused → canceled. Only times are stored, from which the status follows: a subscription
+that ends with its period is active until then, and canceled afterwards without a change.
 
 The calendar is that of the studio's zone, over milliseconds since the epoch. The ends of periods are counted from an
 anchor, so that they do not drift: a monthly subscription of 31 January ends its periods on 28 February, 31 March,
@@ -29,8 +29,7 @@ _MONTHS: dict[Interval, int] = {"month": 1, "year": 12}
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The terms of the service and the price. `interval` None: without a price there are no periods. `zone`: of the
-    studio that sells it."""
+    """The terms of the service and the price. `interval`: None without a price. `zone`: of the studio that sells it."""
 
     interval: Interval | None
     disable_pause: bool
@@ -41,8 +40,8 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class State(Record, frozen=True):
-    """Times in milliseconds. `periods` have begun, and the last of them ends at `period_end`; that of the period number
-    n is n - `anchor_periods` intervals behind `anchor`."""
+    """Times in milliseconds. `periods` have begun, the last of which ends at `period_end`. Period n ends
+    n - `anchor_periods` intervals after `anchor`."""
 
     completed_at: int | None = None
     pauses: int = 0
@@ -55,7 +54,7 @@ class State(Record, frozen=True):
 
     @property
     def due_at(self) -> int | None:
-        """When the next period begins; None while none will."""
+        """The start of the next period; None if none will begin."""
         if self.completed_at is None or self.pause_date is not None or self.cancel_date is not None:
             return None
         return self.period_end
@@ -71,7 +70,7 @@ class State(Record, frozen=True):
         return "pending" if self.completed_at is None else "active"
 
     def days_left(self, now: int) -> int | None:
-        """Of the period; they stand still in a pause. None for what has no period."""
+        """The days left of the period, which a pause stops; None without a period."""
         if self.period_end is None:
             return None
         if self.status(now) == "canceled":
@@ -80,7 +79,7 @@ class State(Record, frozen=True):
 
 
 def complete(state: State, terms: Terms, now: int) -> State:
-    """The first period begins. What was completed stays as it is. Raises `Conflict`."""
+    """Begin the first period. A completed checkout stays as it is. Raises `Conflict`."""
     if state.completed_at is None:
         return next_period(replace(state, completed_at=now, anchor=now), terms)
     _require_not_canceled(state, now)
@@ -88,7 +87,7 @@ def complete(state: State, terms: Terms, now: int) -> State:
 
 
 def next_period(state: State, terms: Terms) -> State:
-    """The next period begins where the last one ended. What has no price, or is paid once, has no end."""
+    """Begin the next period where the last one ended. Without a price, or paid once, it has no end."""
     number, end = state.periods + 1, None
     if state.anchor is not None and terms.interval is not None:
         end = period_end(state.anchor, terms.interval, number - state.anchor_periods, terms.zone)
@@ -96,7 +95,7 @@ def next_period(state: State, terms: Terms) -> State:
 
 
 def pause(state: State, terms: Terms, now: int) -> State:
-    """Raises `Conflict`. `state` has no period that is due."""
+    """Pause a state without a due period. Raises `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is not None:
@@ -110,13 +109,13 @@ def pause(state: State, terms: Terms, now: int) -> State:
 
 
 def stop(state: State, now: int) -> State:
-    """Paused if another period would begin, whatever the terms are; the pause is not counted. A period that is due
+    """Pause if another period would begin, without regard to the terms; the pause is not counted. A period that is due
     begins when the checkout is resumed."""
     return state if state.due_at is None else replace(state, pause_date=min(now, state.due_at))
 
 
 def unpause(state: State, terms: Terms, now: int) -> State:
-    """The period ends later by exactly the time of the pause. Raises `Conflict`."""
+    """Extend the period by exactly the time of the pause. Raises `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is None:
@@ -131,8 +130,8 @@ def unpause(state: State, terms: Terms, now: int) -> State:
 
 
 def _count_from(state: State, end: int, terms: Terms) -> State:
-    """Count further periods from the new end of this one. They keep the day of the month that was agreed if this end
-    is on it: after a short pause in February, a subscription of the 31st has its next end on 31 March."""
+    """Count further periods from the new end of this one. They keep the agreed day of the month if this end is on it:
+    after a short pause in February, a subscription of the 31st has its next end on 31 March."""
     if state.anchor is not None and terms.interval is not None:
         agreed = at_same_time(day_in(state.anchor, terms.zone), end, terms.zone)
         if period_end(agreed, terms.interval, state.periods - state.anchor_periods, terms.zone) == end:
@@ -141,8 +140,8 @@ def _count_from(state: State, end: int, terms: Terms) -> State:
 
 
 def cancel(state: State, terms: Terms, now: int) -> State:
-    """Ends now, or with the period if the terms say so; a paused one, whose period stands still, ends now. Raises
-    `Conflict`. `state` has no period that is due."""
+    """End a state without a due period: with its period if the terms require that and it is not paused, or else now.
+    Raises `Conflict`."""
     _require_completed(state)
     if state.cancel_date is not None:
         return state
@@ -157,7 +156,7 @@ def cancel(state: State, terms: Terms, now: int) -> State:
 
 
 def end(state: State, now: int) -> State:
-    """Canceled now, whatever the terms are."""
+    """Cancel now, without regard to the terms."""
     return replace(state, pause_date=None, cancel_date=now)
 
 
@@ -180,7 +179,7 @@ def add_months(at: int, months: int, zone: tzinfo = UTC) -> int:
 
 
 def period_end(anchor: int, interval: Interval, number: int, zone: tzinfo = UTC) -> int | None:
-    """When the period of this number (from 1) after the anchor ends; None for what is paid once."""
+    """Return the end of the period of this number (from 1) after the anchor; None if it is paid once."""
     if interval == "one_time":
         return None
     if interval == "week":
@@ -189,12 +188,12 @@ def period_end(anchor: int, interval: Interval, number: int, zone: tzinfo = UTC)
 
 
 def months_between(start: int, end: int, zone: tzinfo = UTC) -> int:
-    """Whole months from `start` to `end` in the zone; 0 if `end` is not behind `start`."""
+    """Return whole months from `start` to `end` in the zone; 0 if `end` is not after `start`."""
     first, last = day_in(start, zone), day_in(end, zone)
     months = (last.year - first.year) * 12 + last.month - first.month
     return max(0, months if add_months(start, months, zone) <= end else months - 1)
 
 
 def days_left(now: int, end: int) -> int:
-    """Days until `end`, of which one that has begun counts; 0 when it is over."""
+    """Return the days until `end`, rounded up; 0 when it is over."""
     return max(0, -((now - end) // DAY_MS))

@@ -1,4 +1,4 @@
-"""Service checkouts, their tables, and what a caller may say about one."""
+"""Service checkouts, their tables, and the parameters of requests."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ServiceCheckoutsAnswer(msgspec.Struct):
 
 
 class BoughtService(Record, frozen=True):
-    """The service, as far as a checkout of it needs it."""
+    """The fields of a service that a checkout needs."""
 
     id: str
     title: str
@@ -110,7 +110,7 @@ class BoughtService(Record, frozen=True):
 
 
 class Checkout(Record, frozen=True):
-    """A subscription in a project; `price` is the one that was chosen, whether or not it is still on offer."""
+    """A subscription in a project; `price` is the chosen one, which may no longer be offered."""
 
     id: str
     repository: Repository
@@ -135,7 +135,7 @@ class Checkout(Record, frozen=True):
 
     @property
     def zone(self) -> tzinfo:
-        """In which its periods are counted, and its days are those of its invoices."""
+        """The zone of its periods and of the days of its invoices."""
         return stored_zone(self.timezone)
 
 
@@ -148,14 +148,14 @@ service_checkouts = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     *table_columns(Checkout),
     *table_columns(State),
-    # When the next period begins; null while none will.
+    # `State.due_at`
     sa.Column("due_at", Millis),
     sa.Column("deleted_at", Millis),
     sa.Index("ix_service_checkouts_repository_id", "repository_id", "id"),
     sa.Index("ix_service_checkouts_due_at", "due_at", "id"),
 )
 
-# One row for each period that began: its key is what makes a period billed once, whoever is at it.
+# One row for each period that has begun: its key ensures that a period is billed once.
 service_checkout_periods = sa.Table(
     "service_checkout_periods",
     metadata,
@@ -170,7 +170,6 @@ service_checkout_periods = sa.Table(
 
 
 def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
-    """As it is at `now`."""
     state, service, price = checkout.state, checkout.service, checkout.price
     status = state.status(now)
     return ServiceCheckoutShape(

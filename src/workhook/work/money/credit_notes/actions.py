@@ -1,4 +1,4 @@
-"""Credit notes: each gets its number while the rows of its invoice and of the counter are locked. Their documents."""
+"""Credit notes and their documents. A number is given while the rows of the invoice and of the counter are locked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workhook.core.records import to_response
 from workhook.http.calls import Answer, Call
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.storage import Row, Transaction
+from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
@@ -19,7 +19,6 @@ from workhook.work.money.invoices.actions import change_invoice, require_issued,
 from workhook.work.money.invoices.documents import document_of, parties_now, pdf_answer, xml_answer
 from workhook.work.money.invoices.einvoice import einvoice_of
 from workhook.work.money.invoices.printing import file_name
-from workhook.work.money.invoices.queries import ONE, counted
 from workhook.work.money.invoices.rules import Books, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
 from workhook.work.money.payments.booking import require_room, settled
@@ -33,23 +32,25 @@ rows = OfInvoices(
     language=invoices.c.language,
 )
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
-# Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
-_count = counted(credit_note_numbers, ONE)
+# Counting locks the counter until the transaction ends; a rollback returns the number.
+_count = queries.counted(credit_note_numbers, queries.ONE)
 
 
 async def credit(
     write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
 ) -> tuple[Invoice, CreditNote]:
-    """The locked invoice afterwards, and the credit note. Raises `Conflict`, `Invalid`."""
+    """Credit a locked invoice. Raises `Conflict`, `Invalid`."""
     require_issued(invoice)
     books = invoice.books
     items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
     total = sums.total
     require_room(invoice, is_rest=total == books.not_credited)
     assert invoice.invoice_number is not None, "it is issued"
+    counted = await write.tx.fetch_one(_count, {"account_id": access.repository.owner.id})
+    assert counted is not None, "the statement inserts or updates"
     note = CreditNote(
         id=new_id("crn"),
-        credit_note_number=await _next_number(write.tx, access.repository.owner.id),
+        credit_note_number=f"CN-{counted['last']:05d}",
         invoice=BookedOn(invoice.id, invoice.invoice_number),
         amount_minor=sums.amount,
         taxes=rows_text(sums.taxes),
@@ -73,16 +74,10 @@ async def credit(
         "credit_notes": booked_text([*booked_of(invoice.credit_notes), Booked(note.id, total, write.now)]),
         **settled(invoice, after, write.now),
     }
-    if after.status == "credited":  # it bills nothing: its time can be billed again
+    if after.status == "credited":  # its time can be billed again
         await queries.release(write.tx, invoice.id)
     beside = {"credit_note": to_response(note)}
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
-
-
-async def _next_number(tx: Transaction, account_id: int) -> str:
-    row = await tx.fetch_one(_count, {"account_id": account_id})
-    assert row is not None, "the statement inserts or updates"
-    return f"CN-{row['last']:05d}"
 
 
 async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
@@ -106,7 +101,7 @@ async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
 
 
 async def _with_invoice(call: Call, credit_note_id: str) -> tuple[CreditNote, Invoice, Access, Row]:
-    """The credit note and its invoice, with the row of `queries.by_id`. Raises `NotFound`."""
+    """Find the credit note and its invoice, with the row of `queries.by_id`. Raises `NotFound`."""
     row, _ = await find_with_access(call.database, rows.by_id, actor_of(call), id=credit_note_id)
     note = rows.of_row(row)
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=note.invoice.id)

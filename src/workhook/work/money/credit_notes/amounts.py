@@ -77,8 +77,8 @@ class Rates(msgspec.Struct, frozen=True):
         return sum(each.left.gross for each in self.rows)
 
     def find(self, rate: TaxRate) -> list[RateBooks]:
-        """Return the rates that can be meant: one, unless the invoice has nothing at it, or several that fit. Without
-        any word of it that is the invoice's own."""
+        """Return the rates that fit: one, unless the invoice has none or several. An empty rate stands for the own
+        rate of the invoice."""
         found = [
             each
             for each in self.rows
@@ -208,7 +208,13 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     for one in rates.rows:
         if bases.get(one.key, 0) > one.left.base:
             raise _more_than_due("invoice_items", one.left.base, invoice, rate_words(one.billed), before_tax=True)
-    kept = [_with_rate(item, one, invoice) for item, one in zip(items, found, strict=True)]
+    # A line gets the rate written down, unless the line and the invoice already give it.
+    kept = [
+        item
+        if item.rate.otherwise(invoice.rate) == one.key
+        else msgspec.structs.replace(item, tax_millionths=one.billed.millionths, tax_category=one.billed.category)
+        for item, one in zip(items, found, strict=True)
+    ]
     return kept, Sums(rates.parts_before_tax(bases))
 
 
@@ -223,13 +229,6 @@ def _rates_of_lines(rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
     if faults:
         raise Invalid(faults=faults)
     return found
-
-
-def _with_rate(item: Item, one: RateBooks, invoice: Invoice) -> Item:
-    """Return the line with its rate written down, unless the line and the invoice already give it."""
-    if item.rate.otherwise(invoice.rate) == one.key:
-        return item
-    return msgspec.structs.replace(item, tax_millionths=one.billed.millionths, tax_category=one.billed.category)
 
 
 def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:

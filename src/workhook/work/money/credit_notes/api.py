@@ -1,6 +1,6 @@
-"""`/invoices/{id}/credit_notes`, `/credit_notes`: what is taken back of invoices that were sent.
+"""`/invoices/{id}/credit_notes`, `/credit_notes`: the credit notes of sent invoices.
 
-Whoever sees an invoice sees its credit notes. Owners and members make them.
+Users who see an invoice see its credit notes. Owners and members create them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ async def get_credit_note(call: Call, credit_note_id: str) -> CreditNoteAnswer:
 routes.get("/credit_notes/{credit_note_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)(
     actions.get_credit_note_pdf
 )
-
 
 routes.get(
     "/credit_notes/{credit_note_id}/xml",

@@ -1,4 +1,4 @@
-"""Credit notes: their record, their table, and what a caller may say about one."""
+"""Credit notes: their record, their table, and the parameters of requests."""
 
 from __future__ import annotations
 
@@ -92,13 +92,11 @@ class CreditNote(Record, frozen=True):
 
     @property
     def credit(self) -> Credit:
-        """What its documents say of it."""
         items, taxes = rules.items_of(self.items), rules.rows_of(self.taxes)
         return Credit(self.id, self.credit_note_number, self.issued, items, taxes, self.reason)
 
 
-# Rows are added, and never changed. `items` is JSON as that of invoices. `position`: among the credit
-# notes of the invoice, in the order of the commits.
+# Rows are never changed. `items` is JSON as in invoices. `position`: within the invoice, in the order of the commits.
 credit_notes = sa.Table(
     "credit_notes",
     metadata,

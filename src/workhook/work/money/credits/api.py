@@ -12,6 +12,8 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_access
+from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money.credits import ledger
 from workhook.work.money.credits.schemas import TaskCreditBalance, TaskCreditsAnswer
 
@@ -21,12 +23,12 @@ routes = Routes(WORK_API, "Task Credits", read="work.read", write="work.write")
 @routes.get("/projects/{id}/task_credits")
 async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Listed[TaskCreditsAnswer]:
     """List the entries of a project's ledger of credits."""
-    key = lists.after(query, tuple[str])
+    after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    after = key[0] if key else None
-    found = await ledger.list_entries(call.database, access.repository.id, after=after, limit=query.limit + 1)
-    entries, headers = lists.page(call, found, query, lambda entry: (entry.id,))
+    source = in_project(access)
+    found = await read(call.database, ledger.ENTRIES, source, {}, after=after, limit=query.limit + 1)
+    entries, headers = lists.page(call, found, query)
     return Listed(TaskCreditsAnswer([to_response(each) for each in entries]), headers)
 
 

@@ -1,18 +1,16 @@
-"""The ledgers of projects in the database: what is left of their grants, their entries, and how entries are appended,
-with an event for each. A chore expires what is due.
+"""The ledgers of projects in the database: their entries, which are appended with an event each, and what is left of
+their grants. A chore expires what is due.
 
-Entries come one after the other: whoever appends holds the project's row.
+Appending an entry needs the lock of the project's row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
@@ -20,7 +18,6 @@ from workhook.core.ids import new_id
 from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_hundredths
 from workhook.core.records import to_response
 from workhook.http.calls import Services
-from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id
 from workhook.identity.schemas import Actor, Repository
@@ -32,10 +29,11 @@ from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.access import Access, find_with_access, with_access
-from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.lists import Listing
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.record_events import publish_event
-from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.money.credits import rules
 from workhook.work.money.credits.rules import LedgerStep, Lot, Use
 from workhook.work.money.credits.schemas import (
@@ -62,7 +60,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 _in_project = task_credits.c.repository_id == big("repository_id")
-# With a parameter for the 0 no database could use the indexes that hold only such rows.
+# A literal: with a parameter for the 0 no database would use the partial indexes.
 _something_left = task_credits.c.remaining_minor > sa.literal_column("0")
 _open = sa.and_(_in_project, _something_left)
 _due = task_credits.c.expires_at <= big("now")
@@ -75,7 +73,7 @@ _entries = sa.select(
     *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
 ).join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
 
-# --- locks. They let through who only adds other things to the project, which needs a key share of its row. -------
+# --- locks. They do not block other inserts into the project, which need a key share of its row. ------------------
 
 _lock = (
     sa.select(projects.c.repository_id)
@@ -148,7 +146,12 @@ _balance = sa.select(
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
     sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
 ).where(_in_project)
-_weight = length(task_credits.c.notes, task_credits.c.uses)
+ENTRIES = Listing[TaskCredit](
+    task_credits,
+    lambda page, _: _entries.join(page, page.c.id == task_credits.c.id),
+    lambda row, _, __: entry_of(row),
+    length(task_credits.c.notes, task_credits.c.uses),
+)
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
@@ -175,8 +178,8 @@ _change = (
 
 
 async def find_position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
-    """With every lot that is due, and so many of the others, the oldest first, that they hold `enough_minor` (if all
-    together do)."""
+    """Return the position with every lot that is due, and with the oldest of the others that together hold
+    `enough_minor`, if all do."""
     limit = LOTS_AT_FIRST
     while True:
         rows = await tx.fetch_all(_next, {"repository_id": repository_id, "now": now, "limit": limit})
@@ -187,33 +190,6 @@ async def find_position(tx: Transaction, repository_id: int, now: int, *, enough
         if complete and len(due) < limit:
             return found
         limit *= 10
-
-
-async def position_of(
-    tx: Transaction, repository_id: int, entry_id: str, lot_ids: Iterable[str]
-) -> tuple[Position, Row]:
-    """With these lots, whatever is left of them; and `reversed` and `updated_at` of the entry."""
-    params = {"repository_id": repository_id, "lot_ids": sorted({entry_id, *lot_ids})}
-    rows = await tx.fetch_all(_these, params)
-    return _position_of(rows), next(row for row in rows if row["id"] == entry_id)
-
-
-@lru_cache(maxsize=4)
-def _listing(newest: bool, is_behind: bool) -> sa.Select[Any]:
-    after: sa.ColumnElement[str] = sa.bindparam("after")
-    listed = sa.select(task_credits.c.id).where(_in_project)
-    if is_behind:
-        listed = listed.where(task_credits.c.id < after if newest else task_credits.c.id > after)
-    listed = listed.order_by(task_credits.c.id.desc() if newest else task_credits.c.id).limit(big("limit"))
-    return bounded(_entries, listed, task_credits.c.id, _weight, newest=newest)
-
-
-async def list_entries(
-    reader: Reader, repository_id: int, *, after: str | None, limit: int, newest: bool = False
-) -> Found[TaskCredit]:
-    """By id, behind the id `after`. `newest`: the last that was made comes first."""
-    params = {"repository_id": repository_id, "limit": limit, "after": after}
-    return await fetch(reader, _listing(newest, after is not None), params, entry_of)
 
 
 class LedgerBalance(msgspec.Struct, frozen=True):
@@ -227,33 +203,14 @@ class LedgerBalance(msgspec.Struct, frozen=True):
 
 
 async def find_balance(reader: Reader, repository_id: int, now: int) -> LedgerBalance:
-    """What a project has at `now`."""
     row = await reader.fetch_one(_balance, {"repository_id": repository_id, "now": now})
     assert row is not None, "an aggregate has a row"
     return LedgerBalance(*(row[name] for name in LedgerBalance.__struct_fields__))
 
 
-async def _change_entries(tx: Transaction, lots: Iterable[Lot], reversed_id: str | None, changed_at: int) -> None:
-    """What is left of grants, and that an entry was reversed: of a spend nothing is left in any case."""
-    left = {each.id: each.remaining_minor for each in lots}
-    if reversed_id is not None:
-        left.setdefault(reversed_id, 0)
-    rows = [
-        {"entry_id": each, "remaining_minor": left[each], "is_reversed": each == reversed_id, "changed_at": changed_at}
-        for each in sorted(left)
-    ]
-    if rows:
-        await tx.execute_many(_change, rows)
-
-
 def entry_of(row: Row) -> TaskCredit:
-    """From a row of `entry_locked`."""
     task = CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None
     return _read(row, task=task, user=person_of_row(row) if row["user_id"] else None)
-
-
-def uses_of(entry: TaskCredit) -> tuple[Use, ...]:
-    return tuple(Use(*each) for each in json.decode(entry.uses))
 
 
 def _position_of(rows: Sequence[Row]) -> Position:
@@ -264,13 +221,13 @@ def _position_of(rows: Sequence[Row]) -> Position:
 
 
 class EntryDetails(msgspec.Struct, frozen=True):
-    """What an entry says beside the amounts. `caller` is None where Workhook makes it by itself."""
+    """The fields of an entry besides its amounts. `caller`: None for entries that Workhook makes by itself."""
 
     caller: Actor | None = None
     notes: str | None = None
     task: CreditTaskShape | None = None
     reverses_id: str | None = None
-    reverses_at: int = 0  # when that was changed last
+    reverses_at: int = 0  # when that entry was changed last
 
 
 class LedgerWriter(msgspec.Struct, frozen=True):
@@ -280,7 +237,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
     repository: Repository
 
     async def grant(self, amount_minor: int, notes: str | None) -> str:
-        """Append a grant, which does not expire, of `amount_minor` hundredths of a credit; returns the entry's id."""
+        """Append a grant that does not expire, in hundredths of a credit; return the entry's id."""
         position, _ = await self.expire_due()
         return (await self.append_grant(position, EntryDetails(self.write.caller, notes), amount_minor)).id
 
@@ -294,9 +251,9 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         )
 
     async def expire_due(self, *, enough_minor: int = 0) -> tuple[Position, int]:
-        """Append what has expired by now; returns the position after it, and how many entries that took.
+        """Append the expiry of lots that are due; return the position after it and the number of entries.
 
-        The position has no lot that is due, and so many of the others that they hold `enough_minor`, if all do.
+        The position has no lot that is due, and enough of the others to hold `enough_minor`, if all do.
         """
         now = self.write.now
         found = await find_position(self.write.tx, self.repository.id, now, enough_minor=enough_minor)
@@ -307,7 +264,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         return Position(last_id, balance, left), len(steps)
 
     async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
-        """Append one entry after the other, behind `last_id`; returns the id of the last."""
+        """Append the entries behind `last_id`; return the id of the last."""
         for step, details in entries:
             last_id = (await self.append(last_id, step, details)).id
         return last_id
@@ -334,18 +291,26 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         task = {"task_id": entry.task and entry.task.id, "task_title": entry.task and entry.task.title}
         owners = {"user_id": entry.user and entry.user.id, "repository_id": self.repository.id}
         tx.defer(_insert, [{**values_of(entry), **task, **owners}])
-        changed_at = max(now, details.reverses_at + 1)
-        await _change_entries(tx, step.lots, details.reverses_id, changed_at)
+        changed_at, reversed_id = max(now, details.reverses_at + 1), details.reverses_id
+        left = {each.id: each.remaining_minor for each in step.lots}
+        if reversed_id is not None:
+            left.setdefault(reversed_id, 0)  # nothing is left of a spend
+        changes = [
+            {"entry_id": id_, "remaining_minor": left[id_], "is_reversed": id_ == reversed_id, "changed_at": changed_at}
+            for id_ in sorted(left)
+        ]
+        if changes:
+            await tx.execute_many(_change, changes)
         write = self.write if details.caller else self.write.by_itself()
         await publish_event(write, self.repository, "task_credit", _ACTIONS[step.kind], to_response(entry))
         return entry
 
 
 async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
-    """Lock the project's row. Who writes anything else into the project in the same transaction does so after this: a
-    row that refers to the project shares its lock, and two who share one cannot both go on to hold it alone.
+    """Lock the project's row, before the transaction writes anything else into the project: a row that refers to the
+    project shares its lock, and two transactions that share a lock cannot both upgrade it.
 
-    Raises `NotFound` for a project that was deleted.
+    Raises `NotFound` for a deleted project.
     """
     if await write.tx.fetch_one(_lock, {"repository_id": repository.id}) is None:
         raise NotFound()
@@ -353,16 +318,22 @@ async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
 
 
 async def expire_credits(services: Services, now: int) -> int:
-    """The chore: take away what has expired; returns how many grants lost what was left of them.
+    """Expire the rest of grants that are due, and return how many; a chore.
 
-    Each ledger has a transaction of its own that holds the project's row, so several processes may be at it; one that
-    fails keeps no other waiting. Raises `Unavailable`.
+    Each ledger has its own transaction, so several processes may do this at once; one that fails does not stop the
+    others. Raises `Unavailable`.
     """
 
     async def expire(repository_id: int) -> int:
-        return await services.database.in_transaction(
-            lambda tx: _expire_ledger(Write(tx, None, services.base, moment=now), repository_id)
-        )
+        async def expire_ledger(tx: Transaction) -> int:
+            if await tx.fetch_one(_lock, {"repository_id": repository_id}) is None:
+                return 0
+            repository = await find_repository_by_id(tx, repository_id)
+            assert repository is not None, "its row is locked"
+            _, count = await LedgerWriter(Write(tx, None, services.base, moment=now), repository).expire_due()
+            return count
+
+        return await services.database.in_transaction(expire_ledger)
 
     done, after = 0, 0
     while True:
@@ -372,15 +343,6 @@ async def expire_credits(services: Services, now: int) -> int:
         if len(overdue) < LEDGERS_AT_ONCE:
             return done
         after = overdue[-1]
-
-
-async def _expire_ledger(write: Write, repository_id: int) -> int:
-    if await write.tx.fetch_one(_lock, {"repository_id": repository_id}) is None:
-        return 0
-    repository = await find_repository_by_id(write.tx, repository_id)
-    assert repository is not None, "its row is held"
-    _, count = await LedgerWriter(write, repository).expire_due()
-    return count
 
 
 async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditAnswer:
@@ -407,8 +369,7 @@ async def _grant(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
         message = say("amount must leave the balance at {} or less", HUNDREDTHS_MAX)
         raise Invalid(faults=[Fault(field="amount", message=message)])
-    expires_at = None if isinstance(wanted.expires_at, UnsetType) else wanted.expires_at
-    return await writer.append_grant(position, details, wanted.amount, expires_at)
+    return await writer.append_grant(position, details, wanted.amount, if_set(wanted.expires_at))
 
 
 async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCreditCreate) -> TaskCredit:
@@ -429,32 +390,29 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     row, access = await find_with_access(write.tx, entry_locked, write.actor, id=task_credit_id)
     _require_writable(access)
     entry = entry_of(row)
-    uses = uses_of(entry)
-    # The locked row may be older than the wait for its lock, so read what changes again.
-    grant_ids = [each.grant_id for each in uses]
-    position, fresh = await position_of(write.tx, access.repository.id, entry.id, grant_ids)
+    uses = tuple(Use(*each) for each in json.decode(entry.uses))
+    # The row may have been read before the wait for the lock, so read again what changes.
+    lot_ids = sorted({entry.id, *(each.grant_id for each in uses)})
+    rows = await write.tx.fetch_all(_these, {"repository_id": access.repository.id, "lot_ids": lot_ids})
+    position, fresh = _position_of(rows), next(row for row in rows if row["id"] == entry.id)
     entry = msgspec.structs.replace(entry, reversed=bool(fresh["reversed"]), updated_at=fresh["updated_at"])
     write.require_match(TaskCreditAnswer(to_response(entry)))
     if entry.reversed:
         return Done()
     if entry.kind not in ("grant", "spend"):
         raise Conflict(say("Only grants and spends can be reversed."), code="not_reversible")
-    if entry.kind == "grant":
-        steps = _reverse_grant(position, entry.id, write.now)
-    else:
+    if entry.kind == "spend":
         steps = rules.reverse_spend(position.balance_minor, uses, position.lots, write.now)
+    else:
+        lot = next(each for each in position.lots if each.id == entry.id)
+        step = None if lot.is_due(write.now) else rules.reverse_grant(position.balance_minor, lot)
+        if step is None:
+            raise Conflict(say("Some of this grant was spent or has expired."), code="credit_used")
+        steps = [step]
     first = EntryDetails(write.actor, task=entry.task, reverses_id=entry.id, reverses_at=entry.updated_at)
     entries = [(step, EntryDetails() if number else first) for number, step in enumerate(steps)]
     await LedgerWriter(write, access.repository).append_all(position.last_id, entries)
     return Done()
-
-
-def _reverse_grant(position: Position, entry_id: str, now: int) -> list[rules.LedgerStep]:
-    lot = next(each for each in position.lots if each.id == entry_id)
-    step = None if lot.is_due(now) else rules.reverse_grant(position.balance_minor, lot)
-    if step is None:
-        raise Conflict(say("Some of this grant was spent or has expired."), code="credit_used")
-    return [step]
 
 
 def _require_writable(access: Access) -> None:

@@ -1,4 +1,4 @@
-"""What happens to a ledger of credits: pure functions over what is left of its grants.
+"""The steps of a ledger of credits: pure functions over what is left of its grants.
 
 A grant is a lot of credits. The oldest lot is spent first, whatever its expiry; what is left of a lot at its
 `expires_at` is lost then. The balance is the sum of the entries, and always what is left of all lots together.
@@ -18,14 +18,14 @@ Kind = Literal["grant", "spend", "expire", "reversal"]
 
 
 class Use(NamedTuple):
-    """How much was taken from which grant."""
+    """An amount that was taken from a grant."""
 
     grant_id: str
     amount_minor: int
 
 
 class Lot(msgspec.Struct, frozen=True):
-    """What is left of a grant."""
+    """The rest of a grant."""
 
     id: str
     amount_minor: int
@@ -40,7 +40,7 @@ class Lot(msgspec.Struct, frozen=True):
 
 
 class LedgerStep(msgspec.Struct, frozen=True):
-    """One entry to append, and the lots that it changes as they are afterwards."""
+    """An entry to append, and the changed lots."""
 
     kind: Kind
     amount_minor: int
@@ -51,8 +51,8 @@ class LedgerStep(msgspec.Struct, frozen=True):
 
 
 def id_after(last_id: str, fresh_id: str) -> str:
-    """`fresh_id`, or the id behind `last_id` if that is greater: entries are listed by id, and a clock may go back or
-    two entries fall into one millisecond."""
+    """Return `fresh_id`, or the next id after `last_id` if that is greater: entries are listed by id, a clock may go
+    back, and two entries may share a millisecond."""
     if fresh_id > last_id:
         return fresh_id
     head = last_id.rstrip(_DIGITS[-1])
@@ -61,7 +61,7 @@ def id_after(last_id: str, fresh_id: str) -> str:
 
 
 def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep]:
-    """An entry for each lot that is due, the oldest first."""
+    """Return an entry for each lot that is due, the oldest first."""
     steps = []
     for lot in sorted((each for each in lots if each.is_due(now)), key=lambda each: each.id):
         balance_minor -= lot.remaining_minor
@@ -72,7 +72,7 @@ def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep
 
 
 def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerStep | None:
-    """None: there is not enough. No lot may be due."""
+    """Spend from the oldest lots; None if there is not enough. No lot may be due."""
     missing, taken, left = amount_minor, [], []
     for lot in sorted(lots, key=lambda each: each.id):
         if missing == 0:
@@ -87,15 +87,15 @@ def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerS
 
 
 def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
-    """None: some of it is gone."""
+    """Return None if part of the lot is gone."""
     if lot.remaining_minor != lot.amount_minor:
         return None
     return LedgerStep("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))
 
 
 def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[LedgerStep]:
-    """What was spent goes back where it came from; what went back to a lot that has expired meanwhile is lost at once,
-    as it would be had it never been spent. `lots` are at least those of `uses`."""
+    """Put what was spent back into its lots, which include those of `uses`. Lots that have expired meanwhile expire
+    again at once."""
     known = {lot.id: lot for lot in lots}
     restored = tuple(
         known[use.grant_id].with_remaining(known[use.grant_id].remaining_minor + use.amount_minor) for use in uses

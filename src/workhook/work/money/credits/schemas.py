@@ -1,4 +1,4 @@
-"""Task credits: the entries of a project's ledger, their table, and what a caller may say about one."""
+"""Task credits: the entries of a project's ledger, their table, and the parameters of requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TaskCreditCreate(msgspec.Struct):
 
 
 def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
-    """What is wrong with the parameters together."""
+    """Return the faults of the parameters together."""
     faults, spends = [], create.kind == "spend"
     if spends and not create.task_id:
         faults.append(Fault(field="task_id", code="missing", message="task_id is required of a spend"))
@@ -81,16 +81,16 @@ class TaskCredit(Record, frozen=True):
     expires_at: Timestamp | None
     created_at: Timestamp
     updated_at: Timestamp
-    # What of a grant nobody has spent, lost or taken back; of every other entry 0. So the grants that are left to spend
-    # from are found without reading the ledger, and the balance is their sum.
+    # The rest of a grant, and 0 for other entries: grants with a rest are found without reading the ledger, and the
+    # balance is their sum.
     remaining_minor: Annotated[int, HIDDEN]
-    # JSON, `[[grant's id, minor units], …]`: which grants a spend took from or an expiry took away.
+    # JSON, `[[grant's id, minor units], …]`: the grants of a spend or an expiry.
     uses: Annotated[str, HIDDEN]
 
 
 _SPEND_READS = ("id", "expires_at", "remaining_minor", "amount_minor")
 
-# Entries are appended, and their amounts never changed.
+# The amounts of entries never change.
 task_credits = sa.Table(
     "task_credits",
     metadata,
@@ -100,7 +100,7 @@ task_credits = sa.Table(
     sa.Column("task_title", sa.Text),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
-    # All that a spend reads: without statistics SQLite would as soon take the index of all entries.
+    # With all columns that a spend reads: without statistics SQLite might use the index of all entries.
     partial_index("ix_task_credits_open", "repository_id", *_SPEND_READS, where=sa.text("remaining_minor > 0")),
     partial_index("ix_task_credits_expiring", "expires_at", where=sa.text("remaining_minor > 0")),
 )

@@ -1,5 +1,5 @@
-"""An invoice is found, locked and changed, with its event, by whatever has to do with it: the invoice itself, its
-payments, its credit notes, and the subscriptions that Workhook bills by itself.
+"""Invoices are found, locked and changed, with their events: for the invoice itself, its payments, its credit notes,
+and the subscriptions that Workhook bills by itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from workhook.work.money.invoices.settings import (
     settings_of_row,
 )
 
-# An invoice is the business of who owns the project, and of who is to pay it.
+# The owners of the project, and its clients, are notified of an invoice.
 _concerned = sa.select(accounts).where(
     accounts.c.id.in_(
         sa.union_all(
@@ -60,16 +60,16 @@ _of_payment = telling(
     "payment", _concerned, {"invoice_id": _invoice_id, "payment_id": sa.bindparam("payment_id", type_=sa.Text)}
 )
 TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
-"""What is done with an invoice that people are told of, beside its payments."""
+"""The actions of an invoice that people are notified of, besides its payments."""
 
 
 def tell_of_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
-    """That an invoice was `sent`, `voided` or `credited`."""
+    """Notify that an invoice was `sent`, `voided` or `credited`."""
     _of_invoice.defer(write.tx, {**told_in(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
 def tell_of_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
-    """That a payment or a refund was booked."""
+    """Notify that a payment or a refund was booked."""
     params = {"invoice_id": invoice_id, "payment_id": payment_id}
     _of_payment.defer(write.tx, {**told_in(write, repository), **params})
 
@@ -78,21 +78,20 @@ _DOING = "change invoices"
 
 
 async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
-    """The invoice, with what the actor may do in its project. Raises `NotFound`."""
+    """Find the invoice, with the actor's access to its project. Raises `NotFound`."""
     row, access = await find_with_access(reader, queries.by_id, actor, id=invoice_id)
     return access, visible(row, access)
 
 
 def visible(row: Row, access: Access) -> Invoice:
-    """Raises `NotFound`: drafts do not exist for clients."""
+    """Read the invoice of a row. Raises `NotFound`: drafts do not exist for clients."""
     invoice = queries.invoice_of(row)
     access.require_sight(invoice.status == "draft")
     return invoice
 
 
 async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
-    """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
-    `Conflict` if the project is archived."""
+    """Lock the invoice for a change. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived."""
     row, access = await find_with_access(write.tx, queries.locked, write.actor, id=invoice_id)
     invoice = visible(row, access)
     access.require_writable()
@@ -101,7 +100,7 @@ async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
 
 
 def require_issued(invoice: Invoice) -> None:
-    """Before money is booked on it. Raises `Conflict` for a draft and for a void invoice."""
+    """Call it before money is booked. Raises `Conflict` for a draft and for a void invoice."""
     if invoice.status not in ISSUED:
         remedy = part("send it first" if invoice.status == "draft" else "it owes nothing any more")
         message = compose("The invoice is {}; {}.", invoice.status, remedy)
@@ -118,9 +117,10 @@ async def change_invoice(
     more_changes: Changes | None = None,
     beside: Mapping[str, msgspec.Struct] | None = None,
 ) -> Invoice:
-    """The invoice with these values, written and told of. One that is sent without a number gets the next one.
+    """Write the values, publish the event and notify people. Return the invoice afterwards. One that is sent without a
+    number gets the next one.
 
-    `beside`: other records that the event has, by their names there.
+    `beside`: other records of the event, by their names there.
     """
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).at_its_end()
     if action == "sent" and before.invoice_number is None:
@@ -143,28 +143,25 @@ _lock_project = (
 
 
 async def lock_project(tx: Transaction, repository_id: int) -> None:
-    """Before an invoice of the project is issued: nobody deletes the project until the transaction ends.
-
-    Raises `NotFound` for a project that was deleted.
-    """
+    """Keep the project from being deleted, before an invoice of it is issued. Raises `NotFound` for a deleted one."""
     if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
         raise NotFound()
 
 
-# What no amount follows from, and what names neither the invoice nor its parties.
+# Fields that determine no amount, and name neither the invoice nor its parties.
 _AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
 
 
 async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate, offer: Offer | None = None) -> Invoice:
-    """The new draft; of the tax the settings count only if the caller speaks of neither rate nor category. Raises
-    `NotFound`, `Forbidden`, `Conflict`, `Invalid`, before anything is written."""
+    """Create a draft. The tax is that of the settings if the caller gives neither rate nor category. Raises `NotFound`,
+    `Forbidden`, `Conflict`, `Invalid`, before anything is written."""
     row, access = await find_with_access(write.tx, queries.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
     settings = settings_of_row(row)
     currency = settings.currency or await drafts.find_last_currency(write.tx, access.repository)
-    speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
-    rate = TaxRate() if speaks_of_tax else settings.rate
+    gives_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
+    rate = TaxRate() if gives_tax else settings.rate
     blank = new_invoice(settings, currency, rate, write.actor.user, write.now)
     change = await drafts.plan_change(write.tx, access.repository, blank, wanted, offer)
     invoice = replace(blank, **change.values)
@@ -183,7 +180,7 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
 
 
 async def change_draft(write: Write, invoice_id: str, wanted: InvoiceEdit, offer: Offer | None = None) -> InvoiceAnswer:
-    """As `edit_invoice`, which takes of the time that is offered what is free and fits."""
+    """Change an invoice as `edit_invoice` does. `offer`: time to add as far as it is free and fits."""
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(answer_of(invoice, write.now))
     change = await drafts.plan_change(write.tx, access.repository, invoice, wanted, offer)
@@ -245,7 +242,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 
 
 def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
-    """Raises `Invalid` where the buyer owes the tax and a VAT id is missing."""
+    """Raises `Invalid` if the buyer owes the tax and a VAT id is missing."""
     if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
         return
     if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
@@ -260,8 +257,7 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
 
 
 def _require_zone(settings: InvoiceSettings, access: Access) -> None:
-    """Raises `Invalid` where this server does not know the zone of who bills: the invoice would have the days of
-    another one for good."""
+    """Raises `Invalid` if this server does not know the seller's zone: the invoice would keep the days of another."""
     zone = settings.seller.timezone
     if zone is None or is_known(zone):
         return
@@ -298,10 +294,10 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 async def issue(
     write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
-    """An issued invoice with `items` as its recurring ones; its id. Its only event is `invoice created`; the
-    caller tells people of it.
+    """Issue an invoice with `items` as its recurring ones, and return its id. Its only event is `invoice created`; the
+    caller notifies people.
 
-    From here to the end of the transaction nobody else in the account gets a number.
+    Other transactions get no number of the account until this one ends.
     """
     settings = await find_settings_to_issue(write.tx, repository.id)
     rate = settings.rate_at_issue

@@ -15,7 +15,7 @@ from workhook.identity.context import Write
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.scopes import in_project
-from workhook.work.money.invoices import actions, documents, listing
+from workhook.work.money.invoices import actions, documents, queries
 from workhook.work.money.invoices.einvoice import XML
 from workhook.work.money.invoices.schemas import (
     InvoiceAnswer,
@@ -36,7 +36,7 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
     """
     after, now = cursor_of(query), now_ms()
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await listing.list_invoices(call.database, in_project(access), query, now=now, after=after)
+    found = await queries.list_invoices(call.database, in_project(access), query, now=now, after=after)
     invoices, headers = lists.page(call, found, query)
     return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
@@ -64,7 +64,6 @@ routes.post("/invoices/{invoice_id}/void")(actions.void_invoice)
 routes.get(
     "/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=documents.PDF
 )(documents.get_invoice_pdf)
-
 
 routes.get(
     "/invoices/{invoice_id}/xml",

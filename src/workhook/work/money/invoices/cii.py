@@ -1,22 +1,24 @@
-"""Writes an invoice as EN 16931 in the syntax of UN/CEFACT, Cross Industry Invoice D16B. Pure.
+"""EN 16931 in the syntax of UN/CEFACT, Cross Industry Invoice D16B. Pure.
 
-The order of the elements is that of the schema. Tests hold what is written against the official schema and rules.
+The order of the elements is that of the schema. Tests check the result by the official schema and rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 from xml.etree import ElementTree as ET
 
 from workhook.work.money.invoices.einvoice import EInvoice, ELine, EParty, ETax, Service
+from workhook.work.money.invoices.paper import Paper
 
 GUIDELINE = "urn:cen.eu:en16931:2017"
+SEPA_TRANSFER, TRANSFER = "58", "30"
+"""The means of payment, as UNTDID 4461 names them."""
 VAT = "VAT"
 NO_TEXT = "-"
-"""Of a text that has nothing but what XML cannot hold: the standard wants one."""
+"""For a text without a character that XML can contain: the standard requires one."""
 LINES_OF_ADDRESS = ("LineOne", "LineTwo", "LineThree")
 
 _STANDARD = "urn:un:unece:uncefact:data:standard"
@@ -26,14 +28,14 @@ _NAMES = {
     "udt": f"{_STANDARD}:UnqualifiedDataType:100",
     "qdt": f"{_STANDARD}:QualifiedDataType:100",
 }
-# What XML 1.0 cannot hold.
+# Characters that XML 1.0 cannot contain.
 _NOT_XML = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BY_EIGHT = "102"
-"""A day such as 20261127, as UNTDID 2379 names the form."""
+"""The format of days such as 20261127, as UNTDID 2379 names it."""
 
 
 def written(document: EInvoice) -> bytes:
-    """The document, in UTF-8."""
+    """Return the document in UTF-8."""
     for prefix, name in _NAMES.items():
         ET.register_namespace(prefix, name)
     root = ET.Element(_tag("rsm:CrossIndustryInvoice"))
@@ -91,11 +93,14 @@ def _plain(value: Decimal) -> str:
 def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
     element = _add(parent, name)
     if party.tax_number and not party.vat_id:
-        # The standard has programs know a seller by an identifier or a VAT id (BR-CO-26). This is all that there is.
+        # A seller must have an identifier or a VAT id (BR-CO-26).
         _add(element, "ram:ID", party.tax_number)
     _add(element, "ram:Name", party.name)
     address = _add(element, "ram:PostalTradeAddress")
-    for line, text in zip(LINES_OF_ADDRESS, _in_three(party.lines), strict=False):
+    lines = party.lines
+    if len(lines) > len(LINES_OF_ADDRESS):  # the last line has the rest
+        lines = (*lines[:2], ", ".join(lines[2:]))
+    for line, text in zip(LINES_OF_ADDRESS, lines, strict=False):
         _add(address, f"ram:{line}", text)
     _add(address, "ram:CountryID", party.country)
     if party.email:
@@ -104,13 +109,6 @@ def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
         _add(_add(element, "ram:SpecifiedTaxRegistration"), "ram:ID", party.vat_id, schemeID="VA")
     if party.tax_number:
         _add(_add(element, "ram:SpecifiedTaxRegistration"), "ram:ID", party.tax_number, schemeID="FC")
-
-
-def _in_three(lines: tuple[str, ...]) -> Iterable[str]:
-    """The standard has three lines; what is more stands in the last."""
-    first = lines[: len(LINES_OF_ADDRESS) - 1]
-    rest = ", ".join(lines[len(first) :])
-    return (*first, rest) if rest else first
 
 
 def _add_line(parent: ET.Element, number: int, line: ELine, document: EInvoice) -> None:
@@ -134,8 +132,11 @@ def _add_line(parent: ET.Element, number: int, line: ELine, document: EInvoice) 
         _add_period(settlement, line.service)
     if line.allowance:
         _add_allowance(settlement, line.allowance)
-    if line.rounding:
-        _add_rounding(settlement, line.rounding, document.rounding_words)
+    if line.rounding:  # a charge, or an allowance if it is negative
+        rounding = _add(settlement, "ram:SpecifiedTradeAllowanceCharge")
+        _add(_add(rounding, "ram:ChargeIndicator"), "udt:Indicator", "true" if line.rounding > 0 else "false")
+        _add_amount(rounding, "ram:ActualAmount", abs(line.rounding))
+        _add(rounding, "ram:Reason", Paper(document.language).say("Rounding per time entry"))
     summation = _add(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation")
     _add_amount(summation, "ram:LineTotalAmount", line.net)
 
@@ -154,21 +155,13 @@ def _add_allowance(parent: ET.Element, amount: Decimal) -> ET.Element:
     return allowance
 
 
-def _add_rounding(parent: ET.Element, amount: Decimal, words: str) -> None:
-    """A charge, or an allowance where the amount is negative."""
-    element = _add(parent, "ram:SpecifiedTradeAllowanceCharge")
-    _add(_add(element, "ram:ChargeIndicator"), "udt:Indicator", "true" if amount > 0 else "false")
-    _add_amount(element, "ram:ActualAmount", abs(amount))
-    _add(element, "ram:Reason", words)
-
-
 def _add_settlement(parent: ET.Element, document: EInvoice) -> None:
     settlement = _add(parent, "ram:ApplicableHeaderTradeSettlement")
     _add(settlement, "ram:PaymentReference", document.number)
     _add(settlement, "ram:InvoiceCurrencyCode", document.currency)
     if document.iban and document.kind == "380":
         means = _add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
-        _add(means, "ram:TypeCode", document.means)
+        _add(means, "ram:TypeCode", SEPA_TRANSFER if document.currency == "EUR" else TRANSFER)
         _add(_add(means, "ram:PayeePartyCreditorFinancialAccount"), "ram:IBANID", document.iban)
         if document.bic:
             _add(_add(means, "ram:PayeeSpecifiedCreditorFinancialInstitution"), "ram:BICID", document.bic)
@@ -201,7 +194,8 @@ def _add_tax(parent: ET.Element, tax: ETax, document: EInvoice) -> None:
     _add_amount(element, "ram:CalculatedAmount", tax.tax)
     _add(element, "ram:TypeCode", VAT)
     if tax.code in ("E", "AE"):
-        _add(element, "ram:ExemptionReason", document.exempt_words if tax.code == "E" else document.reverse_words)
+        reason = "Exempt from tax" if tax.code == "E" else "Reverse charge"
+        _add(element, "ram:ExemptionReason", Paper(document.language).say(reason))
     _add_amount(element, "ram:BasisAmount", tax.base)
     _add(element, "ram:CategoryCode", tax.code)
     if tax.code == "AE":
@@ -211,12 +205,16 @@ def _add_tax(parent: ET.Element, tax: ETax, document: EInvoice) -> None:
 
 def _add_sums(parent: ET.Element, document: EInvoice) -> None:
     sums = _add(parent, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
-    _add_amount(sums, "ram:LineTotalAmount", document.nets)
-    if document.allowances:
-        _add_amount(sums, "ram:AllowanceTotalAmount", document.allowances)
-    _add_amount(sums, "ram:TaxBasisTotalAmount", document.nets - document.allowances)
-    _add_amount(sums, "ram:TaxTotalAmount", document.tax, currencyID=document.currency)
-    _add_amount(sums, "ram:GrandTotalAmount", document.total)
+    nets = sum((each.net for each in document.lines), Decimal(0))
+    allowances = sum((each.allowance for each in document.taxes), Decimal(0))
+    tax = sum((each.tax for each in document.taxes), Decimal(0))
+    total = nets - allowances + tax
+    _add_amount(sums, "ram:LineTotalAmount", nets)
+    if allowances:
+        _add_amount(sums, "ram:AllowanceTotalAmount", allowances)
+    _add_amount(sums, "ram:TaxBasisTotalAmount", nets - allowances)
+    _add_amount(sums, "ram:TaxTotalAmount", tax, currencyID=document.currency)
+    _add_amount(sums, "ram:GrandTotalAmount", total)
     if document.paid:
         _add_amount(sums, "ram:TotalPrepaidAmount", document.paid)
-    _add_amount(sums, "ram:DuePayableAmount", document.total - document.paid)
+    _add_amount(sums, "ram:DuePayableAmount", total - document.paid)

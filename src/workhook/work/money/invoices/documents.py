@@ -1,7 +1,7 @@
-"""The documents of an invoice, itself and its credit notes, as PDF and as e-invoice.
+"""An invoice and its credit notes as PDF and as e-invoice.
 
-A PDF is printed by a limited process of its own (`render.py`), one at a time for each organization, and kept for a
-while. The same process finds characters that no font has.
+A PDF is printed by a limited process (`render.py`), one at a time for each organization, and kept for a while. The same
+process finds characters that no font has.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ class Logo(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of the answer. The errors hold text of whoever made the logo or the invoice: for the log,
-    escaped."""
+    """The first line of the answer. The errors contain text of the logo or the invoice: escape it in the log."""
 
     missing: list[str]
     logo_error: str | None
@@ -73,7 +72,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """`stderr` is what the process printed besides, for the log."""
+    """`stderr`: for the log."""
 
     content: bytes
     report: Report
@@ -84,18 +83,16 @@ def _limits(timeout_s: float) -> Limits:
     return Limits(timeout_s, CPU_S, MEMORY_BYTES, OUTPUT_MAX_BYTES)
 
 
-async def run(
-    invoice: Printed, logo: Logo | None, timestamp_s: int, *, timeout_s: float, xml: bytes | None = None
-) -> Rendered:
+async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Rendered:
     """`xml`: the e-invoice to attach. Raises `RenderFailed`."""
     job = {
-        "invoice": invoice,
-        "timestamp_s": timestamp_s,
+        "invoice": document.page,
+        "timestamp_s": document.timestamp_s,
         "xml": xml.decode() if xml is not None else None,
         "logo": base64.b64encode(logo.content).decode() if logo else None,
         "logo_name": logo.name if logo else None,
     }
-    made = await limited_process.run(_SCRIPT, job, _limits(timeout_s))
+    made = await limited_process.run(_SCRIPT, job, _limits(RENDER_S))
     line, _, content = made.output.partition(b"\n")
     try:
         report = msgspec.json.decode(line[:REPORT_MAX_BYTES], type=Report)
@@ -105,7 +102,7 @@ async def run(
 
 
 async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
-    """Those of these that no font of this machine has. Raises `RenderFailed`."""
+    """Return the characters that no font of this machine has. Raises `RenderFailed`."""
     made = await limited_process.run(_SCRIPT, {"characters": characters}, _limits(timeout_s))
     try:
         return set(msgspec.json.decode(made.output, type=list[str])) & set(characters)
@@ -122,7 +119,7 @@ RETRY_AFTER_S = 5
 KEPT_MAX_BYTES = 16 * 1024 * 1024
 KEPT_S = 24 * 3600
 KEPT_WITHOUT_LOGO_S = 300
-"""What was printed without its logo because the render was killed: the next attempt may succeed."""
+"""For a PDF without its logo because the render was killed: the next attempt may succeed."""
 LOGO_MAX_BYTES = 2 * 1024 * 1024
 
 FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be printed.", ["reason"])
@@ -164,23 +161,34 @@ class Pdf(msgspec.Struct, frozen=True):
     missing: str | None
 
 
+class Document(msgspec.Struct, frozen=True):
+    """An invoice or a credit note, to be printed. `logo_id`: of the seller; without one, `avatar` of the project may be
+    the logo. `timestamp_s`: the creation date in the file, so that the same document is the same file to the byte.
+    `einvoice` is attached if possible."""
+
+    id: str
+    page: Printed
+    einvoice: EInvoice | None
+    logo_id: str | None
+    avatar: str | None
+    timestamp_s: int
+    file_name: str
+
+
 class PdfJob(msgspec.Struct, frozen=True):
-    """What is printed, for whom. `logo` is a file that `is_logo` accepts. `einvoice` is attached where that can be."""
+    """A document to print, with a `logo` that `is_logo` accepts."""
 
     account_id: int
-    invoice_id: str
-    document: Printed
-    timestamp_s: int
+    document: Document
     logo: LogoFile | None
-    einvoice: EInvoice | None = None
 
     def key(self) -> bytes:
-        """The same for the same pages. Organizations share nothing, even if their invoices look alike."""
+        """Identify equal pages of one organization."""
         return hashlib.sha256(json.encode(self)).digest()
 
 
 class _SharedRender:
-    """A render under way. It is cancelled when nobody waits for it any more."""
+    """A render in progress. It is cancelled when no request waits for it."""
 
     def __init__(self, task: asyncio.Task[Pdf]) -> None:
         self._task = task
@@ -209,7 +217,7 @@ class Printer:
         self._renders: dict[bytes, _SharedRender] = {}
 
     async def make(self, job: PdfJob, read_logo: ReadLogo) -> Pdf:
-        """Raises `Unavailable` if too many wait already, or if it takes too long."""
+        """Raises `Unavailable` if too many requests wait already, or if it takes too long."""
         key = job.key()
         if (kept := self._kept.get(key, time.monotonic())) is not None:
             ANSWERS.labels("kept").inc()
@@ -235,7 +243,7 @@ class Printer:
 
     @asynccontextmanager
     async def _turn(self, account_id: int) -> AsyncIterator[None]:
-        """Raises `Unavailable` where it does not come soon."""
+        """Wait for a turn. Raises `Unavailable` after `WAIT_S`."""
         async with AsyncExitStack() as stack:
             try:
                 with WAITING.track_inprogress():
@@ -250,7 +258,7 @@ class Printer:
 
 
 class KeptPdfs:
-    """The PDFs that were asked for last, at most `max_bytes` of them."""
+    """The PDFs that were requested last, at most `max_bytes` of them."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -282,13 +290,9 @@ class KeptPdfs:
 _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictionary()
 
 
-def printer() -> Printer:
-    """The one of this event loop."""
-    return _printers.setdefault(asyncio.get_running_loop(), Printer())
-
-
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Which file of this server (`bases`: what its addresses start with) an avatar is. Nothing else is ever fetched."""
+    """Return the id of an avatar that is a file of this server, whose addresses start with one of `bases`. No other
+    avatar is ever fetched."""
     for base in bases:
         if avatar and avatar.startswith(base) and (found := _FILE_PATH.fullmatch(avatar.removeprefix(base))):
             return found[1]
@@ -300,12 +304,12 @@ def _logo_name(file: LogoFile) -> str | None:
 
 
 def is_logo(file: LogoFile | None) -> bool:
-    """It claims to be an image, and is of a sensible size."""
+    """Tell whether the file claims to be an image, and has a sensible size."""
     return file is not None and _logo_name(file) is not None and 0 < file.size <= LOGO_MAX_BYTES
 
 
 async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
-    """None if its content is gone. `file` is one that `is_logo` accepts."""
+    """Read a file that `is_logo` accepts; None if its content is gone."""
     name = _logo_name(file)
     assert name is not None, "is_logo accepted it"
     try:
@@ -318,11 +322,8 @@ async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
 
 
 async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
-    """The PDF, and for how long it is good. A render that dies is repeated without the logo, and one without a logo
-    without the e-invoice.
-
-    Raises `Unavailable`.
-    """
+    """Return the PDF and how long to keep it, in seconds. A render that dies is repeated without the logo, and one
+    without a logo without the e-invoice. Raises `Unavailable`."""
     xml = await _xml_of(job)
     tries = [(logo, xml), (None, xml if logo else None)]
     if logo and xml:
@@ -330,50 +331,46 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
     reason, kept_s = "", KEPT_S
     for with_logo, with_xml in tries:
         try:
-            rendered = await run(job.document, with_logo, job.timestamp_s, timeout_s=RENDER_S, xml=with_xml)
+            rendered = await run(job.document, with_logo, xml=with_xml)
             return _made(job, rendered, with_xml), kept_s
         except RenderFailed as failed:
             reason, kept_s = failed.reason, KEPT_WITHOUT_LOGO_S
-            log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), stderr=failed.stderr)
+            log.warning("invoice_pdf_failed", invoice_id=job.document.id, reason=str(failed), stderr=failed.stderr)
         if with_logo is not None:
             LOGOS_LEFT_OUT.labels(reason).inc()
         elif reason == "timeout":
-            raise _too_slow()
+            FAILURES.labels("timeout").inc()
+            message = "Printing the invoice took too long. Try again; an invoice of fewer lines is printed faster."
+            raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
         elif with_xml is not None:
             XML_LEFT_OUT.labels("failure").inc()
     FAILURES.labels(reason).inc()
-    log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=reason)
+    log.error("invoice_pdf_failed", invoice_id=job.document.id, reason=reason)
     message = say("The invoice cannot be printed. The server's log says why.")
     raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
 
 
 async def _xml_of(job: PdfJob) -> bytes | None:
-    """The e-invoice, if there is one. The page does not fail because of it."""
-    if job.einvoice is None:
+    """Return the e-invoice, if there is one. A failure is logged: the PDF is printed without it."""
+    einvoice = job.document.einvoice
+    if einvoice is None:
         return None
     try:
-        return await asyncio.to_thread(xml_of, job.einvoice)  # a tenth of a second for a thousand lines
+        return await asyncio.to_thread(xml_of, einvoice)  # a tenth of a second for a thousand lines
     except Exception:
         XML_LEFT_OUT.labels("failure").inc()
-        log.exception("invoice_xml_failed", invoice_id=job.invoice_id)
+        log.exception("invoice_xml_failed", invoice_id=job.document.id)
         return None
 
 
 def xml_of(document: EInvoice) -> bytes:
-    """The document in the syntax that `cii` writes, in UTF-8."""
     from workhook.work.money.invoices import cii  # with a library of XML, of which most servers have no use
 
     return cii.written(document)
 
 
-def _too_slow() -> Unavailable:
-    FAILURES.labels("timeout").inc()
-    message = "Printing the invoice took too long. Try again; an invoice of fewer lines is printed faster."
-    return Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
-
-
 def _made(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
-    """`xml`: what was to be attached."""
+    """Report what was left out, and add the metadata of the attached `xml`."""
     report = rendered.report
     missing = " ".join(report.missing) or None
     if missing is not None:
@@ -391,33 +388,20 @@ def _made(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
         try:
             content = facturx.with_metadata(content)
         except facturx.UnknownForm as unknown:  # it carries the e-invoice all the same
-            log.error("invoice_pdf_metadata_failed", invoice_id=job.invoice_id, reason=str(unknown))
+            log.error("invoice_pdf_metadata_failed", invoice_id=job.document.id, reason=str(unknown))
     return Pdf(content, missing)
 
 
 PDF = "application/pdf"
 
 
-class Document(msgspec.Struct, frozen=True):
-    """An invoice or a credit note, to be printed. `logo_id`: of the seller; without one, `avatar` of the project may be
-    the logo. `timestamp_s`: when it was made, as it says itself: the same document is the same file, to the byte."""
-
-    id: str
-    page: Printed
-    einvoice: EInvoice | None
-    logo_id: str | None
-    avatar: str | None
-    timestamp_s: int
-    file_name: str
-
-
 def parties_now(row: Row) -> tuple[Party, Party]:
-    """Who bills and who pays, as the settings say now. `row`: of `queries.by_id`."""
+    """Return the seller and the buyer of the current settings. `row`: of `queries.by_id`."""
     return seller_of_row(row), buyer_of_row(row) or Party()
 
 
 def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Credit | None = None) -> Document:
-    """The invoice, or a credit note of it. `row`: of `queries.by_id`."""
+    """Return the invoice, or a credit note of it, to be printed. `row`: of `queries.by_id`."""
     document_id = credit.id if credit else invoice.id
     page = printing.printed_credit(invoice, repository, credit) if credit else printing.printed(invoice, repository)
     einvoice: EInvoice | None = None
@@ -430,7 +414,7 @@ def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Cred
 
 
 def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | None:
-    """The e-invoice; None if something is missing for it. A document is printed whatever becomes of that."""
+    """Return the e-invoice, or None if something is missing for it or it fails: the document is printed anyway."""
     try:
         return make()
     except Invalid:
@@ -442,7 +426,6 @@ def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | Non
 
 
 def xml_answer(document: EInvoice, file_name: str) -> Answer:
-    """An e-invoice, to be stored."""
     return Answer(xml_of(document), headers=disposition(file_name), media_type=XML)
 
 
@@ -456,21 +439,15 @@ async def pdf_answer(call: Call, repository: Repository, document: Document) -> 
 
 
 async def make_pdf(services: Services, repository: Repository, document: Document, bases: tuple[str, ...]) -> Pdf:
-    """`bases`: what the address of a file of this server may begin with. Raises `Unavailable`."""
+    """`bases`: the beginnings of the addresses of this server's files. Raises `Unavailable`."""
     file: LogoFile | None = None
     if document.logo_id is not None:
         file = await find_logo(services.database, repository.owner.id, document.logo_id)
     if file is None and (file_id := file_id_of(document.avatar, bases)):
         file = await queries.find_logo(services.database, repository.id, file_id)
-    job = PdfJob(
-        account_id=repository.owner.id,
-        invoice_id=document.id,
-        document=document.page,
-        timestamp_s=document.timestamp_s,
-        logo=file if is_logo(file) else None,
-        einvoice=document.einvoice,
-    )
-    return await printer().make(job, partial(read_logo, services.blobs))
+    job = PdfJob(repository.owner.id, document, file if is_logo(file) else None)
+    printer = _printers.setdefault(asyncio.get_running_loop(), Printer())
+    return await printer.make(job, partial(read_logo, services.blobs))
 
 
 async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:

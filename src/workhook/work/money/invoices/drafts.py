@@ -1,5 +1,5 @@
-"""Drafts of invoices: what a new one begins with, what parameters make of one before anything is written, and what time
-comes to on it.
+"""Drafts of invoices: the defaults of a new one, the change that parameters make before anything is written, and the
+sums of its time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Invalid, Message, compose, part, say, shown
+from workhook.core.errors import Fault, Invalid, compose, part, say, shown
 from workhook.core.money import (
     AMOUNT_MAX_MINOR,
     DEFAULT_CURRENCY,
@@ -45,14 +45,14 @@ from workhook.work.money.invoices.schemas import (
 from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
 from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.money.services.schemas import service_prices, services
-from workhook.work.time.rates.terms import Rounding, find_rounding
+from workhook.work.time.rates import Rounding, find_rounding
 
 LOOKS_AT_MOST = 50
-"""Invoices of a project, and services of an account, among which the last that says something is looked for."""
+"""The newest invoices of a project, and services of an account, that are searched for a default."""
 
 
 class Presets(msgspec.Struct, frozen=True):
-    """`texts`: by the names that an invoice has for them, those that are known. `settings`: of the project now."""
+    """The defaults of a new invoice. `texts`: by the names of the invoice's fields. `settings`: of the project now."""
 
     currency: str
     texts: dict[str, str]
@@ -95,7 +95,7 @@ _newest = (
     .limit(LOOKS_AT_MOST)
     .subquery("newest")
 )
-_last_addressed = (  # those of subscriptions name nobody
+_last_addressed = (  # invoices of subscriptions name no buyer
     sa.select(_newest).where(_newest.c.bill_to.is_not(None)).order_by(_newest.c.id.desc()).limit(1)
 )
 _first_clients = (
@@ -108,7 +108,8 @@ _first_clients = (
 
 
 async def find_presets(reader: Reader, access: Access) -> Presets:
-    """For a new invoice of the project. Raises `Forbidden` for a client, who does not see other clients."""
+    """Find the defaults of a new invoice of the project. Raises `Forbidden` for a client, who does not see other
+    clients."""
     access.require_member("make invoices")
     here = {"repository_id": access.repository.id}
     settings, code, last, found = await asyncio.gather(
@@ -123,46 +124,45 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
     elif len(found) == 1:
         shown = (found[0]["name"], None if access.reads_only else found[0]["email"])
         texts = {"bill_to": "\n".join(each for each in shown if each)}
-    for name in _known_to(settings):  # the invoice has it from the settings
+    # The parties of the settings replace these.
+    replaced = ("bill_to", "address") if settings.buyer and settings.buyer.name else ()
+    for name in (*replaced, "bill_from") if settings.seller.address else replaced:
         texts.pop(name, None)
     if settings.payment_terms:
         texts["payment_terms"] = settings.payment_terms
     return Presets(settings.currency or code, texts, settings.rate, settings)
 
 
-def _known_to(settings: InvoiceSettings) -> tuple[str, ...]:
-    """The texts that the parties take the place of."""
-    buyer = ("bill_to", "address") if settings.buyer and settings.buyer.name else ()
-    return (*buyer, "bill_from") if settings.seller.address else buyer
-
-
 async def find_currency(reader: Reader, access: Access) -> str:
-    """That of the settings, of the project's last invoice, or else the one that its account has used last."""
+    """Return the currency of a new invoice of the project."""
     settings = await find_settings(reader, access.repository.id)
     return settings.currency or await find_last_currency(reader, access.repository)
 
 
 async def find_last_currency(reader: Reader, repository: Repository) -> str:
-    """The one that counts where the settings say none: of the project's last invoice, or else of its account's."""
+    """Return the currency of the project's last invoice, or else the last one that its account used, for settings
+    without a currency."""
     here = {"repository_id": repository.id, "account_id": repository.owner.id}
     row = await reader.fetch_one(_for_invoice, here)
     return (row and row["last"]) or DEFAULT_CURRENCY
 
 
 async def find_price_currency(reader: Reader, account_id: int) -> str | None:
-    """That of the account's newest price, or else of its last invoice; None without either."""
+    """Return the currency of the account's newest price, or else of its last invoice; None without either."""
     row = await reader.fetch_one(_for_price, {"account_id": account_id})
     return row["last"] if row else None
 
 
 V = TypeVar("V")
 
-_AS_GIVEN = (*TEXTS, "due", "invoice_number", "currency", "language")
+_AS_GIVEN = ("due", "invoice_number", "currency", "language", "tax_category")
+_COLUMNS = {**{name: name for name in (*TEXTS, *_AS_GIVEN)}, "tax": "tax_millionths"}
+"""The columns of parameters that are stored as they are, by their names."""
 
 
 class InvoiceChange(msgspec.Struct, frozen=True):
-    """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
-    the invoice claims when this is done, and what it claimed before."""
+    """`values`: the columns that the caller gave, and those that follow from them. `timesheet_ids`: what the invoice
+    claims afterwards."""
 
     values: dict[str, object]
     timesheet_ids: list[str] = []
@@ -182,17 +182,17 @@ class InvoiceChange(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct):
-    """Time that a draft gets as far as it is free and fits, the first first: `ids` of timesheets. Planning says the
-    rest. `times`: those that are free, as many as an invoice can have; `taken`: how many of them it has then."""
+    """Timesheets (`ids`) that a draft gets in this order, as far as they are free and fit. `plan_change` sets the rest:
+    `times` are the free ones, as many as an invoice can have; `taken` is how many of them the draft gets."""
 
     ids: Sequence[str] = ()
     times: Sequence[InvoicedTime] = ()
     taken: int = 0
-    is_full: bool = False  # some are free, and the draft has as many already as an invoice can have
+    is_full: bool = False  # some are free, but the draft has as many as an invoice can have
 
 
 class _Time(msgspec.Struct, frozen=True):
-    """The timesheets of a draft, by id, and those that are asked for. `before`: what it has claimed."""
+    """The timesheets of a draft, by id, and the requested ones. `before`: what it has claimed."""
 
     times: Mapping[str, InvoicedTime]
     before: list[str]
@@ -203,8 +203,8 @@ class _Time(msgspec.Struct, frozen=True):
 async def plan_change(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None = None
 ) -> InvoiceChange:
-    """From the invoice as it is and what the caller says. Nothing is written, but the account's numbers and the
-    timesheets are locked, each once. Raises `Invalid`."""
+    """Plan the change of an invoice. Nothing is written, but the account's numbers and the timesheets are locked, each
+    once. Raises `Invalid`."""
     taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
     time = await _lock_time(tx, repository, invoice, wanted, offer)
     if offer is None or not offer.times:
@@ -220,8 +220,8 @@ async def plan_change(
 
 
 def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tuple[InvoiceChange, int]:
-    """Plan with as many of so many timesheets as can be printed. Raises `Invalid` for what is wrong otherwise, and
-    where none fits."""
+    """Plan with as many of so many timesheets as can be printed. Raises `Invalid` for other faults, and if none
+    fits."""
     try:
         return planned(count), count
     except Invalid as problem:
@@ -242,10 +242,10 @@ def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tupl
 async def _lock_time(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None
 ) -> _Time | None:
-    """Lock the timesheets that are asked for or offered, and those that the invoice has. None where nothing changes."""
+    """Lock the requested and offered timesheets, and those of the invoice. None if none of them change."""
     is_unsaid, offered = isinstance(wanted.timesheet_ids, UnsetType), offer.ids if offer else ()
     is_reworded = if_set(wanted.language, invoice.language) != invoice.language
-    is_regrouped = not isinstance(wanted.group_by, UnsetType) and wanted.group_by != invoice.group_by
+    is_regrouped = if_set(wanted.group_by, invoice.group_by) != invoice.group_by
     if is_unsaid and not offered and not is_regrouped and not is_reworded:
         return None
     given = [] if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(wanted.timesheet_ids))
@@ -265,11 +265,11 @@ async def _lock_time(
 def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
     """Raises `Invalid`."""
     values: dict[str, object] = {
-        name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
+        column: given for name, column in _COLUMNS.items() if not isinstance(given := getattr(wanted, name), UnsetType)
     }
     currency = if_set(wanted.currency, invoice.currency)
     faults = _in_currency(invoice, wanted, currency, values)
-    values |= _rate_and_discount(wanted, currency, faults)
+    values |= _discount(wanted, currency, faults)
     values |= _service_days(invoice, wanted, faults)
     if not isinstance(wanted.credit_type, UnsetType):
         values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
@@ -281,7 +281,7 @@ def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault
         for index, each in enumerate(given):
             faults += rules.item_faults(each, f"invoice_items[{index}].")
         items = [*given, *(each for each in items if each.kind == "time")]
-    values["group_by"] = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
+    values["group_by"] = if_set(wanted.group_by, invoice.group_by)
     if time is not None:
         items = _with_time(invoice, wanted, items, time, faults)
     values["items"] = rules.items_text(items)
@@ -296,24 +296,21 @@ def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault
 def _with_time(
     invoice: Invoice, wanted: InvoiceCreate, items: Sequence[Item], time: _Time, faults: list[Fault]
 ) -> Sequence[Item]:
-    """The lines of a draft with those of its time; adds to `faults`."""
+    """Return the lines of a draft with those of its time; adds to `faults`."""
     currency, language = if_set(wanted.currency, invoice.currency), if_set(wanted.language, invoice.language)
-    group_by = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
+    group_by = if_set(wanted.group_by, invoice.group_by)
     times, known, rounding = time.times, set(time.before), time.rounding
     added = [times[each] for each in time.asked if each in times and each not in known]
     faults += [*_time_faults(time.asked, times, invoice.id), *_rate_faults(time.asked, added, currency)]
     if group_by is None and group_by == invoice.group_by:
         items = time_lines.with_entries(items, known - set(time.asked), added, rounding, language)
     elif group_by != invoice.group_by or known != set(time.asked):
-        in_order = sorted((times[each] for each in time.asked if each in times), key=_order)
+        asked = (times[each] for each in time.asked if each in times)
+        in_order = sorted(asked, key=lambda each: (each.start_time, each.id))
         items = time_lines.with_times(items, in_order, group_by, rounding, language)
     if language != invoice.language:
         items = time_lines.in_language(items, times.values(), group_by, language)
     return items
-
-
-def _order(time: InvoicedTime) -> tuple[int, str]:
-    return time.start_time, time.id
 
 
 def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
@@ -328,27 +325,27 @@ def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault
 
 
 def items_of_inputs(given: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
-    """Of lines that are written by hand. Raises `Invalid`."""
+    """Return the lines that are written by hand. Raises `Invalid`."""
     if faults := money_faults(given, currency):
         raise Invalid(faults=faults)
-    return [_item_of_input(each, currency, f"invoice_items[{index}].") for index, each in enumerate(given)]
-
-
-def _item_of_input(given: InvoiceItemInput, currency: str, path: str) -> Item:
-    discount = if_set(given.discount_amount)
-    return Item(
-        given.description,
-        given.qty,
-        minor_of(given.unit_price, currency, f"{path}unit_price"),
-        discount_millionths=if_set(given.discount),
-        discount_minor=None if discount is None else minor_of(discount, currency, f"{path}discount_amount"),
-        tax_millionths=if_set(given.tax),
-        tax_category=None if isinstance(given.tax_category, UnsetType) else given.tax_category,
-    )
+    items = []
+    for each in given:
+        discount = if_set(each.discount_amount)
+        item = Item(
+            each.description,
+            each.qty,
+            minor_of(each.unit_price, currency, "unit_price"),
+            discount_millionths=if_set(each.discount),
+            discount_minor=None if discount is None else minor_of(discount, currency, "discount_amount"),
+            tax_millionths=if_set(each.tax),
+            tax_category=None if isinstance(each.tax_category, UnsetType) else each.tax_category,
+        )
+        items.append(item)
+    return items
 
 
 def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
-    """What `items_of_inputs` makes the same line of."""
+    """Return the input of which `items_of_inputs` makes the same line."""
 
     def given(value: V | None) -> V | UnsetType:
         return UNSET if value is None else value
@@ -365,8 +362,7 @@ def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
 
 
 def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values: dict[str, object]) -> list[Fault]:
-    """Adds to `values` what the draft has already, as amounts of the currency that it gets. What the request replaces
-    is left out."""
+    """Add to `values` the amounts of the draft in its new currency, except those that the request replaces."""
     before = invoice.currency
     if invoice.status != "draft" or digits_of(currency) == digits_of(before):
         return []
@@ -382,8 +378,12 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     off = invoice.discount_minor if isinstance(wanted.discount_amount, UnsetType) else None
     for field, minor, remedy in (*amounts, ("discount_amount", off, compose("send {} with it", "discount_amount"))):
         fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
+        if fault is not None and fault.code == "too_many_decimals":
+            sentence = "currency: an amount in {} has {}, and the invoice has one with more; {}"
+            message = compose(sentence, currency, decimals(currency), remedy)
+            fault = Fault(field="currency", code="too_many_decimals", message=message)
         if fault is not None:
-            return [_loses(currency, remedy) if fault.code == "too_many_decimals" else fault]
+            return [fault]
     if off is not None:
         values["discount_minor"] = rescaled(off, before, currency)
     changed = (rules.in_currency(each, before, currency) for each in items)
@@ -395,35 +395,23 @@ _TIME_FIRST = part("take the time with that rate off first, with timesheet_ids")
 """Lines of time are not written by hand."""
 
 
-def _loses(currency: str, remedy: Message) -> Fault:
-    sentence = "currency: an amount in {} has {}, and the invoice has one with more; {}"
-    message = compose(sentence, currency, decimals(currency), remedy)
-    return Fault(field="currency", code="too_many_decimals", message=message)
-
-
-def _rate_and_discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict[str, object]:
-    """What the caller says of them; adds to `faults`. A percentage takes the place of an amount, and the other way
-    round."""
-    values: dict[str, object] = {}
-    if not isinstance(wanted.tax, UnsetType):
-        values["tax_millionths"] = wanted.tax
-    if not isinstance(wanted.tax_category, UnsetType):
-        values["tax_category"] = wanted.tax_category
-    if not (isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType)):
-        values["discount_millionths"] = if_set(wanted.discount)
-        amount = if_set(wanted.discount_amount)
-        if amount is not None and (fault := amount_fault(amount, currency, "discount_amount")):
-            faults.append(fault)
-        values["discount_minor"] = None if amount is None else minor_or_none(amount, currency)
-    return values
+def _discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict[str, object]:
+    """Return the given discount; adds to `faults`. A percentage replaces an amount, and the other way round."""
+    if isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType):
+        return {}
+    amount = if_set(wanted.discount_amount)
+    if amount is not None and (fault := amount_fault(amount, currency, "discount_amount")):
+        faults.append(fault)
+    minor = None if amount is None else minor_or_none(amount, currency)
+    return {"discount_millionths": if_set(wanted.discount), "discount_minor": minor}
 
 
 def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) -> dict[str, object]:
-    """Both days of the service, or none; adds to `faults`. One alone is the day of the whole service."""
+    """Return both days of the service, or none; adds to `faults`. One alone is the day of the whole service."""
     if isinstance(wanted.service_from, UnsetType) and isinstance(wanted.service_to, UnsetType):
         return {}
-    first = invoice.service_from if isinstance(wanted.service_from, UnsetType) else wanted.service_from
-    last = invoice.service_to if isinstance(wanted.service_to, UnsetType) else wanted.service_to
+    first = if_set(wanted.service_from, invoice.service_from)
+    last = if_set(wanted.service_to, invoice.service_to)
     if wanted.service_from is None and isinstance(wanted.service_to, UnsetType):
         last = None
     first, last = first or last, last or first
@@ -434,7 +422,7 @@ def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) 
 
 
 def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
-    """Adds the amounts to `values`."""
+    """Add the amounts to `values`."""
     after = msgspec.structs.replace(invoice, **values)
     every = [*items, *rules.items_of(invoice.recurring_items)]
     nets = sum(each.amount_minor for each in every)
@@ -453,7 +441,8 @@ def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item])
 def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
     after = msgspec.structs.replace(invoice, **values)
     every = [*items, *rules.items_of(invoice.recurring_items)]
-    chars = rules.printed_chars([getattr(after, name) for name in TEXTS], every)
+    texts = [*(getattr(after, name) for name in TEXTS), *(each.description for each in every)]
+    chars = sum(len(each) for each in texts if each)
     if chars <= rules.PRINTED_MAX_CHARS:
         return []
     changed = (name for name in TEXTS if getattr(after, name) != getattr(invoice, name))
@@ -492,7 +481,7 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
 
 
 def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: str) -> list[Fault]:
-    """Time of which nobody said what it costs would be given away unseen."""
+    """Time without a rate would be given away unnoticed."""
     faults = []
     for each in added:
         if not each.billable or (each.rate_minor is not None and not each.rate_lost):
@@ -508,8 +497,8 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
 
 
 class TimeOnInvoice(msgspec.Struct, frozen=True):
-    """`worked_ms`: what was spent; `duration_ms` and `amount_minor`: what the lines have of it, before tax and the
-    discount of the whole. `rounding`: how each entry was rounded; None: as settings said that are others now."""
+    """`worked_ms`: the time spent; `duration_ms` and `amount_minor`: those of the lines, before tax and the invoice's
+    discount. `rounding`: of each entry; None: by settings that have changed."""
 
     worked_ms: int
     duration_ms: int
@@ -519,7 +508,7 @@ class TimeOnInvoice(msgspec.Struct, frozen=True):
 
 
 async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], rounding: Rounding) -> TimeOnInvoice:
-    """What a new invoice would have, a line for each of these finished timesheets of the project."""
+    """Return the sums of a new invoice with a line for each of these finished timesheets of the project."""
     currency, found = await asyncio.gather(
         find_currency(reader, access), queries.find_times(reader, access.repository.id, timesheet_ids)
     )
@@ -528,7 +517,7 @@ async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], 
 
 
 async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> TimeOnInvoice | None:
-    """Of a draft; None where no time is rounded, or there is none."""
+    """Return the sums of a draft's time; None if no time is rounded, or there is none."""
     lines = [each for each in rules.items_of(invoice.items) if each.kind == "time"]
     if not lines:
         return None
@@ -539,7 +528,7 @@ async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> 
     again = time_lines.lines_of(times, invoice.group_by, rounding)
     if sorted(each.duration_ms or 0 for each in lines) == sorted(each.duration_ms or 0 for each in again):
         return found if rounding.minutes else None
-    # A line that was made before the settings were others stays as it is.
+    # A line that was made before the settings changed stays as it is.
     return None if found.duration_ms == found.worked_ms else msgspec.structs.replace(found, rounding=None)
 
 

@@ -1,7 +1,7 @@
-"""An invoice or a credit note as EN 16931 sees it: its parts, and what is missing for it to be one. Pure.
+"""An invoice or a credit note in the model of EN 16931, and what it lacks for that. Pure.
 
-The arithmetic of Workhook is that of the standard but for one thing: an invoice has one discount, which is shared over
-its rates of tax. The standard has an allowance for each rate; so there is one for each, over its share.
+The arithmetic is that of the standard, with one exception: the one discount of an invoice is shared over its rates of
+tax. It becomes an allowance for each rate, over its share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workhook.core.errors import Fault, Invalid, compose, part, say
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
-from workhook.work.kernel.settings import Category, Party, Seller, percent_of
+from workhook.work.kernel.settings import Category, Language, Party, Seller, percent_of
 from workhook.work.money.invoices import printing
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import Credit, Days, Item, TaxRate, TaxRow
@@ -29,17 +29,14 @@ Code = Literal["S", "Z", "E", "AE"]
 CODES: dict[Category, Code] = {"standard": "S", "zero": "Z", "exempt": "E", "reverse_charge": "AE"}
 """The categories of tax, as UNTDID 5305 names them."""
 DECIMALS_MAX = 2
-"""EN 16931 has no more in any currency."""
-SEPA_TRANSFER, TRANSFER = "58", "30"
-"""The means of payment, as UNTDID 4461 names them."""
-
+"""The limit of EN 16931 in all currencies."""
 
 Service = tuple[date, date]
 """The first and the last day of a service."""
 
 
 class EParty(msgspec.Struct, frozen=True):
-    """Who bills or who pays. `lines`: of the address. `tax_number`: of who bills, as a tax office writes it."""
+    """The seller or the buyer. `lines`: of the address. `tax_number`: of the seller, as a tax office writes it."""
 
     name: str
     lines: tuple[str, ...]
@@ -50,7 +47,7 @@ class EParty(msgspec.Struct, frozen=True):
 
 
 class ETax(msgspec.Struct, frozen=True):
-    """What is taxed at one rate. `allowance`: the part of the invoice's discount that is taken off its lines."""
+    """The tax at one rate. `allowance`: the share of the invoice's discount."""
 
     code: Code
     percent: Decimal
@@ -93,43 +90,26 @@ class EInvoice(msgspec.Struct, frozen=True):
     bic: str | None
     note: str | None
     preceding: tuple[str, date] | None
-    exempt_words: str
-    reverse_words: str
-    rounding_words: str
+    language: Language
     service: Service | None = None
-
-    @property
-    def nets(self) -> Decimal:
-        return sum((each.net for each in self.lines), Decimal(0))
-
-    @property
-    def allowances(self) -> Decimal:
-        return sum((each.allowance for each in self.taxes), Decimal(0))
-
-    @property
-    def tax(self) -> Decimal:
-        return sum((each.tax for each in self.taxes), Decimal(0))
-
-    @property
-    def total(self) -> Decimal:
-        return self.nets - self.allowances + self.tax
-
-    @property
-    def means(self) -> str:
-        return SEPA_TRANSFER if self.currency == "EUR" else TRANSFER
 
 
 def einvoice_of(
     invoice: Invoice, repository: Repository, settings: tuple[Party, Party], credit: Credit | None = None
 ) -> EInvoice:
-    """Of an issued invoice, or of a credit note, which has the parties of its invoice. `settings`: who bills and who
-    pays as the settings say now, whose countries count where the invoice was sent without. Raises `Invalid` that names
-    what is missing."""
+    """Convert an issued invoice, or a credit note, which has the parties of its invoice. `settings`: the current seller
+    and buyer, whose countries are used if the invoice was sent without. Raises `Invalid` that names what is missing."""
     paper, currency, books = Paper(invoice.language), invoice.currency, invoice.books
     issued = invoice.days.issued or day_in(invoice.created_at, invoice.zone)
     items, rows, due, terms = invoice.every_item, invoice.tax_rows, invoice.days.due, invoice.payment_terms
     if credit is not None:
-        items, rows, due, terms = credit.items or _credited(paper, invoice, credit), credit.taxes, None, None
+        # The lines of a credited total: one for each rate.
+        words = f"{paper.say('Credit for invoice')} {invoice.invoice_number}"
+        whole = tuple(
+            Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category)
+            for each in credit.taxes
+        )
+        items, rows, due, terms = credit.items or whole, credit.taxes, None, None
     who, pays = _parties(invoice, repository, settings)
     if faults := [*_party_faults(who, pays, repository), *_decimal_faults(items, rows, currency)]:
         raise Invalid(faults=faults)
@@ -151,30 +131,22 @@ def einvoice_of(
         bic=invoice.who_bills.bic,
         note=credit.reason if credit else invoice.payment_method,
         preceding=(invoice.invoice_number or "", issued) if credit else None,
-        exempt_words=paper.say("Exempt from tax"),
-        reverse_words=paper.say("Reverse charge"),
-        rounding_words=paper.say("Rounding per time entry"),
+        language=invoice.language,
         service=None if credit else _service(invoice.service_days),
     )
 
 
-def _credited(paper: Paper, invoice: Invoice, credit: Credit) -> tuple[Item, ...]:
-    """The lines of a credit note of a total: one for each rate."""
-    words = f"{paper.say('Credit for invoice')} {invoice.invoice_number}"
-    return tuple(
-        Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category)
-        for each in credit.taxes
-    )
-
-
 def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> tuple[EParty, EParty]:
+    buyer = printing.buyer_text(invoice)
+    if invoice.address and not invoice.bill_to:  # an address without a name has that of the party
+        buyer = f"{invoice.who_pays.name}\n{buyer}" if invoice.who_pays.name else ""
     who = _party(printing.seller_text(invoice, repository).split("\n"), invoice.who_bills, settings[0])
-    return who, _party(_buyer_lines(invoice), invoice.who_pays, settings[1])
+    return who, _party(buyer.split("\n"), invoice.who_pays, settings[1])
 
 
 def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
-    """What an e-invoice of the draft would lack, such as `buyer.country`. Nothing where nobody needs one, as far as is
-    known: the studio has said no country, and nobody has a VAT id or a tax number."""
+    """Return what an e-invoice of the draft would lack, such as `buyer.country`. Nothing if it probably needs none: the
+    seller has no country, and neither party has a VAT id or a tax number."""
     who, pays = _parties(invoice, repository, (Party(), Party()))
     if not (who.country or who.vat_id or who.tax_number or pays.vat_id):
         return []
@@ -182,7 +154,7 @@ def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
-    """A tax number is as good as a VAT id in each category that there is (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
+    """A tax number replaces a VAT id in every category (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
     return [
         ("seller.country", seller.country),
         ("seller.vat_id", seller.vat_id or seller.tax_number),
@@ -192,22 +164,14 @@ def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
 
 
 def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
-    """`written`: name and address as the document prints them."""
+    """`written`: name and address as printed."""
     name, *lines = [each.strip() for each in written if each.strip()] or [""]
     number = party.tax_number if isinstance(party, Seller) else None
     return EParty(name, tuple(lines), party.country or now.country or "", party.vat_id, party.email, number)
 
 
-def _buyer_lines(invoice: Invoice) -> list[str]:
-    """An address that is written without a name has that of the party."""
-    text = printing.buyer_text(invoice)
-    if invoice.address and not invoice.bill_to:
-        text = f"{invoice.who_pays.name}\n{text}" if invoice.who_pays.name else ""
-    return text.split("\n")
-
-
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
-    """Where to write it is said to those who may: to the admins of the project."""
+    """Only admins of the project are told where to enter what is missing."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
     sent = part("; an invoice that was sent keeps what it was sent with: credit it, and send another")
     remedies = {
@@ -260,13 +224,13 @@ def _service(days: Days | None) -> Service | None:
 
 
 def _kind(millionths: int, category: Category) -> tuple[Code, Decimal]:
-    """A standard rate of nothing is the category of that."""
+    """A standard rate of 0 has the category of zero rates."""
     code = CODES[category]
     return ("Z" if code == "S" and not millionths else code), percent_of(millionths).normalize()
 
 
 def _taxes(items: Sequence[Item], rows: Sequence[TaxRow], rate: TaxRate, currency: str) -> tuple[ETax, ...]:
-    """What the discount has taken off a rate is what its lines come to, less what is taxed of them."""
+    """The allowance of a rate is the sum of its lines less its base."""
     nets: dict[tuple[Code, Decimal], int] = {}
     for item in items:
         kind = _kind(*item.rate.otherwise(rate))

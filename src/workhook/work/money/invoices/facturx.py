@@ -1,8 +1,8 @@
-"""The metadata of a PDF that carries an e-invoice, as Factur-X 1.0 (ZUGFeRD 2) wants it. Pure.
+"""The metadata of a PDF that carries an e-invoice, as Factur-X 1.0 (ZUGFeRD 2) requires it. Pure.
 
-Typst writes PDF/A-3 and attaches the file, but it writes no metadata of others. So the metadata of what Typst made is
-replaced here. The file is one of our own, whose form is known: a table of references at the end (ISO 32000-1, 7.5), and
-metadata that is not compressed. Anything else is refused rather than guessed.
+Typst writes PDF/A-3 and attaches the file, but it cannot add this metadata, so it is replaced here. The form of Typst's
+files is known: a table of references at the end (ISO 32000-1, 7.5), and metadata that is not compressed. Any other form
+is refused.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ _PROPERTIES = {
     "Version": ("1.0", "The version of the standard that the XML document follows"),
     "ConformanceLevel": (CONFORMANCE_LEVEL, "The profile of the XML document"),
 }
-"""What the metadata says, and what that is: PDF/A wants every property to be described that it does not know."""
+"""The values of the metadata, and their descriptions, which PDF/A requires."""
 
 
 class UnknownForm(ValueError):
-    """It is not such a PDF as Typst makes."""
+    """The PDF is not of the form that Typst makes."""
 
 
 def with_metadata(pdf: bytes) -> bytes:
-    """The PDF with the metadata of Factur-X added. The same bytes for the same PDF. Raises `UnknownForm`."""
-    end = _found(_END, pdf, max(len(pdf) - 1200, 0), "trailer")
+    """Add the metadata of Factur-X. Return the same bytes for the same PDF. Raises `UnknownForm`."""
+    end = _END.search(pdf, max(len(pdf) - 1200, 0))
+    if end is None:
+        raise UnknownForm("trailer")
     table_at = int(end[2])
     places, kinds = _table(pdf, table_at, end.start())
     root = _number(_ROOT, end[1], "root")
@@ -54,7 +56,7 @@ def with_metadata(pdf: bytes) -> bytes:
     packet_end = head.end() + int(head[2])
     if pdf[packet_end : packet_end + len(_STREAM_END)] != _STREAM_END:
         raise UnknownForm("end of metadata")
-    packet = _said(pdf[head.end() : packet_end])
+    packet = _extended(pdf[head.end() : packet_end])
     stream = b"%b/Length %d%b%b" % (head[1], len(packet), head[3], packet)
     more = len(stream) - (packet_end - stream_at)
     entries = [
@@ -72,15 +74,8 @@ def with_metadata(pdf: bytes) -> bytes:
     )
 
 
-def _found(pattern: re.Pattern[bytes], data: bytes, begin: int, what: str) -> re.Match[bytes]:
-    found = pattern.search(data, begin)
-    if found is None:
-        raise UnknownForm(what)
-    return found
-
-
 def _number(pattern: re.Pattern[bytes], data: bytes, what: str) -> int:
-    """The only one that there is."""
+    """Return the number of the only match."""
     found = pattern.findall(data)
     if len(found) != 1:
         raise UnknownForm(what)
@@ -94,7 +89,7 @@ def _place(places: list[int], number: int) -> int:
 
 
 def _table(pdf: bytes, begin: int, end: int) -> tuple[list[int], list[bytes]]:
-    """Where each object begins, and the rest of its entry. One table, which fills the space between `begin` and
+    """Return the offset of each object, and the rest of its entry. The one table fills the space between `begin` and
     `end`: a file that was changed later would have several."""
     head = _TABLE.match(pdf, begin)
     if head is None or end - head.end() != int(head[1]) * _ENTRY_BYTES:
@@ -109,8 +104,8 @@ def _table(pdf: bytes, begin: int, end: int) -> tuple[list[int], list[bytes]]:
     return places, kinds
 
 
-def _said(packet: bytes) -> bytes:
-    """Texts of users are escaped in it, so what is looked for is never theirs."""
+def _extended(packet: bytes) -> bytes:
+    """Add the properties. Texts of users are escaped in it, so the tags that are searched for are never theirs."""
     if packet.count(_SCHEMAS_END) != 1 or packet.count(_RDF_END) != 1 or _BEGIN in packet:
         raise UnknownForm("metadata")
     values = "".join(f"<fx:{name}>{value}</fx:{name}>" for name, (value, _) in _PROPERTIES.items())

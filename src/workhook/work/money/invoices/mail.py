@@ -1,7 +1,6 @@
-"""An invoice as it goes along with a message, and who got it by e-mail, as far as the messages that are kept tell.
+"""An invoice in a message, and the recipients to whom it was e-mailed.
 
-A message that was sent is kept for a week (`delivery.mail.queue`). So of an invoice that was issued earlier nothing is
-known, and nothing is said.
+Sent messages are kept for a week (`delivery.mail.queue`), so the recipients of earlier invoices are unknown.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ from workhook.work.money.invoices.schemas import Invoice
 
 
 class InvoiceFile(msgspec.Struct, frozen=True):
-    """A PDF."""
-
     name: str
     content: bytes
 
@@ -51,7 +48,7 @@ class MailedInvoice(msgspec.Struct, frozen=True):
 
     @property
     def amount_due_minor(self) -> int | None:
-        """None where nothing is due any more."""
+        """None if nothing is due."""
         return self.invoice.books.due if self.invoice.status in OPEN else None
 
     @property
@@ -60,7 +57,7 @@ class MailedInvoice(msgspec.Struct, frozen=True):
 
 
 async def find_mailed_invoice(services: Services, user: Account, invoice_id: str) -> MailedInvoice:
-    """As the user sees it now. Raises `NotFound`."""
+    """Find the invoice as the user sees it now. Raises `NotFound`."""
     actor = Actor(user, 0, "mail", frozenset())
     row, access = await find_with_access(services.database, queries.by_id, actor, id=invoice_id)
     return MailedInvoice(visible(row, access), access, row)
@@ -74,22 +71,19 @@ async def print_for(services: Services, mailed: MailedInvoice, base: str) -> Inv
 
 
 KNOWN_MS = 6 * DAY_MS
-"""How long after it was issued all of its messages are there: less than they are kept."""
+"""The time after its issue in which all messages of an invoice are still kept."""
 _ROWS_MAX = 100
 
 Outcome = Literal["sent", "waiting", "put_off", "refused", "given_up"]
-"""`put_off`: it could not be sent yet, and is tried again. `given_up`: nor at the last attempt."""
+"""`put_off`: it is tried again. `given_up`: the last attempt failed."""
 Reason = Literal["no_server", "no_clients", "no_address", "not_wanted"]
-"""Why nobody got it: this server sends no e-mail; the project has no clients; none of them has an address that is
-confirmed and takes e-mail; or they had none then, or do not want such e-mail."""
+"""Why it was not mailed: this server sends no e-mail; the project has no clients; none of them has a confirmed address
+that takes e-mail; or they had none then, or do not want such e-mail."""
 
 
 class MailedTo(msgspec.Struct, frozen=True):
-    """One message. `address`: where it is the one to which the client was invited; others are nobody's business.
-
-    `why`: it is tried no more; what the mail server said is not here: it names such addresses, and itself. `sent_at`:
-    milliseconds since the epoch.
-    """
+    """One message. `address`: only that to which the client was invited; others stay private. `sent_at`: milliseconds
+    since the epoch. `why` it failed, without the answer of the mail server, which names addresses."""
 
     name: str
     address: str | None
@@ -99,7 +93,7 @@ class MailedTo(msgspec.Struct, frozen=True):
 
 
 class Mailed(msgspec.Struct, frozen=True):
-    """`reason`: why nobody got it, where there are no messages."""
+    """`reason`: why it was not mailed, without messages."""
 
     messages: Sequence[MailedTo] = ()
     reason: Reason | None = None
@@ -141,8 +135,8 @@ _clients = sa.select(
 
 
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
-    """To whom the invoice was mailed when it was issued. None where that is not known any more, or not the business
-    of the caller: of those who cannot issue it."""
+    """Return the recipients to whom the invoice was mailed when it was issued. None if that is no longer known, or the
+    caller could not issue it."""
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None
     if now - invoice.issued > KNOWN_MS:
@@ -150,28 +144,20 @@ async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int
     rows = await reader.fetch_all(_messages, {"invoice_id": invoice.id})
     if rows:
         return Mailed([_mailed_to(row) for row in rows])
-    return Mailed(reason=await _reason(reader, access))
-
-
-async def _reason(reader: Reader, access: Access) -> Reason:
     if not recipients.sends_mail():
-        return "no_server"
+        return Mailed(reason="no_server")
     row = await reader.fetch_one(_clients, {"repository_id": access.repository.id})
     if row is None or not row["has_some"]:
-        return "no_clients"
-    return "not_wanted" if row["can_mail_one"] else "no_address"
+        return Mailed(reason="no_clients")
+    return Mailed(reason="not_wanted" if row["can_mail_one"] else "no_address")
 
 
 def _mailed_to(row: Row) -> MailedTo:
-    outcome = _outcome(row)
-    is_over = outcome in ("refused", "given_up")
-    why = explain(row["failure"] or "", was_tried=outcome == "given_up") if is_over else None
-    return MailedTo(row["name"], row["address"], outcome, row["sent_at"], why)
-
-
-def _outcome(row: Row) -> Outcome:
+    outcome: Outcome = "waiting" if row["failure"] is None else "put_off"
+    why = None
     if row["sent_at"] is not None:
-        return "sent"
-    if row["failed_at"] is not None:
-        return "refused" if row["attempts"] < ATTEMPTS_MAX else "given_up"
-    return "put_off" if row["failure"] is not None else "waiting"
+        outcome = "sent"
+    elif row["failed_at"] is not None:
+        outcome = "refused" if row["attempts"] < ATTEMPTS_MAX else "given_up"
+        why = explain(row["failure"] or "", was_tried=outcome == "given_up")
+    return MailedTo(row["name"], row["address"], outcome, row["sent_at"], why)

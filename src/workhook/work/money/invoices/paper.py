@@ -1,7 +1,6 @@
-"""The words, numbers and dates of a printed document in its language. Pure.
+"""The words, numbers and dates of a printed document in the language of its invoice. Pure.
 
-Words are English where they are used, and named by that. They are apart from those of pages: paper has the language of
-its invoice, whoever reads it.
+The English words are the keys. The catalogues of pages are separate: those have the reader's language.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _GERMAN = {
 
 
 class Paper(msgspec.Struct, frozen=True):
-    """Speaks the language of a document."""
+    """The words and formats of a document's language."""
 
     language: Language
 

@@ -1,4 +1,4 @@
-"""What a printed invoice says: every value as the text that stands on the page. Pure."""
+"""The texts of a printed invoice. Pure."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _LABELS = {
     "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
     "amount": "Amount", "total": "Total", "page": "Page", "of": "of", "code": "Pay by app: scan this code",
 }  # fmt: skip
-"""What the template says by itself, by the names that it has for it."""
+"""The fixed texts of the template, by its names for them."""
 _STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
 _CATEGORIES: dict[str, str] = {"exempt": "Exempt from tax", "reverse_charge": "Reverse charge"}
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
 _LONG_WORD = re.compile(r"\S{25,}")
-_BREAK_EVERY = 20
+_PARTS = re.compile(r"\S{1,20}")
 _MAY_BREAK = "\u200b"
 _EMOJI = (
     "\U0001f000-\U0001faff\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26bd\u26be"
     "\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
     "\u2795-\u2797\u27b0\u27bf\u2b50\u2b55"
 )
-"""Of a character class: what is a coloured picture unless somebody asks for text (`Emoji_Presentation` of Unicode)."""
+"""For a character class: coloured pictures by default (`Emoji_Presentation` of Unicode)."""
 _JOINED = "\u200d[\u2600-\u27bf]?|[\ufe0f\u20e3\U000e0020-\U000e007f]"
 _PICTURES = re.compile(f"(?<! ) *[{_EMOJI}](?:[{_EMOJI}]|{_JOINED})* *|\ufe0f")
 _CLOSING = ",.;:!?)"
@@ -51,7 +51,7 @@ class PrintedItem(msgspec.Struct):
 
 
 class Printed(msgspec.Struct):
-    """What `invoice.typ` reads; `logo` is added by whoever has one. `code`: the QR code of a transfer, as SVG."""
+    """The input of `invoice.typ`; `render.py` adds `logo`. `code`: the QR code of a transfer, as SVG."""
 
     language: Language
     labels: dict[str, str]
@@ -74,14 +74,15 @@ class Printed(msgspec.Struct):
 
 
 def printed(invoice: Invoice, repository: Repository) -> Printed:
-    """All that the page of the invoice shows, as it is now."""
     paper = Paper(invoice.language)
     currency, amount = invoice.currency, invoice.amount_minor
     every = invoice.every_item
     nets = sum(each.amount_minor for each in every)
     sums = [(paper.say("Subtotal"), paper.money(nets, currency))]
     if nets != amount:
-        sums.append((_discount_words(paper, invoice), paper.money(amount - nets, currency)))
+        words, percent = paper.say("Discount"), invoice.discount_millionths
+        words = words if percent is None else f"{words} {paper.quantity(percent_of(percent))} %"
+        sums.append((words, paper.money(amount - nets, currency)))
     if invoice.tax_millionths is not None or any(each.millionths or _is_reversed(each) for each in invoice.tax_rows):
         sums += tax_lines(paper, invoice.tax_rows, currency, nets)
     return _page_of(
@@ -91,7 +92,7 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         title=paper.say("Invoice"),
         number=invoice.invoice_number,
         mark=_MARKS.get(invoice.status),
-        facts=_facts(paper, invoice, repository.title),
+        facts=[*_facts(paper, invoice), (paper.say("Project"), printable(repository.title))],
         items=[line_of(paper, each, currency, _shown_rate(invoice, invoice.tax_rows)) for each in every],
         sums=sums,
         total=paper.money(invoice.total_minor, currency),
@@ -102,14 +103,12 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
 
 
 def printed_credit(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
-    """The page of a credit note: the parties and the language of its invoice, what is credited, and why. Without
-    `items` a total was credited: that is one line, of what it is before tax."""
+    """Return the page of a credit note, with the parties and the language of its invoice. A credited total (without
+    `items`) is one line with the amount before tax."""
     paper, currency = Paper(invoice.language), invoice.currency
     items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
     whole = Item(f"{paper.say('Credit for invoice')} {invoice.invoice_number}", Decimal(1), amount)
-    of_invoice = (paper.say("Invoice"), printable(invoice.invoice_number or ""))
-    notes = [(paper.say("Reason"), printable(credit.reason)), *_tax_notes(paper, taxes)]
     rate = _shown_rate(invoice, taxes)
     return _page_of(
         paper,
@@ -120,14 +119,14 @@ def printed_credit(invoice: Invoice, repository: Repository, credit: Credit) -> 
         mark=None,
         facts=[
             (paper.say("Issued"), paper.day(day_in(credit.issued, invoice.zone))),
-            of_invoice,
+            (paper.say("Invoice"), printable(invoice.invoice_number or "")),
             (paper.say("Project"), printable(repository.title)),
         ],
         items=[line_of(paper, each, currency, rate if items else None) for each in items or (whole,)],
         sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency, amount)],
         total=paper.money(sum(each.gross for each in taxes), currency),
         balance=[],
-        notes=notes,
+        notes=[(paper.say("Reason"), printable(credit.reason)), *_tax_notes(paper, taxes)],
         code=None,
     )
 
@@ -142,7 +141,7 @@ def _page_of(
     mark: str | None,
     **rest: Any,
 ) -> Printed:
-    """With what both kinds of documents show of the parties."""
+    """Add the parties, which both kinds of documents show."""
     name = invoice.who_bills.name or repository.owner.name or repository.owner.login
     shown_number = printable(number) if number else None
     return Printed(
@@ -161,7 +160,7 @@ def _page_of(
 
 
 def _with_facts(paper: Paper, text: str, party: Party) -> str:
-    """Name and address, with the numbers for taxes and the e-mail address below."""
+    """Return name and address, followed by the tax numbers and the e-mail address."""
     vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
     number = party.tax_number if isinstance(party, Seller) else None
     tax_number = f"{paper.say('Tax number')} {number}" if number else None
@@ -191,7 +190,7 @@ def _is_reversed(row: TaxRow) -> bool:
 
 
 def _transfer_code(invoice: Invoice) -> str | None:
-    """The QR code of what is due, for an issued invoice in EUR whose seller has an IBAN."""
+    """Return the QR code of the amount due, for an issued invoice in EUR whose seller has an IBAN."""
     seller = invoice.who_bills
     if not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
         return None
@@ -200,7 +199,7 @@ def _transfer_code(invoice: Invoice) -> str | None:
 
 
 def seller_text(invoice: Invoice, repository: Repository) -> str:
-    """Name and address of who bills: as the invoice has it written, or else as the party has it."""
+    """Return name and address of the seller: those written on the invoice, or else those of the party."""
     if invoice.bill_from:
         return invoice.bill_from
     name = invoice.who_bills.name or repository.owner.name or repository.owner.login
@@ -208,7 +207,7 @@ def seller_text(invoice: Invoice, repository: Repository) -> str:
 
 
 def buyer_text(invoice: Invoice) -> str:
-    """Name and address of who pays, in the same way; empty if nobody is named."""
+    """Return name and address of the buyer, in the same way; empty without one."""
     buyer = invoice.who_pays
     written = invoice.bill_to or invoice.address
     texts = (invoice.bill_to, invoice.address) if written else (buyer.name, buyer.address)
@@ -216,12 +215,12 @@ def buyer_text(invoice: Invoice) -> str:
 
 
 def pictures_in(invoice: Invoice, repository: Repository) -> str:
-    """The emoji of its texts, each once: the fonts of a PDF do not have them, so they are left out."""
+    """Return the emoji of its texts, each once, which a PDF leaves out: its fonts do not have them."""
     return "".join(dict.fromkeys(_PICTURE.findall(texts_of(invoice, repository))))
 
 
 def texts_of(invoice: Invoice, repository: Repository) -> str:
-    """All that people have written of what its PDF shows."""
+    """Return all texts in its PDF that people have written."""
     texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
     items = invoice.every_item
     texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]
@@ -229,18 +228,13 @@ def texts_of(invoice: Invoice, repository: Repository) -> str:
 
 
 def initials_of(name: str) -> str:
-    """Of the first two words: `AS` of Acme Studio."""
+    """Return the initials of the first two words: `AS` of Acme Studio."""
     letters = [next((each for each in word if each.isalnum()), "") for word in re.split(r"[\W_]+", name)]
     return "".join([each for each in letters if each][:2]).upper()
 
 
-def _discount_words(paper: Paper, invoice: Invoice) -> str:
-    words, percent = paper.say("Discount"), invoice.discount_millionths
-    return words if percent is None else f"{words} {paper.quantity(percent_of(percent))} %"
-
-
 def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int) -> list[tuple[str, str]]:
-    """One for each rate, which states what it is of unless that is the subtotal above it."""
+    """Return a line for each rate, with its base unless that is the subtotal above it."""
     lines = []
     for each in rows:
         words = f"{paper.say('Tax')} {paper.quantity(percent_of(each.millionths))} %"
@@ -249,7 +243,7 @@ def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int
     return lines
 
 
-def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]]:
+def _facts(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
     days = zip(("Issued", "Due", "Paid"), invoice.days, strict=True)
     facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
     if (service := invoice.service_days) is not None:
@@ -257,11 +251,11 @@ def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]
         facts.append((paper.say(words), paper.days(service)))
     if status := _STATUSES.get(invoice.status):
         facts.append((paper.say("Status"), paper.say(status)))
-    return [*facts, (paper.say("Project"), printable(project))]
+    return facts
 
 
 def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
-    """What stands below the total once something was paid or credited."""
+    """Return the lines below the total, once something was paid or credited."""
     if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
         return []
     rows = [("Paid", books.paid), ("Credited", books.credited), ("To be given back", books.to_refund)]
@@ -270,7 +264,7 @@ def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
 
 
 def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
-    """The rate of lines without one of their own; None where there is only one rate, which the sums state."""
+    """Return the rate of lines without one of their own; None with only one rate, which the sums show."""
     return invoice.rate if len(rows) > 1 else None
 
 
@@ -282,7 +276,7 @@ def _rate_words(paper: Paper, item: Item, rate: TaxRate) -> str:
 
 
 def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
-    """`rate`: of the invoice, where each line shows which rate it has."""
+    """`rate`: of the invoice, if each line shows its rate."""
     parts = (("Rounding per time entry", item.rounding_minor), ("Discount", item.gross_minor - item.amount_minor))
     more = "".join(f"\n{paper.say(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
     more += "" if rate is None else f"\n{_rate_words(paper, item, rate)}"
@@ -292,34 +286,25 @@ def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None
 
 
 def printable(value: str) -> str:
-    """Without control characters and emoji, and with places to break in words that no line would hold."""
+    """Remove control characters and emoji, and add places to break to words that are too long for a line."""
     one_kind = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
     seen = "".join(each for each in one_kind if each == "\n" or unicodedata.category(each) not in ("Cc", "Cs"))
     seen = _PICTURES.sub(_without_picture, seen)
-    return _LONG_WORD.sub(lambda word: _breakable(word[0]), seen)
+    return _LONG_WORD.sub(lambda word: _MAY_BREAK.join(_PARTS.findall(word[0])), seen)
 
 
 def _without_picture(found: re.Match[str]) -> str:
-    """The space that stays between words where emoji were left out."""
+    """Return the space between two words that is left when emoji are removed."""
     before, after = found.string[max(found.start() - 1, 0) : found.start()], found.string[found.end() : found.end() + 1]
     is_between = before.strip() and after.strip() and after not in _CLOSING
     return " " if is_between and " " in found[0] else ""
 
 
-def _breakable(word: str) -> str:
-    return _MAY_BREAK.join(word[at : at + _BREAK_EVERY] for at in range(0, len(word), _BREAK_EVERY))
-
-
 def file_name(invoice: Invoice, ending: str = "pdf", *, credit: Credit | None = None) -> str:
-    """In the language of the invoice: `Rechnung-2026-0001.pdf`, `Rechnungskorrektur-CN-00001.pdf`."""
+    """Return a name in plain ASCII in the language of the invoice: `Rechnungskorrektur-CN-00001.pdf`."""
     number = credit.number if credit else invoice.invoice_number
-    words = "Credit note" if credit else "Invoice" if number else "Draft invoice"
-    return plain_file_name(f"{Paper(invoice.language).say(words)} {number or ''}", ending)
-
-
-def plain_file_name(words: str, ending: str) -> str:
-    """ASCII without what file systems do not like."""
-    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
+    kind = Paper(invoice.language).say("Credit note" if credit else "Invoice" if number else "Draft invoice")
+    plain = unicodedata.normalize("NFKD", f"{kind} {number or ''}").encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"
 
 
@@ -330,7 +315,7 @@ VERSION_MAX = 13  # of the symbol; EPC069-12, 2.2
 
 
 def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remittance: str) -> str | None:
-    """What the code holds, or None where the amount is none that it can have. `amount_minor`: cents of EUR."""
+    """Return the content of the code, or None if the amount is outside the range it allows. `amount_minor`: cents."""
     if not 0 < amount_minor <= AMOUNT_MAX_MINOR:
         return None
     lines = (
@@ -350,8 +335,8 @@ def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remi
 
 
 def code_of(text: str) -> str | None:
-    """The symbol as SVG, without the quiet zone. None if it does not fit."""
-    import segno  # 2 MiB, of which a server that shows no such code has no use
+    """Return the symbol as SVG, without the quiet zone; None if the text is too long."""
+    import segno  # 2 MiB, which most servers do not need
 
     try:
         code = segno.make_qr(text, error="m", boost_error=False, encoding="utf-8")
@@ -363,5 +348,4 @@ def code_of(text: str) -> str | None:
 
 
 def _plain(text: str, most: int) -> str:
-    """In one line."""
     return " ".join(text.split())[:most]

@@ -1,9 +1,9 @@
-"""The SQL of invoices, and the counters of their numbers: one for each account, and one for each of its years where the
+"""The SQL of invoices, and the counters of their numbers: one for each account, and one for each of its years if the
 format has the year.
 
-Locks are taken in this order: the invoice, the account's logo, its counter of numbers, timesheets by id. Whoever gives
-a number holds the account's counter until the transaction ends, whatever the format is. What is rolled back gives its
-number back, so that numbers have no gap.
+Locks are taken in this order: the invoice, the account's logo, its counter of numbers, timesheets by id. Giving a
+number locks the account's counter until the transaction ends, with any format. A rollback returns the number, so that
+numbers have no gaps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Conflict, Number, say
+from workhook.http.lists import Found, Key
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
@@ -23,19 +25,27 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into, metadata
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
+from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
+from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access, is_insider, with_access
+from workhook.work.kernel.lists import BY_ID, BY_USER, NEWEST_FIRST, Condition, Filter, Listing, Words, with_place
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
+from workhook.work.kernel.schemas import RecordPlace
+from workhook.work.kernel.scopes import Place, Scope, Source
 from workhook.work.kernel.settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,
     NOT_COMPUTED,
     Invoice,
+    InvoiceList,
+    PlacedInvoice,
     due_day,
     invoices,
+    is_late,
 )
 from workhook.work.money.invoices.settings import LogoFile, buyer_of_row, seller_of_row, with_parties, with_settings
 from workhook.work.money.invoices.time_lines import NOTES_MAX_CHARS, InvoicedTime
@@ -58,7 +68,7 @@ invoice_year_numbers = sa.Table(
 
 
 def counted(numbers: sa.Table, step: sa.ColumnElement[int], **others: Any) -> Any:
-    """Locks the account's row in this table, and adds `step`. `others`: the other columns of its key."""
+    """Lock the account's row in this table, and add `step`. `others`: the other columns of its key."""
     counter = upsert(numbers).values(account_id=big("account_id"), last=step, **others)
     return counter.on_conflict_do_update(
         index_elements=[*numbers.primary_key.columns], set_={"last": numbers.c.last + step}
@@ -79,7 +89,7 @@ _hold = counted(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
-    """The next number of the account. `year`: in which the invoice is issued."""
+    """Return the next number of the account. `year`: in which the invoice is issued."""
     row = await tx.fetch_one(_count, {"account_id": account_id})
     assert row is not None, "the statement inserts or updates"
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
@@ -91,18 +101,16 @@ async def count_one(tx: Transaction, account_id: int, year: int) -> str:
 
 
 async def hold_numbers(tx: Transaction, account_id: int) -> None:
-    """Until the transaction ends nobody else chooses or gets a number in the account."""
+    """Keep other transactions from choosing or getting a number in the account."""
     await tx.fetch_one(_hold, {"account_id": account_id})
 
 
 NUMBERS_TRIED_MAX = 1_000
-"""Numbers that a transaction counts past because callers chose them for other invoices."""
+"""Numbers that a transaction skips because callers chose them for other invoices."""
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
 
-
 is_open = sa.literal_column(f"invoices.{IS_OPEN}", sa.Boolean)
-"""Something is due."""
 
 _read, _read_time = row_reader(Invoice), row_reader(InvoicedTime)
 _people = accounts.alias("people")
@@ -143,7 +151,7 @@ _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
 
 # --- timesheets -------------------------------------------------------------------------------------------------
 
-# A line has less of them; a thousand entries may have 64 KiB each.
+# A line shows less; the notes of a thousand entries may have 64 KiB each.
 _noted = sa.func.substr(sa.func.ltrim(timesheets.c.notes), 1, 10 * NOTES_MAX_CHARS).label("notes")
 _times = (
     sa.select(
@@ -168,7 +176,7 @@ _claim = (
     .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
     .values(invoice_id=sa.bindparam("invoice_id"))
 )
-# Locked before they are changed, since an UPDATE alone takes them in whatever order it finds them.
+# Locked before they are changed, since an UPDATE alone locks them in any order.
 _released = (
     sa.select(timesheets.c.id)
     .where(timesheets.c.invoice_id == sa.bindparam("claimed_by"), any_of(timesheets.c.id, "kept_ids", negate=True))
@@ -194,15 +202,13 @@ _update_numbered = _update.where(
 )
 _delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
 _insert = insert_into(invoices, *(each.name for each in invoices.c))
-
-
 _numbered = sa.select(invoices.c.id).where(
     invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
 )
 
 
 async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFile | None:
-    """A file of the project that everybody in it sees."""
+    """Find a file of the project that is not private."""
     row = await reader.fetch_one(_logo, {"repository_id": repository_id, "file_id": file_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
 
@@ -210,7 +216,7 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
 async def lock_times(
     tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
 ) -> list[InvoicedTime]:
-    """These timesheets of the project and those that the invoice has claimed."""
+    """Lock these timesheets of the project and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return list(map(_time_of, await tx.fetch_all(_locked_times, params)))
 
@@ -218,7 +224,7 @@ async def lock_times(
 async def find_times(
     reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
 ) -> list[InvoicedTime]:
-    """As `lock_times`, to show what an invoice has or would have."""
+    """Find what `lock_times` locks, to show what an invoice has or would have."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return list(map(_time_of, await reader.fetch_all(_times, params)))
 
@@ -235,12 +241,12 @@ async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str
 
 
 async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) -> None:
-    """The timesheets that the invoice has claimed, but for these, can be invoiced again."""
+    """Let the timesheets that the invoice has claimed, except these, be invoiced again."""
     await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
 
 
 async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
-    """`update_invoice`, with the account's next number (see `next_number`); the invoice with it. It is issued."""
+    """Update an issued invoice with the account's next number (see `next_number`), in one statement."""
     day = invoice.days.issued
     assert day is not None, "it is issued"
     for _ in range(NUMBERS_TRIED_MAX):
@@ -256,7 +262,7 @@ async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
 
 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
-    """Its timesheets can be invoiced again. The foreign key would see to that too, but lock them in any order."""
+    """Release its timesheets first: the foreign key would do that too, but lock them in any order."""
     await release(tx, invoice_id)
     tx.defer(_delete, [{"id": invoice_id}])
 
@@ -267,7 +273,7 @@ async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoi
 
 
 def invoice_of(row: Row) -> Invoice:
-    """Of a row of `invoices_with_people`. The parties of a draft are those of the settings."""
+    """Read a row of `invoices_with_people`. The parties of a draft are those of the settings."""
     user = person_of_row(row) if row["user_id"] is not None else None
     buyer, seller = row["buyer"], row["seller"]
     if row["status"] == "draft":
@@ -277,8 +283,7 @@ def invoice_of(row: Row) -> Invoice:
 
 
 async def next_number(tx: Transaction, account_id: int, year: int) -> str:
-    """The next of the account's sequence, in this year, that no caller chose before. Until the transaction ends nobody
-    else gets one, so that the numbers have no gap: what is rolled back gives its number back."""
+    """Return the account's next number that no caller has chosen before. `year`: in which the invoice is issued."""
     for _ in range(NUMBERS_TRIED_MAX):
         number = await count_one(tx, account_id, year)
         if not await is_taken(tx, account_id, number):
@@ -304,8 +309,7 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
-    or None; `day`: the day that this is to who bills; `overdue_at`: when it is over there."""
+    """`due`: milliseconds since the epoch, or None; `day`: that day in the seller's zone; `overdue_at`: its end."""
 
     id: str
     invoice_number: str
@@ -339,7 +343,6 @@ _open = (
     .limit(big("limit"))
 )
 
-
 _newest_open = (
     sa.select(invoices.c.currency, _amount_due.label("amount_due_minor"))
     .where(invoices.c.repository_id == big("repository_id"), is_open)
@@ -359,8 +362,8 @@ _sums = (
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """What is still to be paid in a project, by currency, in minor units; empty where that is more invoices than
-    are looked at. Everybody in the project sees what was issued."""
+    """Return what is still to be paid in a project, by currency, in minor units; empty if that is more than `OPEN_MAX`
+    invoices. Every user in the project sees issued invoices."""
     params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
     rows = await reader.fetch_all(_sums, params)
     if sum(row["number"] for row in rows) > OPEN_MAX:
@@ -369,7 +372,7 @@ async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
 
 
 async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:
-    """What is due first comes first, and what has no date last. A draft is nobody's to pay."""
+    """Return the open invoices of a client by due date; those without one last."""
     rows = await reader.fetch_all(_open, {"user_id": user.id, "limit": limit})
     return [
         DueInvoice(
@@ -380,3 +383,56 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
         )
         for row in rows
     ]
+
+
+# --- the list across projects and of one: clients do not see drafts ---------------------------------------------------
+
+
+def _late(row: Any) -> Condition:
+    """`IS_OPEN` of a row by its name in the statement, word by word as in the partial index."""
+    is_open: Condition = sa.literal_column(f"{row.name}.{IS_OPEN}", sa.Boolean)
+    return sa.and_(is_open, is_late(row))
+
+
+def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+    return with_place(invoices_with_people.join(page, page.c.id == invoices.c.id), page, scope)
+
+
+def _make(row: Row, place: Place, _: Source) -> Invoice:
+    invoice = invoice_of(row)
+    if place.repository is not None:
+        return invoice
+    return PlacedInvoice(**msgspec.structs.asdict(invoice), project=RecordPlace(place.id, place.title))
+
+
+INVOICES = Listing(
+    invoices,
+    _whole,
+    _make,
+    weight,
+    {
+        "status": Filter(lambda row: row.c.status == sa.bindparam("status"), indexed=True),
+        "user": BY_USER,
+        "late": Filter(_late, indexed=True),
+        "not_late": Filter(lambda row: sa.not_(_late(row)), ["status", "overdue_at"], common=True),
+    },
+    Words(matches(invoices)),
+    seen=lambda row, insider: sa.or_(insider, row.c.status != "draft"),
+    reads=["status"],
+)
+
+
+async def list_invoices(
+    reader: Reader, source: Source, query: InvoiceList, *, now: int, after: Key | None, newest: bool = False
+) -> Found[Invoice]:
+    """List the invoices by id, one more than the page shows; `after` is the key of the last one before them. `newest`:
+    the newest first."""
+    filters = INVOICES.given(query, source)
+    if not isinstance(query.overdue, UnsetType):
+        filters["late" if query.overdue else "not_late"] = query.overdue
+    if (words := getattr(query, "q", UNSET)) is not UNSET:
+        filters["q"] = words_of(words)
+    order = NEWEST_FIRST if newest else BY_ID
+    return await lists.read(
+        reader, INVOICES, source, {**filters, "now": now}, order=order, after=after, limit=query.limit + 1
+    )

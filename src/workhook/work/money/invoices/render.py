@@ -1,7 +1,7 @@
 """Make one PDF in a limited process (`core.limited_main`), without importing anything of Workhook.
 
-The answer is one line of JSON, the report, and behind it the PDF. A job with `characters`, such as "東京", is answered
-by a JSON list of those that no font of this machine has.
+The answer is one line of JSON, the report, and then the PDF. A job with `characters`, such as "東京", is answered by a
+JSON list of those that no font of this machine has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 LOGO_CPU_S = 2
-"""What drawing the logo alone may cost. The process is killed beyond it."""
+"""The limit for drawing the logo alone, beyond which the process is killed."""
 MISSING_MAX = 8
 SAID_MAX_CHARS = 300
 TEMPLATE = Path(__file__).with_name("invoice.typ")
 ATTACHED = "factur-x.xml"
 ARCHIVAL = "a-3b"
-"""The PDF that may carry an e-invoice: one for archives, with all that it needs in it."""
+"""PDF/A-3, which may carry an e-invoice."""
 DRAWN_LOGO, LOGO_DOTS_PER_INCH = "drawn.png", 600
 
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
-# Each is a text of its own, so that Typst names each: in an archival PDF nothing may be a box.
+# Each is its own text, so that Typst names each: an archival PDF may not contain boxes.
 _CHARACTERS = """#set page(width: 200mm, height: auto)
 #set text(font: "Libertinus Serif")
 #for each in json("characters.json") [#text(each)
@@ -40,11 +40,11 @@ _ONLY_LOGO = (
 
 
 def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
-    """The report and the PDF. `job`: `invoice` (what the template reads), `timestamp_s`, `xml` (the e-invoice, or
-    null), and `logo` (base64) with `logo_name`, or null. `folder` is empty and the caller's to remove.
+    """Return the report and the PDF. `job`: `invoice` (for the template), `timestamp_s`, `xml` (the e-invoice, or
+    null), and `logo` (base64) with `logo_name`, or null. `folder` is empty; the caller removes it.
 
-    The report: `missing` (characters without a font, as `U+6F22`), `logo_error` (why the logo was left out, or null)
-    and `xml_error` (why the e-invoice was left out, or null). Raises `RuntimeError`.
+    The report: `missing` (characters without a font, as `U+6F22`), and `logo_error` and `xml_error` (why one was left
+    out, or null). Raises `RuntimeError`.
     """
     (folder / "main.typ").write_bytes(TEMPLATE.read_bytes())
     logo, logo_error, xml_error = None, None, None
@@ -57,7 +57,7 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
             made = _compile(folder, job, logo, attached=ATTACHED, **how)
         except RuntimeError as error:
             xml_error = str(error)
-        else:  # it would not have been made with a box
+        else:  # without boxes
             return {"missing": [], "logo_error": logo_error, "xml_error": None}, made
     made = _compile(folder, job, logo)
     missing = _not_shown(xml_error or "") or _missing(folder, job)
@@ -66,10 +66,9 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
-    """Draws the logo alone, within a time of its own. Returns its file, or why it cannot be drawn.
+    """Draw the logo alone, within its own time limit. Return its file, or why it cannot be drawn.
 
-    For archives some cannot be drawn as they are: those with letters that no font has, or with the colours of a print
-    shop (CMYK). Of such a one a picture is drawn.
+    An archival PDF cannot contain a logo with letters that no font has, or with CMYK colours: it gets a picture of it.
     """
     import typst
 
@@ -104,10 +103,8 @@ def _compile(folder: Path, job: dict[str, Any], logo: str | None, *, attached: s
 
 
 def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
-    """Typst draws a box and says nothing, unless the PDF is to be kept in archives: such a one must have no box.
-
-    Without the logo, whose text is not the invoice's.
-    """
+    """Return the characters without a font. Typst reports them only for an archival PDF, which is made without the
+    logo."""
     if _ALWAYS_THERE.fullmatch(json.dumps(job["invoice"], ensure_ascii=False)):
         return []
     try:
@@ -118,17 +115,17 @@ def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
 
 
 def texts_not_shown(said: str) -> list[str]:
-    """The texts of which Typst said that no font has them."""
+    """Return the texts that no font has, by Typst's message."""
     return [_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), each) for each in _NOT_SHOWN.findall(said)]
 
 
 def _not_shown(said: str) -> list[str]:
-    """The first characters of the first of them."""
+    """Return the first characters of the first of them."""
     return [f"U+{ord(each):04X}" for text in texts_not_shown(said)[:1] for each in text[:MISSING_MAX]]
 
 
 def without_font(characters: str, folder: Path) -> list[str]:
-    """Those of the characters that no font has. `folder` is empty and the caller's to remove."""
+    """Return the characters that no font has. `folder` is empty; the caller removes it."""
     import typst
 
     (folder / "main.typ").write_text(_CHARACTERS, "utf-8")
@@ -142,7 +139,7 @@ def without_font(characters: str, folder: Path) -> list[str]:
 
 
 def _limit_cpu(whole_s: int, more_s: int | None) -> None:
-    """Limit the CPU time from now on before the process is killed. None: all that is left of `whole_s`."""
+    """Limit the CPU time from now on. None: to the rest of `whole_s`."""
     try:
         import resource
     except ImportError:
@@ -153,8 +150,8 @@ def _limit_cpu(whole_s: int, more_s: int | None) -> None:
 
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
-    """What `limited_main` writes."""
-    os.environ["RAYON_NUM_THREADS"] = "1"  # one render, one core; threads of their own would count as memory, too
+    """Return what `limited_main` writes."""
+    os.environ["RAYON_NUM_THREADS"] = "1"  # one core; more threads would also count as memory
     if "characters" in job:
         return json.dumps(without_font(job["characters"], folder)).encode()
     report, made = render(job, folder)

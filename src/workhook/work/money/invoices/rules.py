@@ -6,8 +6,8 @@ All amounts are minor units. Rounding is half up, once at each step, and nowhere
 2. The invoice's discount is shared over the groups of one rate and category in proportion to their nets.
 3. The tax of a group is `round(base * percent)`; `amount` is the sum of the bases, `total` that and the taxes.
 
-An item made of time has the sum of what each of its entries costs, each rounded by itself: the same sum as in reports,
-however the entries are grouped.
+The amount of an item made of time is the sum of its entries, each rounded by itself: the same sum as in reports, with
+any grouping.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
 NUMBER_MAX_CHARS = 64
 PRINTED_MAX_CHARS = 100_000
-"""The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
-script) takes 5 s to print on the machine where it was measured; 1,000 lines of 100 letters take 1 s."""
+"""The limit for all texts of an invoice together. The worst text of that length (each character of another script) took
+5 s to print when it was measured; 1,000 lines of 100 letters took 1 s."""
 
 
 class TaxRow(msgspec.Struct, frozen=True, array_like=True):
-    """What is taxed at one rate: `base` before tax, `tax` on it. Columns hold it as `[rate, category, base, tax]`."""
+    """The tax at one rate: `tax` on `base`. Columns hold it as `[rate, category, base, tax]`."""
 
     millionths: int
     category: Category
@@ -51,13 +51,13 @@ class TaxRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaxRate(msgspec.Struct, frozen=True):
-    """A rate of tax, as an invoice or a line has it; None: nothing is said."""
+    """The rate of tax of an invoice or a line; None: not set."""
 
     millionths: int | None = None
     category: Category | None = None
 
     def otherwise(self, default: TaxRate) -> tuple[int, Category]:
-        """The rate of a line; `default`: that of its invoice, which counts where the line says nothing."""
+        """Return the rate of a line; `default`: that of its invoice, for a line without one."""
         mine = self if self.millionths is not None or self.category is not None else default
         millionths = mine.millionths or 0
         return millionths, mine.category or ("standard" if millionths else "zero")
@@ -70,7 +70,7 @@ class Discount(msgspec.Struct, frozen=True):
     minor: int | None = None
 
     def of(self, amount: int) -> int:
-        """It may be more than the amount, if it is an amount itself."""
+        """Return the discount in minor units; a fixed one may be more than the amount."""
         if self.minor is not None:
             return self.minor
         return half_up(amount * (self.millionths or 0), MILLION)
@@ -79,9 +79,8 @@ class Discount(msgspec.Struct, frozen=True):
 class Item(msgspec.Struct, frozen=True):
     """A line of an invoice. `qty` has at most six decimals.
 
-    `timesheet_ids`: whose time it is; `times_ms` is the time of each of them then, rounded as the settings said. Hours
-    of six decimals are not exactly that. Without a rate of tax of its own it has its invoice's. `days`: the first and
-    the last day of the service, such as `2026-11-27`; None if nothing says them.
+    `times_ms`: the time of each of `timesheet_ids`, rounded by the settings of that moment, which hours of six decimals
+    do not state exactly. `days`: the first and the last day of the service, such as `2026-11-27`, if known.
     """
 
     description: str
@@ -97,12 +96,11 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Literal["item", "time"]:
-        """Written by hand, or made of time."""
         return "time" if self.timesheet_ids else "item"
 
     @property
     def duration_ms(self) -> int | None:
-        """The time of all its entries, or None if it is not made of time."""
+        """The time of all its entries; None if it is not made of time."""
         return sum(self.times_ms) if self.times_ms else None
 
     @property
@@ -114,7 +112,7 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def rounding_minor(self) -> int:
-        """By how much entries that are rounded one by one differ from quantity times unit price."""
+        """The difference of entries that are rounded one by one from quantity times unit price."""
         return self.gross_minor - self._exact_minor
 
     @property
@@ -131,7 +129,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def in_currency(item: Item, before: str, after: str) -> Item | None:
-    """The line with the same amounts in another currency, or None if that has too few decimals for them."""
+    """Return the line with the same amounts in another currency, or None if that has too few decimals for them."""
     price = rescaled(item.unit_price_minor, before, after)
     off = None if item.discount_minor is None else rescaled(item.discount_minor, before, after)
     if price is None or (off is None and item.discount_minor is not None):
@@ -140,11 +138,11 @@ def in_currency(item: Item, before: str, after: str) -> Item | None:
 
 
 def items_text(items: Iterable[Item]) -> str:
-    """As the columns hold them: the last five stand there only if one of them is said."""
     return json.encode_text([_item_row(each) for each in items])
 
 
 def _item_row(item: Item) -> tuple[object, ...]:
+    """The last five are left out if none of them is set."""
     ids = item.timesheet_ids[0] if len(item.timesheet_ids) == 1 else item.timesheet_ids or None
     times = item.times_ms[0] if len(item.times_ms) == 1 else item.times_ms or None
     row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, times)
@@ -162,17 +160,16 @@ def _item_of(row: Sequence[Any]) -> Item:
 
 
 def _several(value: V | list[V] | None) -> tuple[V, ...]:
-    """The values of a column's cell, which has a single one without a list."""
+    """Return the values of a cell, which has a single value without a list."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, list) else (value,)
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """`discount`: what was taken off the sum of the lines."""
+    """The sums of an invoice or a credit note."""
 
     taxes: tuple[TaxRow, ...] = ()
-    discount: int = 0
 
     @property
     def amount(self) -> int:
@@ -185,7 +182,6 @@ class Sums(msgspec.Struct, frozen=True):
 
 
 def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
-    """`rate` and `discount`: of the invoice."""
     return sums_of(((each.amount_minor, each.rate) for each in items), rate, discount)
 
 
@@ -197,20 +193,19 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
         group = own.otherwise(rate)
         nets[group] = nets.get(group, 0) + net
     off = discount.of(sum(nets.values()))
-    groups = sorted(nets, key=_order)
+    groups = sorted(nets, key=lambda group: (-group[0], CATEGORIES.index(group[1])))
     bases = [nets[group] - share for group, share in zip(groups, shared(off, [nets[g] for g in groups]), strict=True)]
     rows = (
         TaxRow(millionths, category, base, half_up(base * millionths, MILLION))
         for (millionths, category), base in zip(groups, bases, strict=True)
     )
-    return Sums(tuple(rows), off)
+    return Sums(tuple(rows))
 
 
 def shared(amount: int, weights: Sequence[int]) -> list[int]:
     """Split an amount in proportion to the weights, by largest remainder; on a tie the first gets more.
 
-    If the weights are what is left and the amount is at most their sum, no
-    share is more than its weight.
+    No share is more than its weight if the amount is at most the sum of the weights.
     """
     whole = sum(weights)
     if not whole:
@@ -222,13 +217,7 @@ def shared(amount: int, weights: Sequence[int]) -> list[int]:
     return shares
 
 
-def _order(group: tuple[int, Category]) -> tuple[int, int]:
-    """The higher rate comes first, then the category."""
-    return -group[0], CATEGORIES.index(group[1])
-
-
 def rows_text(rows: Iterable[TaxRow]) -> str:
-    """As columns hold them."""
     return msgspec.json.encode(list(rows)).decode()
 
 
@@ -237,14 +226,14 @@ def rows_of(text: str) -> tuple[TaxRow, ...]:
 
 
 def rate_fault(millionths: int | None, category: Category | None) -> Message | None:
-    """Why both cannot be together, or None."""
+    """Return why both cannot be combined, or None."""
     if category not in (None, "standard") and millionths:
         return compose("a tax that is {} has 0 percent; leave out one of both", category)
     return None
 
 
 def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, int]) -> Message | None:
-    """Why the discount cannot be taken off, or None. `of`: what it is of, by the words for it."""
+    """Return why the discount is invalid, or None. `of`: the amount before it, by its name in the message."""
     if millionths is not None and minor is not None:
         return part("a discount is a percentage or an amount; leave out one of both")
     [(words, most)] = of.items()
@@ -252,7 +241,7 @@ def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, i
 
 
 def item_faults(item: Item, path: str) -> list[Fault]:
-    """What is wrong with the parameters of a line together. `path`: what their names begin with."""
+    """Return the faults of a line's parameters together. `path`: the prefix of their names."""
     off = discount_fault(item.discount_millionths, item.discount_minor, {"the line": item.gross_minor})
     rate = rate_fault(item.tax_millionths, item.tax_category)
     found = ((f"{path}discount_amount", off), (f"{path}tax_category", rate))
@@ -260,14 +249,9 @@ def item_faults(item: Item, path: str) -> list[Fault]:
 
 
 def days_of_items(items: Iterable[Item]) -> Days | None:
-    """From the first day of all the items to the last, or None if no item has one."""
+    """Return the first and the last day of all items, or None if no item has one."""
     known = [each.days for each in items if each.days]
     return (min(first for first, _ in known), max(last for _, last in known)) if known else None
-
-
-def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
-    """How much there is to lay out. A line counts its description alone: its numbers are short."""
-    return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
 
 
 _QTY = compose("a number of more than 0 and at most {}, with at most six decimals", QTY_MAX)
@@ -275,7 +259,7 @@ _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 
 
 def read_qty(raw: object) -> Decimal:
-    """Of a parameter. Raises `ValueError` that says what it has to be."""
+    """Raises `ValueError` that states what the parameter must be."""
     qty = read_decimal(raw, _QTY)
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
         raise ValueError(_QTY)
@@ -283,10 +267,10 @@ def read_qty(raw: object) -> Decimal:
 
 
 def read_number(raw: object) -> str:
-    """Text of a parameter; a JSON number becomes its digits. Raises `ValueError` that says what it has to be."""
+    """Return text; a JSON number becomes its digits. Raises `ValueError` that states what the parameter must be."""
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError(_NUMBER)
-    if not isinstance(raw, str) and not abs(raw) < 10**15:  # nor is what is no number; an integer may be of any size
+    if not isinstance(raw, str) and not abs(raw) < 10**15:  # also for NaN
         raise ValueError(_NUMBER)
     text = raw.strip() if isinstance(raw, str) else f"{Decimal(str(raw)):f}".removesuffix(".0")
     if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
@@ -295,7 +279,7 @@ def read_number(raw: object) -> str:
 
 
 class Credit(msgspec.Struct, frozen=True):
-    """What a credit note says beside its invoice. Without `items` a total was credited. `issued`: milliseconds."""
+    """The contents of a credit note. Without `items` a total was credited. `issued`: milliseconds."""
 
     id: str
     number: str
@@ -308,10 +292,10 @@ class Credit(msgspec.Struct, frozen=True):
 Status = Literal["draft", "sent", "partially_paid", "paid", "credited", "void"]
 
 ISSUED: tuple[Status, ...] = ("sent", "partially_paid", "paid", "credited")
-"""What can be paid, given back and credited; a void one was issued, too, and owes nothing."""
+"""Invoices that can be paid, refunded and credited; a void one was issued, too, and owes nothing."""
 
 OPEN: tuple[Status, ...] = ("sent", "partially_paid")
-"""Something is due."""
+"""Invoices with an amount due."""
 
 
 class Books(msgspec.Struct, frozen=True):
@@ -327,7 +311,7 @@ class Books(msgspec.Struct, frozen=True):
 
     @property
     def to_refund(self) -> int:
-        """What was paid above what is left of the total."""
+        """The amount paid above the rest of the total that is not credited."""
         return max(self.paid - (self.total - self.credited), 0)
 
     @property
@@ -336,7 +320,7 @@ class Books(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> Status:
-        """Of an issued invoice that is not void."""
+        """The status of an issued invoice that is not void."""
         if self.credited and self.credited == self.total:
             return "credited"
         if self.due == 0:

@@ -1,10 +1,11 @@
-"""Invoices: their record and table, how JSON shows their parts, and what a caller may say about one."""
+"""Invoices: their record and table, the JSON of their parts, and the parameters of requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date, tzinfo
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -68,8 +69,6 @@ from workhook.work.money.invoices.settings import InvoiceSettings
 from workhook.work.money.invoices.time_lines import GroupBy
 
 _NUMBER = EventSchema({"type": "number"})
-
-
 _MAYBE_PERCENT = EventSchema({"type": "number", "description": "percent"}, optional=True)
 _MAYBE = EventSchema(optional=True)
 
@@ -102,31 +101,28 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     service_to: Annotated[str | None, EventSchema({"type": "string", "format": "date"}, optional=True)] = None
 
 
-def _items_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
-    return [_item_to_response(each, each.kind, currency) for each in rules.items_of(text)]
-
-
-def _recurring_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
-    return [_item_to_response(each, "service", currency) for each in rules.items_of(text)]
-
-
-def _item_to_response(each: Item, kind: Literal["item", "time", "service"], currency: str) -> InvoiceItemShape:
-    return InvoiceItemShape(
-        kind,
-        each.description,
-        to_number(each.qty),
-        to_amount(each.unit_price_minor, currency),
-        list(each.timesheet_ids),
-        None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
-        None if each.discount_minor is None else to_amount(each.discount_minor, currency),
-        None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
-        each.tax_category,
-        *(each.days or (None, None)),
-    )
+def _items_to_response(text: str, currency: str, kind: Literal["service"] | None = None) -> list[InvoiceItemShape]:
+    return [
+        InvoiceItemShape(
+            kind or each.kind,
+            each.description,
+            to_number(each.qty),
+            to_amount(each.unit_price_minor, currency),
+            list(each.timesheet_ids),
+            None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
+            None if each.discount_minor is None else to_amount(each.discount_minor, currency),
+            None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
+            each.tax_category,
+            *(each.days or (None, None)),
+        )
+        for each in rules.items_of(text)
+    ]
 
 
 ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response, beside="currency")]
-RecurringText = Annotated[str, JsonForm(list[InvoiceItemShape], _recurring_to_response, beside="currency")]
+RecurringText = Annotated[
+    str, JsonForm(list[InvoiceItemShape], partial(_items_to_response, kind="service"), beside="currency")
+]
 
 
 class TaxShape(msgspec.Struct):
@@ -162,7 +158,7 @@ class BookedShape(msgspec.Struct):
 
 
 class Booked(msgspec.Struct, frozen=True, array_like=True):
-    """A payment, a refund or a credit note as the row of its invoice has it: `[id, minor units, milliseconds]`."""
+    """A payment, a refund or a credit note in the row of its invoice: `[id, minor units, milliseconds]`."""
 
     id: str
     amount_minor: int
@@ -170,7 +166,6 @@ class Booked(msgspec.Struct, frozen=True, array_like=True):
 
 
 def booked_of(text: str | None) -> list[Booked]:
-    """Of a column; null stands for none."""
     return msgspec.json.decode(text, type=list[Booked]) if text else []
 
 
@@ -183,7 +178,6 @@ def _booked_to_response(text: str, currency: str) -> list[BookedShape]:
 
 
 BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response, beside="currency")]
-
 
 ITEMS_MAX = 1000
 TIMESHEETS_MAX = 1000
@@ -202,7 +196,6 @@ InvoiceNumber = Annotated[
     ),
     Read(rules.read_number, (str, int, float)),
 ]
-
 
 SERVICE_YEARS = range(1970, 9999)
 
@@ -306,7 +299,7 @@ class InvoiceList(ListQuery):
 
 
 class InvoiceDays(NamedTuple):
-    """None: there is no such day yet."""
+    """The days of an invoice; None: not yet."""
 
     issued: date | None
     due: date | None
@@ -314,7 +307,7 @@ class InvoiceDays(NamedTuple):
 
 
 def due_day(at_ms: int | None, zone: tzinfo) -> date | None:
-    """What is due or paid can be a day that somebody has written, which is the same in every zone."""
+    """A due or paid date that was written as a day is that day in every zone."""
     return None if at_ms is None else written_day(at_ms, zone)
 
 
@@ -437,15 +430,15 @@ class Invoice(Record, frozen=True):
     # As they were when it was sent; null of a draft.
     buyer: Annotated[str | None, HIDDEN]
     seller: Annotated[str | None, HIDDEN]
-    # When the day or moment of `due` is over in the zone of the seller; null of a draft.
+    # The end of the day or moment of `due` in the seller's zone; null for a draft.
     overdue_at: Annotated[int | None, HIDDEN]
-    # As somebody said them; null: the days of the lines count.
+    # Of the request; null: the days of the lines count.
     service_from: Annotated[str | None, HIDDEN]
     service_to: Annotated[str | None, HIDDEN]
 
     @property
     def service_days(self) -> Days | None:
-        """The first and the last day of the service, or None if nothing says them."""
+        """The first and the last day of the service, if known."""
         if self.service_from and self.service_to:
             return self.service_from, self.service_to
         return rules.days_of_items(self.every_item)
@@ -456,12 +449,11 @@ class Invoice(Record, frozen=True):
 
     @property
     def who_pays(self) -> Party:
-        """Nothing is known where nobody was named."""
         return party_of(self.buyer_shown) if self.buyer_shown else Party()
 
     @property
     def zone(self) -> tzinfo:
-        """In which it has its days: of who bills. Of a draft as the settings say now, fixed when it is sent."""
+        """The seller's zone, in which the invoice has its days."""
         return self.who_bills.zone
 
     @property
@@ -474,13 +466,13 @@ class Invoice(Record, frozen=True):
         return (*rules.items_of(self.items), *rules.items_of(self.recurring_items))
 
     def at_its_end(self) -> Invoice:
-        """With the moment from which it is overdue unless it is settled before; none of a draft, and without `due`."""
+        """Return the invoice with `overdue_at`; None for a draft, and without `due`."""
         end = None if self.seller is None or self.due is None else end_of(self.due, self.zone)
         return msgspec.structs.replace(self, overdue_at=end)
 
     @property
     def rate(self) -> TaxRate:
-        """Of the lines that have none of their own."""
+        """The rate of lines without their own."""
         return TaxRate(self.tax_millionths, self.tax_category)
 
     @property
@@ -493,7 +485,7 @@ class Invoice(Record, frozen=True):
 
     @property
     def books(self) -> Books:
-        """Of an issued invoice that is not void."""
+        """The sums of an issued invoice that is not void."""
         return Books(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
 
 
@@ -504,7 +496,7 @@ class PlacedInvoice(Invoice, frozen=True):
 
 
 IS_OPEN = "status IN ('sent', 'partially_paid')"
-"""Something is due. An index is of those, which a database finds by these words."""
+"""A partial index has exactly this condition, so statements must repeat it word by word."""
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
 # that the line was made of or a list of several, its time in milliseconds or a list of several, discount in millionths,
@@ -527,7 +519,7 @@ invoices = sa.Table(
 
 
 def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether an invoice that is open is overdue at the parameter `now`."""
+    """Tell whether an open invoice is overdue at the parameter `now`."""
     return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= big("now"))
 
 
@@ -549,7 +541,6 @@ class InvoicesAnswer(msgspec.Struct):
 
 
 def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
-    """With its name, what it owes, and whether it is overdue now."""
     books = invoice.books if invoice.status in ISSUED else None
     service_from, service_to = invoice.service_days or (None, None)
     return to_response(
@@ -570,7 +561,6 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
 
 
 def is_overdue(invoice: _Payable, now: int) -> bool:
-    """`now`: milliseconds since the epoch."""
     return invoice.status in OPEN and invoice.overdue_at is not None and invoice.overdue_at <= now
 
 
@@ -586,7 +576,7 @@ NOT_COMPUTED: Mapping[str, Any] = {
     "service_from_shown": None,
     "service_to_shown": None,
 }
-"""What `invoice_to_response` puts in."""
+"""The fields that `invoice_to_response` sets."""
 
 
 def name_of(invoice_number: str | None) -> str:
@@ -601,12 +591,11 @@ _UNSAID: Mapping[str, Any] = dict.fromkeys(
         *("paid_minor", "credited_minor", "payments", "credit_notes"),
     )
 )
-"""Null of an invoice of which nothing but the settings is known."""
+"""The fields that are null in a new invoice."""
 
 
 def new_invoice(settings: InvoiceSettings, currency: str, rate: TaxRate, user: Account | None, now: int) -> Invoice:
-    """A draft that says what the settings say, and has no lines. `rate`: of its tax. `user`: who makes it; None:
-    Workhook."""
+    """Return a draft with the values of the settings, and without lines. `user`: its creator; None: Workhook."""
     return Invoice(
         **NOT_COMPUTED,
         **_UNSAID,

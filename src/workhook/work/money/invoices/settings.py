@@ -1,5 +1,5 @@
-"""Billing settings in the database: one row for each account and project that has said something, and what follows from
-both for an invoice."""
+"""Billing settings in the database: one row for each account and project that has set any, and their effect on
+invoices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from workhook.work.kernel.settings import (
     project_billing,
 )
 from workhook.work.money.invoices.rules import Books, TaxRate
-from workhook.work.time.rates import people
+from workhook.work.time import rates
 
 _read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)
 _of_account = selected(AccountBilling, account_billing)
@@ -40,8 +40,8 @@ _ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_
 
 _account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
 _money = sa.select(projects.c.currency).where(projects.c.repository_id == _PROJECT).scalar_subquery().label("money")
-_project = sa.select(*_of_project, people.rates_of_project, _money).where(big("repository_id") == _PROJECT)
-# They make the row or lock the one that is there.
+_project = sa.select(*_of_project, rates.rates_of_project, _money).where(big("repository_id") == _PROJECT)
+# They insert the row or lock the existing one.
 _lock_account = (
     upsert(account_billing)
     .values(account_id=big("account_id"))
@@ -63,7 +63,6 @@ async def find_account_billing(reader: Reader, account_id: int) -> AccountBillin
 
 
 async def lock_account_billing(tx: Transaction, account_id: int) -> AccountBilling:
-    """Nobody else changes it until the transaction ends."""
     row = await tx.fetch_one(_lock_account, {"account_id": account_id})
     assert row is not None, "the statement inserts or updates"
     return _read_account(row)
@@ -73,19 +72,12 @@ def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilli
     tx.defer(_update_account, [{**values_of(billing), "id": account_id}])
 
 
-async def find_account_currency(reader: Reader, account_id: int) -> str:
-    """Of the rates of its people."""
-    return (await find_account_billing(reader, account_id)).currency or DEFAULT_CURRENCY
-
-
 async def find_project_billing(reader: Reader, repository_id: int) -> ProjectBilling:
-    """A project that has said nothing has no rates and no budget either."""
     row = await reader.fetch_one(_project, {"repository_id": repository_id})
     return _project_of(row) if row else ProjectBilling()
 
 
 async def lock_project_billing(tx: Transaction, repository_id: int) -> ProjectBilling:
-    """Nobody else changes it until the transaction ends."""
     await tx.execute(_lock_project, {"repository_id": repository_id})
     return await find_project_billing(tx, repository_id)
 
@@ -96,8 +88,8 @@ def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBi
 
 def _project_of(row: Row) -> ProjectBilling:
     money = row["money"] or DEFAULT_CURRENCY
-    rates = people.rates_of_text(row["people_rates"], money)
-    billing = _read_project(row, buyer=Party(), budget=None, rates=rates, money=money)
+    of_people = rates.rates_of_text(row["people_rates"], money)
+    billing = _read_project(row, buyer=Party(), budget=None, rates=of_people, money=money)
     return replace(
         billing,
         buyer=Party(*(getattr(billing, name) for name in _BUYER)),
@@ -109,7 +101,7 @@ def _project_of(row: Row) -> ProjectBilling:
 
 
 class InvoiceSettings(msgspec.Struct, frozen=True):
-    """What the settings of a project and of its account say together. `currency` None: neither says one."""
+    """The settings of a project and of its account together. `currency` None: neither has one."""
 
     seller: Seller = Seller()
     buyer: Party | None = None
@@ -121,7 +113,7 @@ class InvoiceSettings(msgspec.Struct, frozen=True):
 
     @property
     def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
-        """Of invoices with these settings: which party's VAT id `reverse_charge` asks for in vain."""
+        """The party without the VAT id that `reverse_charge` needs, if these settings have that category."""
         return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
 
     @property
@@ -154,7 +146,7 @@ _DEFAULT_COLUMNS = [
 def with_parties(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """`statement` with what `seller_of_row` and `buyer_of_row` need. The columns say whose project it is."""
+    """Add what `seller_of_row` and `buyer_of_row` need to a statement with the ids of the account and the project."""
     return (
         statement.outerjoin(_issuer, _issuer.c.id == account_id)
         .outerjoin(account_billing, account_id == _ACCOUNT)
@@ -166,7 +158,7 @@ def with_parties(
 def with_settings(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """`statement` with what `settings_of_row` needs."""
+    """Add what `settings_of_row` needs."""
     return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
 
 
@@ -179,14 +171,14 @@ _for_invoice = with_settings(
 
 
 async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
-    """As they are now, for an invoice of the project. A project that is gone has none."""
+    """Find the settings for an invoice of the project; the defaults for a deleted one."""
     row = await reader.fetch_one(_for_invoice, {"repository_id": repository_id})
     return InvoiceSettings() if row is None else settings_of_row(row)
 
 
 async def find_settings_to_issue(tx: Transaction, repository_id: int) -> InvoiceSettings:
-    """As `find_settings`. The logo is on an invoice from now on, so that its row stays; one that somebody removes
-    meanwhile is left out."""
+    """Find the settings for an invoice that is issued now. The row of the logo is kept from now on; a logo that was
+    removed meanwhile is left out."""
     settings = await find_settings(tx, repository_id)
     seller = settings.seller
     if seller.logo is None or await tx.execute(_keep_logo, {"logo_id": seller.logo}):
@@ -212,7 +204,7 @@ def settings_of_row(row: Row) -> InvoiceSettings:
 
 
 def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
-    """Which party has no VAT id: where the buyer owes the tax, the invoice has to name both (Directive 2006/112/EC,
+    """Return the party without a VAT id: if the buyer owes the tax, the invoice must have both (Directive 2006/112/EC,
     Article 226, points 3 and 4)."""
     if not seller.vat_id:
         return "seller"
@@ -220,8 +212,8 @@ def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "bu
 
 
 def issued_values(settings: InvoiceSettings, total: int, due: int | None, now: int) -> dict[str, Any]:
-    """What an invoice has from its issuing on: the parties as they are now, with the zone of its days, and when it is
-    due. `due`: what the draft says of that. One over nothing is paid at once."""
+    """Return what is fixed when an invoice is issued: the parties, with the zone of its days, and when it is due.
+    `due`: that of the draft. An invoice with a total of 0 is paid at once."""
     if due is None and settings.payment_days is not None:
         due = midnight_of(day_in(now, settings.seller.zone) + timedelta(days=settings.payment_days))
     buyer = party_text(settings.buyer) if settings.buyer else None
@@ -236,7 +228,7 @@ def seller_of_row(row: Row) -> Seller:
 
 
 def buyer_of_row(row: Row) -> Party | None:
-    """None where the project says nothing of who pays."""
+    """Return None if the project has no buyer."""
     buyer = Party(*(row[name] for name in _BUYER))
     return None if buyer == Party() else buyer
 
@@ -255,6 +247,6 @@ class LogoFile(msgspec.Struct, frozen=True):
 
 
 async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoFile | None:
-    """None if it is gone, or another account's."""
+    """Return None if it is deleted, or belongs to another account."""
     row = await reader.fetch_one(_find_logo, {"account_id": account_id, "logo_id": logo_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None

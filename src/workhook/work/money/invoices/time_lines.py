@@ -1,4 +1,4 @@
-"""What lines an invoice has of the time that is on it: one for each entry, or one for each group and rate. Pure."""
+"""The lines of an invoice that are made of time: one for each entry, or one for each group and rate. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from workhook.core.zones import day_in, stored_zone
 from workhook.work.kernel.settings import DEFAULT_LANGUAGE, Language
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import QTY_DECIMALS, Days, Item
-from workhook.work.time.rates.terms import Rounding
+from workhook.work.time.rates import Rounding
 
 NOTES_MAX_CHARS = 300
-"""How much of its notes or tasks a line has: a thousand lines have to be printed."""
+"""The limit for the notes or tasks in a line: a thousand lines have to be printed."""
 
 GroupBy = Literal["task", "person", "day"]
 
 
 class InvoicedTime(Record, frozen=True):
-    """A timesheet as a line is made from it. `title` is the task's, `person` the name of whose time it is."""
+    """A timesheet for a line. `title`: of its task; `person`: the name of its user."""
 
     id: str
     title: Annotated[str, COMPUTED]
@@ -38,20 +38,20 @@ class InvoicedTime(Record, frozen=True):
     finished: bool
     invoice_id: str | None
     notes: str | None = None
-    # The rate is one that the invoice's currency has too few decimals for.
+    # The invoice's currency has too few decimals for the rate.
     rate_lost: Annotated[bool, COMPUTED] = False
 
-    # The zone of the studio's days; None: UTC.
+    # Of the studio; None: UTC.
     timezone: Annotated[str | None, COMPUTED] = None
 
     @property
     def day(self) -> str:
-        """On which it started, such as `2026-11-27`."""
+        """The day on which it started, such as `2026-11-27`."""
         return day_in(self.start_time, stored_zone(self.timezone)).isoformat()
 
 
 def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:
-    """With the same rate in another currency: that of an invoice can be another than that of its project."""
+    """Return the time with the same rate in another currency: the invoice's can differ from that of its project."""
     if time.rate_minor is None:
         return time
     rate = rescaled(time.rate_minor, before, after)
@@ -59,7 +59,7 @@ def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:
 
 
 def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
-    """Why the time cannot be on the invoice (None: a new one), or None."""
+    """Return why the time cannot be on the invoice (None: a new one), or None."""
     if time is None:
         return "the project has no such timesheet"
     if time.invoice_id is not None and time.invoice_id != invoice_id:
@@ -75,27 +75,30 @@ def lines_of(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """In the order of the times; those of a group stand where its first one is. Each entry is rounded by itself.
+    """Return the lines in the order of the times; a group is where its first entry is. Each entry is rounded by itself.
     `language`: of the invoice."""
-    groups: dict[tuple[object, ...], list[InvoicedTime]] = {}
+    groups: dict[tuple[object, int], list[InvoicedTime]] = {}
     for each in times:
         groups.setdefault((_group_of(each, group_by), each.rate_minor or 0), []).append(each)
-    return [_line_of(each, group_by, rounding, Paper(language)) for each in groups.values()]
+    lines = []
+    for (_, rate), group in groups.items():
+        times_ms = tuple(rounding.of(each.duration_ms) for each in group)
+        hours = (Decimal(sum(times_ms)) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
+        ids, words = tuple(each.id for each in group), _words_of(group, group_by, Paper(language))
+        lines.append(Item(words, hours.normalize(), rate, ids, times_ms, days=_days_of(group)))
+    return lines
 
 
 def in_language(
     items: Sequence[Item], times: Iterable[InvoicedTime], group_by: GroupBy | None, language: Language
 ) -> list[Item]:
-    """The lines, those of time with their texts in the language of the invoice."""
-    known = {each.id: each for each in times}
-
-    def reworded(item: Item) -> Item:
+    """Return the lines, with the texts of those of time in the language of the invoice."""
+    known, reworded = {each.id: each for each in times}, list[Item]()
+    for item in items:
         found = [known[each] for each in item.timesheet_ids if each in known]
-        if not found:
-            return item
-        return msgspec.structs.replace(item, description=_words_of(found, group_by, Paper(language)))
-
-    return [reworded(each) for each in items]
+        words = _words_of(found, group_by, Paper(language)) if found else item.description
+        reworded.append(msgspec.structs.replace(item, description=words))
+    return reworded
 
 
 def with_times(
@@ -105,7 +108,7 @@ def with_times(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """The lines that were written by hand, and behind them those of the times."""
+    """Return the lines that were written by hand, followed by those of the times."""
     return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding, language)]
 
 
@@ -116,8 +119,8 @@ def with_entries(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Where each entry has a line: without those of what was released, and with those of what was added. The others
-    stay as they are, although the rounding may be another one now."""
+    """Remove the lines of released entries, and append those of added ones. The others stay as they are, although the
+    rounding may have changed."""
     kept = (each for each in items if not set(each.timesheet_ids) & set(released))
     return [*kept, *lines_of(added, None, rounding, language)]
 
@@ -130,21 +133,12 @@ def _group_of(time: InvoicedTime, group_by: GroupBy | None) -> object:
     return time.day if group_by == "day" else time.id
 
 
-def _line_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, rounding: Rounding, paper: Paper) -> Item:
-    """Of times at one rate."""
-    times_ms = tuple(rounding.of(each.duration_ms) for each in times)
-    hours = (Decimal(sum(times_ms)) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
-    ids = tuple(each.id for each in times)
-    words, rate = _words_of(times, group_by, paper), times[0].rate_minor or 0
-    return Item(words, hours.normalize(), rate, ids, times_ms, days=_days_of(times))
-
-
 def _days_of(times: Sequence[InvoicedTime]) -> Days:
     return min(each.day for each in times), max(each.day for each in times)
 
 
 def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, paper: Paper) -> str:
-    """What was done and when, and what was noted of it. A day names its tasks instead of notes."""
+    """Return the description: the task and the days, then the notes. A day lists its tasks instead of notes."""
     first, span = times[0], paper.days(_days_of(times))
     if group_by == "day":
         return _with_more(span, (each.title for each in times))

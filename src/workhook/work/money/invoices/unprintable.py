@@ -1,8 +1,8 @@
-"""Which characters of a text no font of this machine has, so that the pages of invoices say it before a client sees
+"""The characters of a text that no font of this machine has, which the pages of invoices show before a client sees
 boxes.
 
-Typst tells it by making a PDF, in a process of its own. So each character is asked for once: what has a font is known
-as long as this process lives, what has none for some minutes, since fonts can be installed meanwhile.
+Finding them takes a limited process, so each character is checked once: one with a font is remembered until the end of
+this process, one without for some minutes, since fonts can be installed meanwhile.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from workhook.work.money.invoices import documents
 from workhook.work.money.invoices.printing import printable
 
 WAIT_S = 1.5
-"""How long a page waits for an answer. Later ones have it."""
+"""The time that a page waits for an answer, which later pages have."""
 CHECK_S = 20.0
 AT_ONCE = 300
 """Characters in one check."""
 WANTED_MAX, KNOWN_MAX = 3_000, 100_000
 RETRY_S = 300.0
-"""How long a character counts as one without a font; and, where the check failed, as one with a font."""
+"""The time that a character counts as one without a font or, if the check failed, as one with a font."""
 
-# What the fonts have that come with the program, as `render.py` says: hardly any text has others.
+# The characters of the bundled fonts, as in `render.py`: few texts have others.
 _SHIPPED = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]+")
 _WITHOUT_A_SHAPE = ("Cc", "Cf", "Cs", "Mn", "Mc", "Me", "Zs", "Zl", "Zp")
 _FOR_EVER = float("inf")
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class FontKnowledge:
-    """What is known of the fonts, for the requests of one event loop."""
+    """The known characters, for the requests of one event loop."""
 
     def __init__(self) -> None:
         self._has: dict[str, float] = {}
@@ -46,8 +46,10 @@ class FontKnowledge:
         self._check: asyncio.Task[None] | None = None
 
     async def missing_in(self, text: str) -> str:
-        """Each once, as far as they are known within `WAIT_S`."""
-        found = _unusual(text)
+        """Return the characters without a font, each once, that are known within `WAIT_S`."""
+        rest = _SHIPPED.sub("", text)
+        shaped = (each for each in printable(rest) if unicodedata.category(each) not in _WITHOUT_A_SHAPE)
+        found = list(dict.fromkeys(shaped)) if rest else []
         if found and self._want(found):
             if self._check is None or self._check.done():
                 self._check = asyncio.create_task(self._ask())
@@ -55,7 +57,7 @@ class FontKnowledge:
         return "".join(each for each in found if each in self._lacks)
 
     def _want(self, characters: list[str]) -> bool:
-        """Whether something has to be asked."""
+        """Tell whether a character has to be checked."""
         now = time.monotonic()
         unknown = [each for each in characters if max(self._has.get(each, 0), self._lacks.get(each, 0)) <= now]
         for each in unknown[: max(WANTED_MAX - len(self._wanted), 0)]:
@@ -86,17 +88,11 @@ class FontKnowledge:
                 self._has[each] = now + good_s
 
 
-def _unusual(text: str) -> list[str]:
-    rest = _SHIPPED.sub("", text)
-    shaped = (each for each in printable(rest) if unicodedata.category(each) not in _WITHOUT_A_SHAPE)
-    return list(dict.fromkeys(shaped)) if rest else []
-
-
 _known: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = WeakKeyDictionary()
 
 
 async def missing_in(text: str) -> str:
-    """The characters of the text that no font of this machine has, each once."""
+    """Return the characters of the text that no font of this machine has, each once."""
     return await _known.setdefault(asyncio.get_running_loop(), FontKnowledge()).missing_in(text)
 
 
@@ -104,12 +100,12 @@ _EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC
 
 
 def package_for(missing: str) -> str:
-    """A package of fonts, of Debian and others, that is worth a try."""
+    """Return a package of fonts, of Debian and others, that probably has the characters."""
     is_east_asian = any(unicodedata.name(each, "").startswith(_EAST_ASIAN) for each in missing)
     return "fonts-noto-cjk" if is_east_asian else "fonts-noto-core"
 
 
 def in_sight(missing: str, most: int = 12) -> str:
-    """The first of them for a page; what has no name has no shape there either."""
+    """Return the first of them for a page; a character without a name is shown as its number."""
     shown = (each if unicodedata.name(each, "") else f"U+{ord(each):04X}" for each in missing[:most])
     return " ".join(shown) + (" …" if len(missing) > most else "")

@@ -1,6 +1,6 @@
-"""`/invoices/{id}/payments`, `/payments`: what came in for an invoice, and what was given back.
+"""`/invoices/{id}/payments`, `/payments`: the payments of an invoice, and refunds.
 
-Whoever sees an invoice sees its payments. Owners and members book them.
+Users who see an invoice see its payments. Owners and members book them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed
     key = lists.after(query, tuple[int])
     _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     after = key[0] if key else None
-    found = await booking.list_payments(call.database, invoice, after=after, limit=query.limit + 1)
+    found = await booking.rows.listed(call.database, invoice.id, after=after, limit=query.limit + 1)
     payments, headers = lists.page(call, found, query, lambda payment: (payment.position,))
     return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
 

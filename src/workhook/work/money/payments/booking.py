@@ -12,10 +12,9 @@ from workhook.core.errors import Conflict, Fault, Invalid, Number, say
 from workhook.core.ids import new_id
 from workhook.core.money import TOTAL_MAX_MINOR, minor_of, to_amount
 from workhook.core.records import to_response
-from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
@@ -26,6 +25,7 @@ from workhook.work.money.invoices.rules import Books
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
     BookedOn,
+    Kind,
     OfInvoices,
     Payment,
     PaymentCreate,
@@ -35,18 +35,13 @@ from workhook.work.money.payments.schemas import (
 )
 
 BOOKED_MAX = 1000
-"""Payments, refunds and credit notes of one invoice: its record names each of them. Beyond that, only the rest is paid,
+"""Payments, refunds and credit notes of one invoice, which its record lists. Beyond that, only the rest can be paid,
 refunded or credited at once; a payment of the rest only up to twice as many."""
 
 rows = OfInvoices(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
-
-
-async def list_payments(reader: Reader, invoice: Invoice, *, after: int | None, limit: int) -> Found[Payment]:
-    """By position, behind `after`: the newest is the last."""
-    return await rows.listed(reader, invoice.id, after=after, limit=limit)
 
 
 async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
@@ -56,7 +51,7 @@ async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment
 
 
 async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDetails) -> tuple[Invoice, Payment]:
-    """The locked invoice afterwards, and the payment. Raises `Conflict`, `Invalid`."""
+    """Book a payment on a locked invoice. Raises `Conflict`, `Invalid`."""
     require_issued(invoice)
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
@@ -74,7 +69,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
 async def refund(
     write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
 ) -> tuple[Invoice, Payment]:
-    """`pay` the other way, of one payment."""
+    """Refund a payment, or a part of it. Raises `Conflict`, `Invalid`."""
     require_issued(invoice)
     if payment.kind == "refund":
         raise Conflict(say("This is a refund; only a payment can be given back."), code="not_a_payment")
@@ -92,7 +87,7 @@ async def refund(
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """What is asked for, or all that is left. Raises `nothing`, and `Invalid` for more than that."""
+    """Return the requested amount, or everything that is left. Raises `nothing`, and `Invalid` for more than that."""
     if asked is None:
         if not left:
             raise nothing
@@ -104,21 +99,19 @@ def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflic
 
 
 def _money_text(minor: int, invoice: Invoice) -> str:
-    """As messages name an amount."""
     return f"{to_amount(minor, invoice.currency)} {invoice.currency}"
 
 
-def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
-    """Without what only one of both has. Raises `Invalid`."""
+def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
+    """Raises `Invalid`."""
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
         message = "paid_at is more than a day ahead; book a payment when it has come"
         raise Invalid(faults=[Fault(field="paid_at", message=message)])
     assert invoice.invoice_number is not None, "it is issued"
-    assert kind in ("payment", "refund")
     return Payment(
         id=new_id("pay"),
-        kind=kind,  # type: ignore[arg-type]  # one of both
+        kind=kind,
         amount_minor=amount,
         currency=invoice.currency,
         paid_at=write.now if paid_at is None else paid_at,
@@ -133,7 +126,8 @@ def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: Payment
 
 
 async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment, after: Books, action: str) -> Invoice:
-    _insert_payment(write.tx, access.repository.id, payment, write.actor.user.id)
+    owners = {"repository_id": access.repository.id, "invoice_id": invoice.id, "user_id": write.actor.user.id}
+    write.tx.defer(_insert, [{**values_of(payment), **owners}])
     entry = Booked(payment.id, payment.amount_minor, payment.paid_at)
     values = {
         "paid_minor": after.paid,
@@ -146,15 +140,15 @@ async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment
 
 
 def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
-    """The state that follows from the sums, and since when it is paid: what was only credited is not."""
+    """Return the status that follows from the sums, and `paid_at`, which an invoice that was only credited lacks."""
     is_paid = not after.due and (after.paid or after.status != "credited")
     since = at_ms if invoice.paid_at is None or invoice.books.due else invoice.paid_at
     return {"status": after.status, "paid_at": since if is_paid else None}
 
 
 def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) -> None:
-    """Before an entry is booked. `most` entries are allowed for what takes all that is left, which always ends in a
-    state without amounts to book. Raises `Conflict`."""
+    """Call it before an entry is booked. `most`: the entries allowed for one that takes all that is left; None: any
+    number. Raises `Conflict`."""
     count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
     if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
         return
@@ -164,8 +158,3 @@ def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) ->
     if is_rest:
         message = say("The invoice has {} payments and credit notes; credit the rest of it instead.", Number(count))
     raise Conflict(message, code="too_many")
-
-
-def _insert_payment(tx: Transaction, repository_id: int, payment: Payment, user_id: int | None) -> None:
-    owners = {"repository_id": repository_id, "invoice_id": payment.invoice.id, "user_id": user_id}
-    tx.defer(_insert, [{**values_of(payment), **owners}])

@@ -97,7 +97,7 @@ class Payment(Record, frozen=True):
     position: Annotated[int, HIDDEN]
 
 
-# Rows are added, and never changed. `position`: among the payments of the invoice, in the order of the commits.
+# Rows are never changed. `position`: within the invoice, in the order of the commits.
 payments = sa.Table(
     "payments",
     metadata,
@@ -126,8 +126,8 @@ _people = accounts.alias("people")
 
 
 class OfInvoices(Generic[R]):
-    """`table` holds the record. It has an invoice, a user who may be nobody, and a position within the invoice.
-    `of_invoice`: fields that come from the row of the invoice."""
+    """The records of a table that belong to an invoice, with a position in it and an optional user. `of_invoice`:
+    fields from the row of the invoice."""
 
     def __init__(self, record: type[R], table: sa.Table, **of_invoice: sa.ColumnElement[Any]) -> None:
         every = (
@@ -153,7 +153,7 @@ class OfInvoices(Generic[R]):
         return self._read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user, **more)
 
     async def listed(self, reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[R]:
-        """By position, behind `after`: the newest is the last."""
+        """List the records by position, behind `after`."""
         params: dict[str, Any] = {"invoice_id": invoice_id, "limit": limit}
         if after is not None:
             params["after"] = after

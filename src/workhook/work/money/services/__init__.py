@@ -1,1 +1,1 @@
-"""What an organization sells."""
+"""The services that an organization offers."""

@@ -1,4 +1,4 @@
-"""Services in the database: found by whoever may see them, made, changed and deleted by the owners of their account."""
+"""Services in the database, and their changes by the owners of their account."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
 
+from workhook.core import json
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
@@ -36,7 +37,7 @@ from workhook.work.kernel.pages import (
     with_flag,
 )
 from workhook.work.kernel.record_events import differences, publish_event
-from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.money import issued
 from workhook.work.money.services.schemas import (
     Service,
@@ -46,26 +47,19 @@ from workhook.work.money.services.schemas import (
     ServicePrice,
     ServiceQuery,
     prices_of_text,
-    prices_text,
     replaced_prices,
     service_prices,
     services,
 )
 
-_CONTENT = stored_names(Service, without=("id", "created_at", "updated_at"))  # what an owner says, but for the prices
-
-
+_CONTENT = stored_names(Service, without=("id", "created_at", "updated_at"))  # of a request, except the prices
 _WRITTEN = (*_CONTENT, "prices", "updated_at")
-
-
 _role = (
     sa.select(memberships.c.role)
     .where(memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id"))
     .scalar_subquery()
     .label("role")
 )
-
-
 _existing = (
     sa.select(
         *selected(Service, services),
@@ -77,49 +71,32 @@ _existing = (
     .join_from(services, accounts, accounts.c.id == services.c.account_id)
     .where(services.c.deleted_at.is_(None))
 )
-
-
 _one = _existing.where(services.c.id == sa.bindparam("id"))
-
-
 _locked = _one.with_for_update(of=services)
-
-
 _behind_the_others = sa.select(sa.func.coalesce(sa.func.max(services.c.position) + 1, 0)).where(
     services.c.account_id == big("account_id"), services.c.deleted_at.is_(None)
 )
-
-
 _insert = (
     sa.insert(services)
     .values(assigned(("id", "account_id", *_WRITTEN, "created_at")))
     .values(position=sa.func.coalesce(big("position"), _behind_the_others.scalar_subquery()))
     .returning(services.c.position)
 )
-
-
 _update = sa.update(services).where(services.c.id == sa.bindparam("id")).values(assigned(_WRITTEN))
-
-
-# The row stays, out of everybody's sight: checkouts go on to use it.
+# The row stays, hidden from all users, for its checkouts.
 _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(deleted_at=big("now"))
-
-
 _insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
-
-
 _read = row_reader(Service)
 
 
 async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Found[Service]:
-    """By id; one more than the page shows. Raises `Invalid` for a wrong cursor."""
+    """Return the services by id, one more than the page shows. Raises `Invalid` for a wrong cursor."""
     key = lists.after(query, tuple[str])
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
     given = {"after": key[0]} if key else {}
     if not isinstance(query.organization, UnsetType):
         given["login_key"] = key_of(query.organization)
-    active = None if isinstance(query.active, UnsetType) else query.active
-    statement = _listed(actor.grants is not None, frozenset(given), active)
+    statement = _listed(actor.grants is not None, frozenset(given), if_set(query.active))
     return await fetch(reader, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
 
 
@@ -191,15 +168,15 @@ async def delete_service(write: Write, service_id: str) -> Done:
 
 
 async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service:
-    """Raises `NotFound`, also for one of an account that the caller is not in."""
+    """Raises `NotFound`."""
     service = await _find(reader, _one, service_id, actor)
     check_reach(actor, service.owner.id)
     return service
 
 
 async def lock_service(write: Write, service_id: str) -> Service:
-    """The service, which nobody else changes or deletes until the transaction ends. Raises `NotFound`, `Forbidden`,
-    also for a token of chosen repositories, and `PreconditionFailed`."""
+    """Lock the service for a change. Raises `NotFound`, `Forbidden`, also for a token of chosen repositories, and
+    `PreconditionFailed`."""
     service = await _find(write.tx, _locked, service_id, write.actor)
     check_whole_account(write.actor, service.owner.id)
     Owner(service.owner, service.role).require_owner("change its services")
@@ -208,7 +185,7 @@ async def lock_service(write: Write, service_id: str) -> Service:
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, actor: Actor) -> Service:
-    """Raises `NotFound`, also for one of an account that the caller is not in."""
+    """Raises `NotFound`, also for a service of an account that the caller is not in."""
     row = await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id})
     if row is None:
         raise NotFound()
@@ -221,7 +198,7 @@ async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, acto
 
 @cache
 def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDialect:
-    """`given`: `after`, `login_key`. Each place of the caller has a stretch of what is active, and one of the rest."""
+    """`given`: `after`, `login_key`. The index has a range of active services for each account, and one of others."""
     place = caller_accounts(within="reach_accounts" if confined else None)
     each = with_flag(place, "active")
     if "login_key" in given:
@@ -252,7 +229,8 @@ async def _insert_new_prices(tx: Transaction, service: Service, old: Sequence[Se
 
 
 def _columns_of(service: Service) -> dict[str, object]:
-    return {**values_of(service), "prices": prices_text(service.service_prices)}
+    prices = json.encode_text([list(msgspec.structs.astuple(each)) for each in service.service_prices])
+    return {**values_of(service), "prices": prices}
 
 
 def _service_of(row: Row, user_id: int) -> Service:

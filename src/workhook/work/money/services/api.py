@@ -1,7 +1,7 @@
-"""`/services`: what organizations, and people by themselves, offer.
+"""`/services`: the services that organizations and users offer.
 
-Who is in an organization reads its services; its owners create, change and delete them. A user's own are the user's
-alone.
+The members of an organization read its services; its owners create, change and delete them. The services of a user are
+visible only to that user.
 """
 
 from __future__ import annotations

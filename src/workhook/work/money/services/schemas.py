@@ -148,14 +148,14 @@ services = sa.Table(
     metadata,
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
     *table_columns(Service),
-    # JSON: the prices that can be chosen now, in their order. So that who holds the row's lock has read the last list.
+    # JSON: the prices that can be chosen now, in their order, in the row so that its lock covers them.
     sa.Column("prices", sa.Text, nullable=False),
     sa.Column("deleted_at", Millis),
     sa.Index("ix_services_account_id", "account_id", "id"),
     partial_index("ix_services_offered", "account_id", "active", "id", where=sa.text("deleted_at IS NULL")),
 )
 
-# Every price that there ever was; never changed, so that checkouts keep theirs.
+# All prices, also former ones; never changed, so that checkouts keep theirs.
 service_prices = sa.Table(
     "service_prices",
     metadata,
@@ -165,20 +165,12 @@ service_prices = sa.Table(
 )
 
 
-def prices_text(prices: Sequence[ServicePrice]) -> str:
-    """As the column `prices` holds them."""
-    return json.encode_text([list(msgspec.structs.astuple(each)) for each in prices])
-
-
 def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
     return tuple(ServicePrice(*columns) for columns in json.decode(text))
 
 
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
-    """The prices for `wanted`, in its order.
-
-    A price that says what an old one says is that one: it keeps its id, by which callers know it. Raises `Invalid`.
-    """
+    """Return the prices for `wanted`, in its order. A price that equals an old one keeps its id. Raises `Invalid`."""
     free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
     for price in old:
         free[parameters_of(price)].append(price)
@@ -197,7 +189,7 @@ def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePricePa
 
 
 def parameters_of(price: ServicePrice) -> ServicePriceParameters:
-    """What a caller says to get this price."""
+    """Return the parameters of which `replaced_prices` makes this price."""
     return ServicePriceParameters(
         amount_of(price.amount_minor, price.currency), price.currency, price.interval, price.credits_minor
     )

@@ -17,7 +17,7 @@ from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import differences
 from workhook.work.kernel.schemas import Done, given_rate, if_set
-from workhook.work.time.rates.terms import TimeTerms
+from workhook.work.time.rates import TimeTerms
 from workhook.work.time.timesheets import queries, rules, timers
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import (
@@ -31,7 +31,9 @@ from workhook.work.time.timesheets.schemas import (
 )
 from workhook.work.time.timesheets.timers import Settled, settle
 
-_COUNTED = "."  # between the two parts of a tag; SHA-256 in hexadecimal has none
+# A tag ends in the time that was counted when it was shown, so that a repeated GET of a running timer is not answered
+# 304. `If-Match` compares only the part before it, so that a running timer can be changed.
+_COUNTED = "."
 
 
 async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Answer:
@@ -103,8 +105,8 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
 
 
 def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None, terms: TimeTerms) -> Timesheet:
-    """With its own rate, or that of its place: what has finished keeps that, unless the caller asks for it anew (null)
-    where there was none, or another of its own."""
+    """Return `after` at its own rate, or that of its place. Finished time keeps its rate, unless the caller sets one or
+    asks (null) for the one of its place where there was none."""
     own_minor = if_set(billable_rate, before.own_rate_minor)
     finishes = after.times.finished and not before.times.finished
     asks = billable_rate is None and before.rate_source is None
@@ -161,7 +163,7 @@ async def _stop(write: Write, timesheet_id: str, rule: Callable[[Times, int], Ti
 
 
 async def _change_times(write: Write, before: Timesheet, times: Times, action: str) -> Answer:
-    """A timesheet whose times are these already is left alone."""
+    """Leave a timesheet alone that has these times already."""
     after = before
     if times != before.times:
         after = changed(before, times, write.now)
@@ -183,7 +185,7 @@ def _task_id(timesheet: Timesheet) -> str | None:
 
 
 def _times(task_found: bool, times: Callable[[], Times]) -> Times:
-    """What `times` returns. Raises `Invalid` with what is wrong with them, and with the task if it was not found."""
+    """Return what `times` returns. Raises `Invalid` with its faults and that of a task that was not found."""
     faults = [] if task_found else [Fault(field="task_id", message="task_id must be a task of the project")]
     try:
         found = times()
@@ -210,13 +212,13 @@ def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
 
 
 def _steady_tag(timesheet: Timesheet) -> str:
-    """Over the body that a GET answers, as of the moment the timer last began to run."""
+    """Return the hash of the body that a GET answers, as of the moment the timer last began to run."""
     body = TimesheetAnswer(timesheet_to_response(timesheet, timesheet.times.running_since or 0))
     return hashlib.sha256(json.encode(body)).hexdigest()
 
 
 def answer_of(timesheet: Timesheet, now: int) -> Answer:
-    """The timesheet as of `now` with its tag."""
+    """Return the timesheet as of `now` with its tag."""
     counted = f"{_COUNTED}{rules.elapsed_ms(timesheet.times, now)}" if timesheet.times.is_active else ""
     headers = {"ETag": f'W/"{_steady_tag(timesheet)}{counted}"'}
     return Answer(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)

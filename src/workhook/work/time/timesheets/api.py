@@ -1,7 +1,6 @@
 """`/projects/{id}/timesheets` and `/timesheets`.
 
-Whoever sees the project as an owner or a member may do everything with its timesheets, also with others'. A timesheet
-is made for the caller. Clients see none.
+Owners and members of a project may change all of its timesheets, also those of others. Clients see none.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from workhook.work.kernel.access import find_access
 from workhook.work.kernel.day_bounds import find_zone, is_bare, zone_named
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.scopes import Source, in_project
-from workhook.work.time.timesheets import actions, export, listing, queries
+from workhook.work.time.timesheets import actions, export, queries
 from workhook.work.time.timesheets.schemas import (
     TimesheetAnswer,
     TimesheetsAnswer,
@@ -42,33 +41,23 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    zone: tzinfo = zone_named(query.timezone)
-    if isinstance(query.timezone, UnsetType) and (wants_table(call) or is_bare(query.from_) or is_bare(query.to)):
+    zone = zone_named(query.timezone)
+    wants_table = csv_tables.wants_csv(call.header("accept"))
+    if isinstance(query.timezone, UnsetType) and (wants_table or is_bare(query.from_) or is_bare(query.to)):
         zone = await find_zone(call.database, access.repository.id)
     name = f"{access.repository.name.replace('.', '-')}-timesheets"
-    return await answer_list(call, in_project(access), query, after, name, zone=zone, days=zone)
-
-
-def wants_table(call: Call) -> bool:
-    return csv_tables.wants_csv(call.header("accept"))
+    return await answer_list(call, in_project(access, zone), query, after, name, days=zone)
 
 
 async def answer_list(
-    call: Call,
-    source: Source,
-    query: TimesheetsQuery,
-    after: Key | None,
-    name: str,
-    *,
-    zone: tzinfo,
-    days: tzinfo | None,
+    call: Call, source: Source, query: TimesheetsQuery, after: Key | None, name: str, *, days: tzinfo | None
 ) -> Answer:
-    """A page of the list, or a table for a file called `name`. `zone`: of the days of filters, `days`: of those in the
-    table; None: that of each project."""
-    filters = listing.filters_in(query, source, zone)
-    found = await listing.list_timesheets(call.database, source, filters, after=after, limit=query.limit + 1)
+    """Return a page of the list, or a table for a file called `name`. `days`: the zone of the days in the table; None:
+    that of each project."""
+    filters = queries.TIMESHEETS.given(query, source)
+    found = await queries.list_timesheets(call.database, source, filters, after=after, limit=query.limit + 1)
     timesheets, link = lists.page(call, found, query)
-    if not wants_table(call):
+    if not csv_tables.wants_csv(call.header("accept")):
         now = now_ms()
         body = TimesheetsAnswer([timesheet_to_response(each, now) for each in timesheets])
         return Answer(body, headers={**link, **csv_tables.VARY})
@@ -100,8 +89,3 @@ routes.delete("/timesheets/{id}")(actions.delete_timesheet)
 routes.post("/timesheets/{id}/pause", answers={200: TimesheetAnswer})(actions.pause_timesheet)
 routes.post("/timesheets/{id}/resume", answers={200: TimesheetAnswer})(actions.resume_timesheet)
 routes.post("/timesheets/{id}/finish", answers={200: TimesheetAnswer})(actions.finish_timesheet)
-
-
-# --- `ETag` and `If-Match`. While a timer runs its `duration` grows with every millisecond. Its tag ends in what was
-# counted when it was shown: a GET that is repeated is never answered 304 by an older state, yet for `If-Match` only the
-# rest counts, so that whoever reads a running timer can change it.

@@ -1,4 +1,4 @@
-"""What is used of a project's budget, and the event that tells when most or all of it is.
+"""The used part of a project's budget, and the event that announces when most or all of it is used.
 
 A budget is of hours or of money. It is used by all finished billable time, on an invoice or not; decision 46 tells what
 is counted when.
@@ -24,16 +24,16 @@ from workhook.work.board.projects.schemas import Project, project_from
 from workhook.work.kernel.durations import decimal_hours
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.kernel.settings import project_billing
-from workhook.work.time.rates.terms import BudgetMark
+from workhook.work.time.rates import BudgetMark
 from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 from workhook.work.time.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
 
 MARKS: tuple[BudgetMark, ...] = (80, 100)
-"""The percentages at which an event tells of it."""
+"""The percentages that events announce."""
 
 
 class HoursOrMoney(msgspec.Struct, frozen=True):
-    """One of both; None: the other one, or no budget at all."""
+    """A budget, with one of both; no budget with neither."""
 
     time_ms: int | None = None
     minor: int | None = None
@@ -46,12 +46,12 @@ class HoursOrMoney(msgspec.Struct, frozen=True):
         return self.time_ms if self.minor is None else self.minor
 
     def percent(self, spent: TimeAndMoney) -> int | None:
-        """Rounded down, so that 100 means that nothing is left."""
+        """Return the used percentage, rounded down so that 100 means that nothing is left."""
         return self.used_by(spent) * 100 // self.whole if self.whole else None
 
 
 class TimeAndMoney(msgspec.Struct, frozen=True):
-    """Time, and what it costs."""
+    """Time and its cost."""
 
     time_ms: int = 0
     minor: int = 0
@@ -61,14 +61,14 @@ TAKEN_OFF = (
     -timesheets.c.duration_ms,
     -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")),
 )
-"""What takes a timesheet off the sums again."""
+"""The negative time and money of a timesheet."""
 
 
 def summed(
     name: str, *conditions: Callable[[sa.Table], sa.ColumnElement[bool]], less: sa.Select[Any]
 ) -> sa.Select[Any]:
-    """`NAME_ms` and `NAME_minor`: the billable time of the project of the parameter `repository_id`, of which the sums
-    know, less what `less` selects as `TAKEN_OFF`."""
+    """Select `NAME_ms` and `NAME_minor`: the billable time in the sums of the project of the parameter `repository_id`,
+    and the rows of `less`, which selects `TAKEN_OFF`."""
     here = []
     for table in (timesheet_sums, timesheet_changes):
         part = sa.select(table.c.duration_ms, table.c.amount_minor).where(
@@ -84,9 +84,8 @@ def summed(
 
 
 not_finished = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
-"""What is in the sums, and not finished: the time of paused timers, as `summed` takes it off."""
+"""The time of paused timers, which is in the sums, for `less` of `summed`."""
 used = summed("used", less=not_finished)
-"""All finished billable time of the project of the parameter `repository_id`."""
 _locked = (
     sa.select(
         project_billing.c.budget_ms,
@@ -107,7 +106,7 @@ _mark = (
 
 
 async def find_used(reader: Reader, repository_id: int) -> TimeAndMoney:
-    """All finished billable time of the project."""
+    """Return all finished billable time of the project."""
     row = await reader.fetch_one(used, {"repository_id": repository_id})
     assert row is not None, "a sum is one row"
     return TimeAndMoney(int(row["used_ms"] or 0), int(row["used_minor"] or 0))
@@ -122,9 +121,9 @@ class BudgetReachedShape(msgspec.Struct):
 
 
 async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
-    """Call it after time was finished in these projects: an event for each mark that a budget came to.
+    """Publish an event for each mark that a budget has reached, after time was finished in these projects.
 
-    The row of the budget is locked before the time is added up, so that of two who finish at once the second sees both.
+    The budget is locked before the time is added up, so that the second of two concurrent changes sees both.
     """
     for repository in sorted({each.id: each for each in places}.values(), key=lambda each: each.id):
         row = await write.tx.fetch_one(_locked, {"repository_id": repository.id})
@@ -137,12 +136,6 @@ async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
             await write.tx.execute(_mark, {"repository_id": repository.id, "mark": reached[-1]})
             record = project_from(repository, row["avatar"], row["label_colors"])
             await publish_events(write, [_event(record, budget, each) for each in reached])
-
-
-def mark_of(percent: int | None) -> BudgetMark:
-    """What was told already of a budget that begins so."""
-    told: list[BudgetMark] = [0, *(each for each in MARKS if percent is not None and each <= percent)]
-    return told[-1]
 
 
 def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEvent:

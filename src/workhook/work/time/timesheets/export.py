@@ -1,4 +1,4 @@
-"""Timesheets as a table: all that fits the filters."""
+"""Timesheets as a CSV table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workhook.work.kernel.durations import amount_minor, hours_text
 from workhook.work.kernel.lists import whole_list
 from workhook.work.kernel.scopes import Source
 from workhook.work.time.timesheets import rules
-from workhook.work.time.timesheets.listing import list_timesheets
+from workhook.work.time.timesheets.queries import list_timesheets
 from workhook.work.time.timesheets.schemas import Timesheet
 
 _OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
@@ -26,23 +26,22 @@ _COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate"
 
 
 def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
-    """`date` is the day in the zone on which it started; `amount` is empty for what is not billable or has no rate."""
+    """`date` is the day in the zone on which it started; `amount` is empty unless it is billable and has a rate."""
     times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
     amount = amount_minor(duration, rate) if timesheet.billable and rate is not None else None
-    start = to_millis_text(times.start)
     return (
         timesheet.id,
         day_in(times.start, zone).isoformat(),
         timesheet.user.username,
         timesheet.task.title if timesheet.task else None,
-        start,
+        to_millis_text(times.start),
         None if times.end is None else to_millis_text(times.end),
         duration,
         Decimal(hours_text(duration)),
         timesheet.billable,
-        _decimal(rate, currency),
-        _decimal(amount, currency),
+        None if rate is None else amount_of(rate, currency),
+        None if amount is None else amount_of(amount, currency),
         timesheet.notes,
     )
 
@@ -51,7 +50,7 @@ _ACROSS = ("id", "date", "user", "organization", "project", *_COLUMNS[3:-1], "cu
 
 
 def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
-    """`_cells`, with the place and its currency: rows of several projects stand in one table."""
+    """Return the cells of a table of several projects: with the project and its currency."""
     id_, date, user, *rest, notes = _cells(timesheet, now, zone)
     place = timesheet.repository
     return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
@@ -60,8 +59,7 @@ def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, .
 async def table(
     reader: Reader, source: Source, timesheets: Sequence[Timesheet], zone: tzinfo | None, *, head: bool = True
 ) -> bytes:
-    """The timesheets as rows; `head`: below the line of the columns' names. `zone`: of their days; None: that of each
-    project."""
+    """Return the timesheets as rows. `head`: with a header. `zone`: of their days; None: that of each project."""
     zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
     now, one = now_ms(), source.place is not None
     columns, cells_of = (_COLUMNS, _cells) if one else (_ACROSS, _cells_across)
@@ -72,14 +70,10 @@ async def table(
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], first: Found[Timesheet], zone: tzinfo | None
 ) -> AsyncIterator[bytes]:
-    """`table` of `first` and of all timesheets behind it, in parts of a page each."""
+    """Yield the table of `first` and of all timesheets behind it, a page at a time."""
 
     async def ask(after: Key | None) -> Found[Timesheet]:
         return await list_timesheets(reader, source, filters, after=after, limit=WHOLE_LIST_MAX)
 
     async for page in whole_list(ask, first):
         yield await table(reader, source, page, zone, head=page is first)
-
-
-def _decimal(minor: int | None, currency: str) -> Decimal | None:
-    return None if minor is None else amount_of(minor, currency)

@@ -1,20 +1,19 @@
 """The SQL of timesheets. Each statement is confined to a project, a user or the tasks that it is given.
 
-Where timers of several users, or several of one user, are written, the users' accounts are locked first, in order of
-their ids: whoever starts a timer does so too, so that nobody waits for a row while holding one that the other wants.
+A statement that writes several timers first locks the accounts of their users by id, as starting a timer does, so that
+two transactions cannot deadlock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, tzinfo
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 
-from workhook.http.lists import Found
+from workhook.http.lists import Found, Key
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -23,17 +22,18 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import hot
-from workhook.work.board.tasks.schemas import tasks
+from workhook.work.board.tasks.schemas import CursorInteger, tasks
+from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access, find_with_access, is_insider, with_access
 from workhook.work.kernel.day_bounds import start_ms
+from workhook.work.kernel.lists import BY_USER, Filter, Listing, Order
 from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
-from workhook.work.kernel.schemas import if_set
-from workhook.work.time.rates.terms import TaskTerms, TimeTerms, terms_of, with_terms
+from workhook.work.kernel.scopes import Place, Scope, Source, in_project
+from workhook.work.time.rates import TaskTerms, TimeTerms, terms_of, with_terms
 from workhook.work.time.timesheets.budgets import not_finished, summed
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape, timesheets
-from workhook.work.time.timesheets.sums import ALWAYS
 
 people = accounts.alias("people")
 _wanted = tasks.alias("wanted")
@@ -43,7 +43,6 @@ _wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "t
 _FIXED = ("id", "invoice_id", "created_at")
 _PROJECT = "project_"  # before the project's columns, as `with_access` names them
 
-# As `timesheet_of` reads them, in whatever project.
 of_project = (
     sa.select(
         *selected(Timesheet, timesheets),
@@ -65,7 +64,7 @@ _is_moved = _wanted.c.repository_id == timesheets.c.repository_id
 
 
 def _of_edited(name: str) -> sa.ColumnElement[Any]:
-    """Of the task that the edited time is on afterwards."""
+    """A column of the task that the edited time is on afterwards."""
     return sa.case((_is_moved, _wanted.c[name]), else_=tasks.c[name])
 
 
@@ -117,7 +116,7 @@ _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam
 
 
 def _on_tasks(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """Statements that lock the users of such timesheets of tasks together with the mover, and then the timesheets."""
+    """Return statements that lock the users of such timesheets with the mover, and then the timesheets."""
     wanted = sa.and_(any_of(timesheets.c.task_id, "task_ids"), condition)
     users = sa.select(timesheets.c.user_id).where(wanted)
     mover = sa.select(big("mover_id")).where(sa.exists().where(wanted).correlate(None))
@@ -143,7 +142,7 @@ _delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
 
 
 def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
-    """The task that was named, if it is there in the same project."""
+    """Return the task that the request names, if it is in the same project."""
     there = row["wanted_repository_id"] == access.repository.id
     return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
 
@@ -161,7 +160,7 @@ def timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Tim
 
 
 def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
-    """Of `everywhere`; The roles in the rows are those of the user `user_id`."""
+    """Return the timesheets of rows of `everywhere`, whose roles are those of the user `user_id`."""
     return [
         timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
         for row in rows
@@ -171,8 +170,8 @@ def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
 async def find_timesheet(
     reader: Reader, actor: Actor, timesheet_id: str, statement: sa.Select[Any] = by_id
 ) -> tuple[Timesheet, Access]:
-    """With `locked` nobody else changes it until the transaction ends. With `user_locked` its user starts no timer
-    elsewhere; the timesheet is as it was before the wait, if there was one. Raises `NotFound`."""
+    """Find a timesheet. `locked` locks it. `user_locked` keeps its user from starting another timer; the timesheet is
+    then as it was before the wait for the lock, if there was one. Raises `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
     return timesheet_of(row, access.repository), access
 
@@ -180,7 +179,7 @@ async def find_timesheet(
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
-    """The timesheet, locked, the task `task_id` if it is in the same project, and what counts for the time."""
+    """Lock the timesheet. Return it with the task `task_id`, if that is in the same project, and its terms."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 
@@ -188,37 +187,35 @@ async def lock_to_edit(
 async def find_target(
     tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
 ) -> tuple[Access, TimesheetTaskShape | None, TimeTerms]:
-    """The project as the caller sees it, the task if it is there, and what counts for the caller's time there.
-    `lock_user`: a timer is to start. Raises `NotFound`."""
+    """Return the project as the caller sees it, the task if it exists, and the terms of the caller's time on it.
+    `lock_user`: before a timer starts. Raises `NotFound`."""
     statement = _target_locked if lock_user else _target
     row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
     return access, _wanted_task(row, access), terms_of(row)
 
 
 async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, TimeTerms]:
-    """The task, which is there, and what counts for the user's time on it. The user is locked, who is to start a timer
-    on it."""
+    """Lock the user, before a timer starts on the task. Return the task and the terms of the user's time on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
     assert row is not None, "the task is the one that the caller moves"
     return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
 
 
 async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, TimeTerms]:
-    """What counts for the time of each, by its id."""
     rows = await reader.fetch_all(_terms, {"ids": list(timesheet_ids)})
     return {row["id"]: terms_of(row) for row in rows}
 
 
 async def find_running(reader: Reader, user: Account) -> Timesheet | None:
-    """The user's timer that runs, if it is in a project that the user sees as a member."""
+    """Return the user's running timer, if it is in a project that the user sees as a member."""
     found = timesheets_of(await reader.fetch_all(_own_running, {"user_id": user.id}), user.id)
     return next((each for each in found if each.repository.role is not None and not each.repository_gone), None)
 
 
 async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:
-    """The user's running timesheets, one at most, and the one with the id `and_id`, which is the user's too.
+    """Lock the user's running timesheets, one at most, and the user's timesheet `and_id`.
 
-    The role in each `repository` is the actor's, who may be somebody else. The user is locked already.
+    The role in each `repository` is the actor's, who may be another user. The user is locked already.
     """
     params = {"user_id": actor.user.id, "runner_id": user_id}
     if and_id is None:
@@ -231,17 +228,15 @@ async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: s
 async def lock_running_on(
     tx: Transaction, task_ids: Sequence[str], mover_id: int, *, and_paused: bool = False
 ) -> list[Timesheet]:
-    """What runs on the tasks. Those whose timers run are locked and, if there are any, the mover, who may start one.
+    """Lock the running timers of the tasks with their users and, if there are any, the mover, who may start one.
 
-    A timer that somebody else starts there meanwhile starts after this, and runs on: to lock it without its user could
-    be a deadlock.
+    A timer that another user starts there meanwhile runs on: locking it without its user could deadlock.
     """
-    listed = list(task_ids)
     lock_users, lock_timers = _unfinished_on_tasks if and_paused else _running_on_tasks
-    runners = await tx.fetch_all(lock_users, {"task_ids": listed, "mover_id": mover_id})
+    runners = await tx.fetch_all(lock_users, {"task_ids": task_ids, "mover_id": mover_id})
     if not runners:
         return []
-    params = {"task_ids": listed, "user_ids": [row["id"] for row in runners], "user_id": mover_id}
+    params = {"task_ids": task_ids, "user_ids": [row["id"] for row in runners], "user_id": mover_id}
     return timesheets_of(await tx.fetch_all(lock_timers, params), mover_id)
 
 
@@ -264,7 +259,7 @@ async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
 
 
 class RunningTimer(NamedTuple):
-    """What runs for somebody. `path`: of the task's page, or of the project's if the task is in the trash."""
+    """The running timer of a user. `path`: of the task's page, or of the project's if the task is in the trash."""
 
     id: str
     title: str
@@ -294,7 +289,6 @@ _running = hot(
 
 
 async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
-    """The user's own timer that runs, in whatever project."""
     row = await reader.fetch_one(_running, {"user_id": user_id})
     if row is None:
         return None
@@ -305,34 +299,10 @@ async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
     return RunningTimer(row["id"], title, project, path, row["running_since"], row["duration_ms"])
 
 
-# Filters of lists and reports: the name of a parameter of the statement, and the condition that it makes.
-CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
-    "user": people.c.login_key == sa.bindparam("user"),
-    "task_id": timesheets.c.task_id == sa.bindparam("task_id"),
-    "from_": timesheets.c.start_time >= big("from_"),
-    "to": timesheets.c.start_time < big("to"),
-    "billable": timesheets.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
-    "is_active": timesheets.c.is_active == sa.bindparam("is_active", type_=sa.Boolean()),
-    "finished": timesheets.c.finished == sa.bindparam("finished", type_=sa.Boolean()),
-    "invoiced": timesheets.c.invoice_id.is_not(None) == sa.bindparam("invoiced", type_=sa.Boolean()),
-}
-
-FILTERS = ("user", "task_id", "from_", "to", "billable", "is_active", "finished", "invoiced")
-
-
-def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS, zone: tzinfo = UTC) -> dict[str, object]:
-    """Return the given fields of a query, by the names of `CONDITIONS`; `user` as the key of the login.
-    `zone`: of bare days."""
-    found = {name: if_set(getattr(query, name)) for name in names}
-    found |= {name: start_ms(found[name], zone) for name in ("from_", "to") if name in found}
-    if found["user"] is not None:
-        found["user"] = key_of(found["user"])
-    return {name: value for name, value in found.items() if value is not None}
-
-
 # --- by when they started --------------------------------------------------------------------------------------------
 
 _me = big("user_id")
+_started = (timesheets.c.start_time >= big("from_"), timesheets.c.start_time < big("to"))
 _here = with_terms(
     sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
     _me,
@@ -340,7 +310,7 @@ _here = with_terms(
 _newest_own = (
     sa.select(timesheets.c.id)
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
-    .where(timesheets.c.user_id == _me, CONDITIONS["from_"], CONDITIONS["to"])
+    .where(timesheets.c.user_id == _me, *_started)
     .where(timesheets.c.start_time > sa.literal_column("-1"))  # as the index `ix_timesheets_own` has it
     .where(projects.c.deleted_at.is_(None), is_insider(_me))
     .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
@@ -350,8 +320,8 @@ _own = bounded(anywhere.order_by(None), _newest_own, timesheets.c.id, length(tim
 
 
 async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Found[Timesheet]:
-    """The user's own that started from `since` until before `to`, the newest first, in the projects that the user sees
-    as an owner or a member."""
+    """Return the user's timesheets that started from `since` until before `to`, the newest first, in the projects that
+    the user sees as an owner or a member."""
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
     found = await fetch(reader, _own, params, lambda row: timesheets_of([row], user.id)[0])
     found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
@@ -360,9 +330,10 @@ async def list_own_started(reader: Reader, user: Account, since: int, to: int, *
 
 @lru_cache(maxsize=2)
 def _to_invoice(is_one: bool) -> sa.Select[Any]:
-    here = [timesheets.c.repository_id == big("repository_id"), CONDITIONS["from_"], CONDITIONS["to"]]
+    here = [timesheets.c.repository_id == big("repository_id"), *_started]
     if is_one:
-        here.append(timesheets.c.user_id == sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery())
+        named = sa.select(people.c.id).where(people.c.login_key == sa.bindparam("user"))
+        here.append(timesheets.c.user_id == named.scalar_subquery())
     return (
         sa.select(timesheets.c.id)
         .where(*here, timesheets.c.finished, timesheets.c.billable, timesheets.c.invoice_id.is_(None))
@@ -374,8 +345,8 @@ def _to_invoice(is_one: bool) -> sa.Select[Any]:
 async def list_to_invoice(
     reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
 ) -> Sequence[str]:
-    """The ids of the project's that are finished, billable and on no invoice, and started from `since` until before
-    `to`, the oldest first. `user`: a username. Raises `storage.slow.QueryTooSlow`."""
+    """Return the ids of the project's finished, billable, uninvoiced timesheets that started from `since` until before
+    `to`, the oldest first. Raises `storage.slow.QueryTooSlow`."""
     params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
     if user is not None:
         params["user"] = key_of(user)
@@ -386,18 +357,83 @@ _unbilled = summed("unbilled", lambda table: sa.not_(table.c.invoiced), less=not
 
 
 async def find_unbilled_ms(reader: Reader, access: Access) -> int:
-    """How much time of the project is finished, billable and on no invoice. It is read from the sums of reports."""
+    """Return the project's finished, billable, uninvoiced time, read from the sums of reports."""
     row = await reader.fetch_one(_unbilled, {"repository_id": access.repository.id})
     assert row is not None, "a sum is one row"
     return int(row["unbilled_ms"] or 0)
 
 
-async def list_unbilled(reader: Reader, access: Access, *, limit: int) -> Sequence[str]:
-    """The ids of what `find_unbilled_ms` adds up, the oldest first. Raises `storage.slow.QueryTooSlow`."""
-    return await list_to_invoice(reader, access, *ALWAYS, limit=limit)
-
-
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
-    """What counts for the caller's time in the project, on a task that says nothing of its own."""
+    """Return the terms of the caller's time in the project, on a task without terms of its own."""
     row = await reader.fetch_one(_here, {"repository_id": access.repository.id, "user_id": access.user.id})
     return TimeTerms() if row is None else terms_of(row)  # None: the project was removed for good meanwhile
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+_of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("task_id")).scalar_subquery()
+
+
+def _flag(name: str) -> Filter:
+    return Filter(lambda row: row.c[name] == sa.bindparam(name, type_=sa.Boolean()), (name,))
+
+
+def _moment(bound: object, source: Source) -> int | None:
+    return start_ms(bound, source.zone)
+
+
+def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+    whole = of_project if scope.project is not None else anywhere.order_by(None)
+    return whole.join(page, page.c.id == timesheets.c.id)
+
+
+def _make(row: Row, place: Place, source: Source) -> Timesheet:
+    if place.repository is None:
+        return timesheets_of([row], source.actor.user.id)[0]
+    return timesheet_of(row, place.repository)
+
+
+TIMESHEETS = Listing(
+    timesheets,
+    _whole,
+    _make,
+    length(timesheets.c.notes),
+    {
+        "user": replace(BY_USER, indexed=True),
+        "task_id": Filter(lambda row: row.c.task_id == sa.bindparam("task_id"), indexed=True, project=_of_task),
+        "from_": Filter(lambda row: row.c.start_time >= big("from_"), ("start_time",), value=_moment),
+        "to": Filter(lambda row: row.c.start_time < big("to"), ("start_time",), value=_moment),
+        "billable": _flag("billable"),
+        "is_active": _flag("is_active"),
+        "finished": _flag("finished"),
+        "invoiced": Filter(
+            lambda row: row.c.invoice_id.is_not(None) == sa.bindparam("invoiced", type_=sa.Boolean()), ("invoice_id",)
+        ),
+    },
+)
+RUNNING = replace(TIMESHEETS, lives=lambda row: row.c.is_active)
+STARTED = replace(
+    TIMESHEETS, filters={name: replace(TIMESHEETS.filters[name], indexed=True) for name in ("user", "from_", "to")}
+)
+OLDEST_FIRST = Order(lambda row: {"start_time": row.c.start_time, "id": row.c.id}, tuple[CursorInteger, str])
+NEWEST_FIRST = replace(OLDEST_FIRST, falling=True)
+
+
+async def list_timesheets(
+    reader: Reader, source: Source, filters: Mapping[str, object], *, after: Key | None, limit: int
+) -> Found[Timesheet]:
+    """Return the timesheets that fit, by id; `after` is the key of the last one before them."""
+    return await lists.read(reader, TIMESHEETS, source, filters, after=after, limit=limit)
+
+
+async def list_started(
+    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
+) -> Found[Timesheet]:
+    """Return the project's newest timesheets that started from `since` until before `to`, the newest first."""
+    source, filters = in_project(access), {"from_": since, "to": to, **({"user": key_of(user)} if user else {})}
+    return await lists.read(reader, STARTED, source, filters, order=NEWEST_FIRST, after=None, limit=limit)
+
+
+async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
+    """Return the running timers of the project, the newest first."""
+    return await lists.read(reader, RUNNING, in_project(access), {}, order=NEWEST_FIRST, after=None, limit=limit)

@@ -1,4 +1,4 @@
-"""What a report of timesheets takes, adds up, and answers; and its groups as a table."""
+"""The parameters, groups and answer of a report of timesheets, and its groups as a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GroupBy = Literal["user", "task", "project", "day"]
 class Spent(msgspec.Struct, frozen=True):
     """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice.
 
-    `amounts`: minor units of each currency, by its code. What is 0 stands there only if nothing else does.
+    `amounts`: minor units of each currency, by its code. An amount of 0 is listed only if there is no other.
     """
 
     timesheets: int = 0
@@ -39,12 +39,11 @@ class Spent(msgspec.Struct, frozen=True):
 
     @property
     def currency(self) -> str | None:
-        """None where there are several, or none."""
         return self.amounts[0][0] if len(self.amounts) == 1 else None
 
     @property
     def amount_minor(self) -> int | None:
-        """None where there are several currencies: they have no sum."""
+        """None with several currencies, which have no sum."""
         return None if len(self.amounts) > 1 else sum(minor for _, minor in self.amounts)
 
     def plus(self, other: Spent) -> Spent:
@@ -62,7 +61,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class ReportGroup(msgspec.Struct, frozen=True):
-    """Sums, and whose they are: what the report is not grouped by is None."""
+    """Sums and their group: None for what the report is not grouped by."""
 
     spent: Spent
     user: PersonShape | None = None
@@ -90,7 +89,7 @@ SUM_COLUMNS = (
 
 
 async def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
-    """The groups as lines of CSV, below the line of the columns' names."""
+    """Return the groups as CSV, with a header."""
     head = (*_KEYS[group_by], *SUM_COLUMNS)
     return await csv_tables.write_rows(chain([head], (_cells(each, group_by) for each in groups)))
 
@@ -107,20 +106,16 @@ def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
     return [*(known[name] for name in _KEYS[group_by]), *sum_cells(group.spent)]
 
 
-def _amount_cell(spent: Spent) -> csv_tables.Cell:
-    minor = spent.amount_minor
-    return None if minor is None else amount_of(minor, spent.currency or DEFAULT_CURRENCY)
-
-
 def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
-    """The cells of `SUM_COLUMNS`."""
+    """Return the cells of `SUM_COLUMNS`."""
+    minor = spent.amount_minor
     return [
         spent.timesheets,
         spent.duration_ms,
         Decimal(hours_text(spent.duration_ms)),
         spent.billable_ms,
         Decimal(hours_text(spent.billable_ms)),
-        _amount_cell(spent),
+        None if minor is None else amount_of(minor, spent.currency or DEFAULT_CURRENCY),
         spent.currency,
         "; ".join(f"{amount_text(minor, currency)} {currency}" for currency, minor in spent.amounts),
     ]

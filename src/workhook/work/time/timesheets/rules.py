@@ -1,8 +1,8 @@
-"""The pure rules of timesheets: what time was spent, how it is written, what it is worth, and how states follow.
+"""The times and states of timesheets: pure functions.
 
-Times are milliseconds since the epoch, rates minor units an hour. Durations are milliseconds of whole seconds: a
-fraction of a second never counts, so that what is shown, summed and billed follows from the same number. Source: the
-work API's "States", and the specification's Timesheet.
+Times are milliseconds since the epoch. Durations are milliseconds of whole seconds: a fraction of a second never
+counts, so that what is shown, summed and billed follows from the same number. Source: the work API's "States", and the
+specification's Timesheet.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from workhook.work.kernel.durations import whole_seconds
 DURATION_MAX_MS = 3660 * DAY_MS
 """Ten years, so that amounts and their sums stay within 64 bits."""
 GIVEN_DURATION_MAX_MS = 31 * DAY_MS
-"""The longest duration that a caller can give: a longer one is a slip, mostly of the unit."""
+"""The longest duration that a caller can give: a longer one is a mistake, mostly of the unit."""
 AHEAD_MAX_MS = DAY_MS
-"""How far ahead of the server's clock a time can be: clocks and time zones differ, work is not recorded in advance."""
+"""How far a time can be ahead of the server's clock: clocks and time zones differ."""
 
 _LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not parameters either
 
 
 class Times(Record, frozen=True):
-    """When and how long. Running: `is_active`, not `finished`; paused: neither; finished: `finished` and `end`.
+    """The times of a timesheet. Running: `is_active`, not `finished`; paused: neither; finished: `finished` and `end`.
 
-    While it runs, `counted_ms` is what was counted before `running_since`.
+    While it runs, `counted_ms` is the time before `running_since`.
     """
 
     start: Annotated[int, Stored("start_time")]
@@ -42,7 +42,7 @@ class Times(Record, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a caller says about the times; None: nothing."""
+    """The times in a request; None: absent."""
 
     start: int | None = None
     end: int | None = None
@@ -54,22 +54,18 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def elapsed_ms(times: Times, now: int) -> int:
-    """What was counted until `now`, in whole seconds. A clock that was set back takes nothing off."""
+    """Return the time until `now`, in whole seconds. A clock that was set back takes nothing off."""
     if times.running_since is None:
         return whole_seconds(times.counted_ms)
     return whole_seconds(times.counted_ms + max(0, now - times.running_since))
 
 
-# States.
-
-
 def started(at: int) -> Times:
-    """A timer that runs since then."""
     return Times(start=at, running_since=at, is_active=True)
 
 
 def created(given: Given, now: int) -> Times:
-    """The times of a new timesheet: with a duration or an end it is finished, otherwise a timer runs.
+    """Return the times of a new timesheet: finished with a duration or an end, otherwise a running timer.
 
     A duration alone ended just now. Raises `Invalid`.
     """
@@ -89,7 +85,7 @@ def created(given: Given, now: int) -> Times:
 
 
 def paused(times: Times, now: int) -> Times:
-    """The same if it is paused already. Raises `Conflict` if it is finished."""
+    """Return `times` itself if it is paused already. Raises `Conflict` if it is finished."""
     _require_unfinished(times)
     if not times.is_active:
         return times
@@ -97,7 +93,7 @@ def paused(times: Times, now: int) -> Times:
 
 
 def resumed(times: Times, now: int) -> Times:
-    """The same if it runs already. Raises `Conflict` if it is finished."""
+    """Return `times` itself if it runs already. Raises `Conflict` if it is finished."""
     _require_unfinished(times)
     if times.is_active:
         return times
@@ -105,7 +101,7 @@ def resumed(times: Times, now: int) -> Times:
 
 
 def finished(times: Times, now: int) -> Times:
-    """The same if it is finished already."""
+    """Return `times` itself if it is finished already."""
     if times.finished:
         return times
     counted = elapsed_ms(times, now)
@@ -113,10 +109,10 @@ def finished(times: Times, now: int) -> Times:
 
 
 def edited(times: Times, given: Given, now: int) -> Times:
-    """A duration or an end finishes what is not. A duration alone keeps the start and sets the end, times alone
-    recompute the duration; of what is not finished, a start that moves takes the counted time with it.
+    """Apply `given`. A duration or an end finishes a timer. A duration alone keeps the start and sets the end, times
+    alone recompute the duration. A start that moves changes the counted time of a timer.
 
-    The same if `given` says what is so already. Raises `Invalid`.
+    Return `times` itself if `given` would not change it. Raises `Invalid`.
     """
     if _says_nothing_new(times, given, now):
         return times
@@ -126,7 +122,10 @@ def edited(times: Times, given: Given, now: int) -> Times:
         return _finished(start, given.end, given.duration_ms, given)
     if given.end is not None or times.finished:
         return _finished(start, times.end if given.end is None else given.end, None, given)
-    return _started_at(times, start, now)
+    _require_past(start, now)
+    counted = whole_seconds(max(0, elapsed_ms(times, now) + times.start - start))
+    since = now if times.is_active else None
+    return Times(start=start, running_since=since, counted_ms=counted, is_active=times.is_active)
 
 
 def _says_nothing_new(times: Times, given: Given, now: int) -> bool:
@@ -137,26 +136,14 @@ def _says_nothing_new(times: Times, given: Given, now: int) -> bool:
     )
 
 
-def _started_at(times: Times, start: int, now: int) -> Times:
-    _require_past(start, now)
-    counted = whole_seconds(max(0, elapsed_ms(times, now) + times.start - start))
-    since = now if times.is_active else None
-    return Times(start=start, running_since=since, counted_ms=counted, is_active=times.is_active)
-
-
 def _finished(start: int, end: int | None, duration_ms: int | None, given: Given) -> Times:
-    """Without an end, the duration sets it; without a duration, all the time between counts."""
+    """Without an end, the duration sets it; without a duration, all the time between counts. Raises `Invalid` that
+    names a field that was given, which the caller can correct."""
     if end is None:
         assert duration_ms is not None, "something finishes it"
         end = start + duration_ms
     if duration_ms is None:
         duration_ms = end - start
-    _check(start, end, duration_ms, given)
-    return Times(start=start, end=end, counted_ms=whole_seconds(duration_ms), finished=True)
-
-
-def _check(start: int, end: int, duration_ms: int, given: Given) -> None:
-    """Tells of a field that was given, since that is what the caller can correct. Raises `Invalid`."""
     names = given.names()
     if end < start:
         raise _wrong("end_time" if given.end is not None else names[0], "end_time must not be before start_time")
@@ -166,6 +153,7 @@ def _check(start: int, end: int, duration_ms: int, given: Given) -> None:
         raise _wrong(names[-1], "start_time and end_time must be from 1970 to 9998")
     if duration_ms > end - start:
         raise _wrong("duration", "duration must not be more than the time from start_time to end_time")
+    return Times(start=start, end=end, counted_ms=whole_seconds(duration_ms), finished=True)
 
 
 def _wrong(field: str, message: str) -> Invalid:
@@ -173,7 +161,7 @@ def _wrong(field: str, message: str) -> Invalid:
 
 
 def _require_past(start: int, now: int) -> None:
-    """Of a timer that is not finished. Clocks differ: what is ahead by less than a minute is taken for now."""
+    """Check the start of a timer that is not finished. Clocks differ: up to a minute ahead counts as now."""
     if start > now + MINUTE_MS:
         raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
     if now - start > DURATION_MAX_MS:

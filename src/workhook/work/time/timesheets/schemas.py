@@ -21,7 +21,7 @@ from workhook.work.kernel.day_bounds import Bound, TimeZone
 from workhook.work.kernel.durations import decimal_hours, display, formatted
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import RATE_PATTERN, Rate, if_set, read_duration_up_to
-from workhook.work.time.rates.terms import RateSource, TimeTerms
+from workhook.work.time.rates import RateSource, TimeTerms
 from workhook.work.time.timesheets import rules
 from workhook.work.time.timesheets.rules import GIVEN_DURATION_MAX_MS, Given, Times
 
@@ -168,9 +168,9 @@ class TimesheetsAnswer(msgspec.Struct):
 
 
 class Timesheet(Record, frozen=True):
-    """A timesheet with its project, as a caller knows it. `repository_gone`: the project was deleted.
+    """A timesheet with its project, as a caller sees it. `repository_gone`: the project was deleted.
 
-    `billable_rate_minor` is what an hour costs. `rate_source`: whose rate that is; None: the timesheet's own.
+    `billable_rate_minor`: of an hour. `rate_source`: whose rate that is; None: the timesheet's own.
     """
 
     id: str
@@ -189,20 +189,19 @@ class Timesheet(Record, frozen=True):
 
     @property
     def own_rate_minor(self) -> int | None:
-        """The rate that somebody said of this time; None: that of its place counts."""
+        """The timesheet's own rate; None: that of its place counts."""
         return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
 
     def at_rate(self, own_minor: int | None, terms: TimeTerms) -> Timesheet:
-        """With its own rate or, without one, with that of its place."""
+        """Return the timesheet with its own rate or, without one, with that of its place."""
         rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
         return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
 
 
 IS_PAUSED = "NOT finished AND NOT is_active AND billable"
-"""Billable time that is not finished, and does not run. An index is of those, which a database finds by these words."""
+"""Paused billable time. A partial index has exactly this condition, so statements must repeat it word by word."""
 
-# Time that was spent outlives its task, whatever becomes of what was deleted. While a timer runs, `duration_ms` is what
-# was counted before `running_since`.
+# A timesheet outlives its task. While a timer runs, `duration_ms` is the time before `running_since`.
 timesheets = sa.Table(
     "timesheets",
     metadata,
@@ -218,9 +217,9 @@ timesheets = sa.Table(
     sa.Index("ix_timesheets_started", "repository_id", "start_time"),
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
-    # For one person's time in whatever project. All times are so (`rules`), but only a statement that says it gets this
-    # index: by it a report of one person in one project would look at all that the person ever did. SQLite takes a
-    # bound for the condition that has the same sign and value, and no bound is so.
+    # For one person's time in all projects. All times fit the condition, but only a statement that repeats it gets this
+    # index: a report of one person in one project must not read all of the person's time by it. SQLite takes a bound
+    # for the condition if sign and value are the same, and no bound is -1.
     partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time > -1")),
     partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
     info={GROWS: True},
@@ -228,7 +227,6 @@ timesheets = sa.Table(
 
 
 def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
-    """As it is at `now`."""
     times, rate, own = timesheet.times, timesheet.billable_rate_minor, timesheet.own_rate_minor
     currency = timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
@@ -260,5 +258,5 @@ def short_duration(duration_ms: int) -> ShortDurationShape:
 
 
 def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:
-    """With other times, and an `updated_at` that grew."""
+    """Return the timesheet with other times and a greater `updated_at`."""
     return msgspec.structs.replace(timesheet, times=times, updated_at=max(now, timesheet.updated_at + 1))

@@ -1,9 +1,8 @@
 """Sums over timesheets, which reports read instead of the timesheets themselves.
 
-Triggers note each change of a timesheet in `timesheet_changes`, in the transaction of the change, whoever makes it;
-the chore `add_changes` adds the notes to `timesheet_sums` and takes them away. What was spent is the sums and the notes
-together, at every moment; without the chore reports are right, and slower. A timesheet that runs is in neither: it
-grows by itself. Decision 34 tells why.
+Triggers note each change of a timesheet in `timesheet_changes`, in the transaction of the change; the chore
+`add_changes` adds the notes to `timesheet_sums` and deletes them. The time spent is always the sums and the notes
+together: without the chore reports are correct, but slower. A running timesheet is in neither. Decision 34 tells why.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BATCH = 500  # SQLite has one writer: others wait for a batch
 
 
 class Grain(IntEnum):
-    """What a sum is over: whose time, and how much of the calendar. The numbers are stored."""
+    """The people and the period of a sum. The numbers are stored."""
 
     QUARTERS = 1
     DAYS = 2
@@ -45,15 +44,15 @@ UNITS = {
     Grain.USER_BLOCKS: 32 * DAY_MS,
     Grain.TASK_BLOCKS: 32 * DAY_MS,
 }
-"""How long a period of a grain is: number n begins n times as long after the epoch, in UTC."""
+"""The length of a grain's periods: number n begins n times as long after the epoch, in UTC."""
 
 NOBODY, NO_TASK = 0, ""
-"""Of a sum that is over all people or all tasks, and of what has no task any more."""
+"""The keys of a sum over all people or all tasks, and of time without a task."""
 
 timesheet_changes = sa.Table(
     "timesheet_changes",
     metadata,
-    # No references: what is noted of a project that is removed meanwhile is taken away like any other.
+    # No references: notes of a project that is removed meanwhile are deleted like any others.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("user_id", sa.BigInteger, nullable=False),
@@ -61,7 +60,7 @@ timesheet_changes = sa.Table(
     sa.Column("billable", sa.Boolean, nullable=False),
     sa.Column("invoiced", sa.Boolean, nullable=False),
     sa.Column("start_time", Millis, nullable=False),
-    # 1 for what is there now, -1 for what is there no more; the others are negative with it.
+    # 1 for what was added, -1 for what was removed; the others are negative with it.
     sa.Column("timesheets", sa.BigInteger, nullable=False),
     sa.Column("duration_ms", sa.BigInteger, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
@@ -92,8 +91,7 @@ _notes, _sums = timesheet_changes.c, timesheet_sums.c
 _KEYS = tuple(each.name for each in timesheet_sums.primary_key.columns)
 _VALUES = ("timesheets", "duration_ms", "amount_minor")
 _any = sa.select(_notes.id).limit(1)
-# Another process that does the same takes the next ones. By the order in which they were noted: what a timesheet was is
-# never taken off before it was added.
+# In the order of the notes: nothing is taken off before it was added. Another process skips to the next ones.
 _next = sa.select(_notes.id).order_by(_notes.id).limit(big("limit")).with_for_update(skip_locked=True)
 _chosen = any_of(_notes.id, "ids")
 _remove = sa.delete(timesheet_changes).where(_chosen)
@@ -120,7 +118,7 @@ def _add(grain: Grain) -> Any:
         .subquery("parts")
     )
     keys = [parts.c[name] for name in _KEYS]
-    # In one order, so that two who do this at once do not wait for each other.
+    # Sorted, so that two processes do not deadlock.
     added = sa.select(*keys, *(sa.func.sum(parts.c[name]) for name in _VALUES)).group_by(*keys).order_by(*keys)
     insert = upsert(timesheet_sums).from_select([*_KEYS, *_VALUES], added)
     return insert.on_conflict_do_update(
@@ -132,10 +130,10 @@ _ADD = tuple(_add(grain) for grain in Grain)
 
 
 async def add_changes(services: Services, now: int) -> int:
-    """Add what was noted to the sums, in small transactions; several processes may do this at once. Answers how many
-    notes there were. Raises `Unavailable`."""
+    """Add the notes to the sums, in small transactions; several processes may do this at once. Return the number of
+    notes. Raises `Unavailable`."""
     done = 0
-    while await services.database.fetch_one(_any):  # so that nobody waits to write where there is nothing
+    while await services.database.fetch_one(_any):  # without a note no transaction waits to write
         count = await services.database.in_transaction(_add_some)
         done += count
         if count < BATCH:
@@ -193,16 +191,16 @@ def _note(row: str, sign: str, schema: str = "") -> str:
 
 
 def _amount_of(row: str) -> str:
-    """As of an invoice: rounded once; the hours are split off so that the product stays within 64 bits."""
+    """`worth_of` for a trigger: the hours are split off so that the product stays within 64 bits."""
     spent, rate = f"{row}duration_ms", f"{row}billable_rate_minor"
     product = f"({spent} / 3600000) * {rate} + (({spent} % 3600000) * {rate} + 1800000) / 3600000"
     return f"CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END"
 
 
-# --- what a report adds up: sums where a whole period is asked for, and timesheets at the ends of the span ------------
+# --- what a report adds up: the sums of whole periods, and the timesheets at the ends of the span ---------------------
 
-# A span from one moment to another is covered by periods, the longest first; what is left at its ends is shorter than
-# the shortest of them. To the sums comes what was noted since they were made, and what runs.
+# A span is covered by periods, the longest first; the rest at its ends is shorter than the shortest of them. The notes
+# and the running timesheets are added to the sums.
 
 ALWAYS = (0, 1 << 52)
 """The span of a report without bounds: longer than any time that can be given."""
@@ -212,14 +210,13 @@ _NOTHING: _Span = (0, 0)
 _ENDS = 2
 
 _now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
-# `rules.elapsed_ms` and `kernel.durations.amount_minor`; the hours are split off so that the product stays within 64
-# bits.
+# `rules.elapsed_ms`
 _counted = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
 _elapsed = _counted // SECOND_MS * SECOND_MS
 
 
 def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """What so much of a timesheet costs, in minor units: `kernel.durations.amount_minor`."""
+    """`kernel.durations.amount_minor`; the hours are split off so that the product stays within 64 bits."""
     return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
 
 
@@ -229,7 +226,7 @@ SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
 
 
 def cover(since: int, to: int, grains: Sequence[Grain]) -> dict[str, int]:
-    """The parameters of `report_parts` for the span from `since` until before `to`. `grains`: the longest first."""
+    """Return the parameters of `report_parts` for the span until before `to`. `grains`: the longest first."""
     left: list[_Span] = [(since, to)] if since < to else []
     params, summed = dict[str, int](), list[int]()
     for grain, most in zip(grains, (1, _ENDS), strict=False):
@@ -250,13 +247,13 @@ def cover(since: int, to: int, grains: Sequence[Grain]) -> dict[str, int]:
 
 
 def _name(params: dict[str, int], name: str, spans: Sequence[_Span], most: int) -> None:
-    assert len(spans) <= most, "ends that are no whole period are two at most"
+    assert len(spans) <= most, "a span has two ends"
     for number in range(most):
         params[f"{name}_{number}_since"], params[f"{name}_{number}_to"] = (*spans, *[_NOTHING] * most)[number]
 
 
 def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
-    """The first condition is of the parameters alone: an empty span is not looked up anywhere."""
+    """The first condition is of the parameters alone, so that no table is read for an empty span."""
     first, last = big(f"{name}_since"), big(f"{name}_to")
     return sa.and_(first < last, column >= first, column < last)
 
@@ -264,13 +261,17 @@ def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
 def report_parts(
     grains: Sequence[Grain], keys: Sequence[str], unit_ms: int, places: sa.Select[Any], names: frozenset[str]
 ) -> sa.CompoundSelect[Any]:
-    """Rows of `keys` and `SUMS` that a report adds up. `keys`: `bucket` (a number of `unit_ms`), or columns.
+    """Return the rows of `keys` and `SUMS` that a report adds up. `keys`: `bucket` (a number of `unit_ms`), or columns.
     `places`: the projects' repository ids. `names`: the filters; `user`, `billable`, `invoiced`."""
     found: list[sa.Select[Any]] = []
     for grain, most in zip(grains, (1, _ENDS), strict=False):
-        found += [_of_sums(grain, f"grain{grain:d}_{number}", keys, unit_ms) for number in range(most)]
+        assert "bucket" not in keys or unit_ms == UNITS[grain], "the periods are the buckets"
+        of_grain = _summed(timesheet_sums, keys, _sums.period).where(_sums.grain == sa.literal_column(f"{grain:d}"))
+        found += [of_grain.where(_within(_sums.period, f"grain{grain:d}_{number}")) for number in range(most)]
     if grains:
-        found += [_of_changes(keys, unit_ms), _of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active)]
+        noted = _summed(timesheet_changes, keys, _notes.start_time // unit_ms)
+        found.append(noted.where(_within(_notes.start_time, "summed_0")))
+        found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
     found += [_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS)]
     return sa.union_all(*(_filtered(each, places, names) for each in found))
 
@@ -288,20 +289,8 @@ def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str
     return part.where(table.c.repository_id.in_(places), *(conditions[name] for name in sorted(names)))
 
 
-def _of_sums(grain: Grain, name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
-    if "bucket" in keys:
-        assert unit_ms == UNITS[grain], "the periods are the buckets"
-    here = sa.and_(_sums.grain == sa.literal_column(f"{grain:d}"), _within(_sums.period, name))
-    return _summed(timesheet_sums, keys, _sums.period).where(here)
-
-
-def _of_changes(keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
-    bucket = _notes.start_time // unit_ms
-    return _summed(timesheet_changes, keys, bucket).where(_within(_notes.start_time, "summed_0"))
-
-
 def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """`keys` and `SUMS` of a table that holds sums."""
+    """Select `keys` and `SUMS` of a table that holds sums."""
     billable_ms = sa.case((table.c.billable, table.c.duration_ms), else_=0).label("billable_ms")
     sums = (table.c.timesheets, table.c.duration_ms, billable_ms, table.c.amount_minor)
     return sa.select(*_key_columns(table, keys, bucket), *sums)

@@ -1,13 +1,12 @@
 """Timers that start and finish because something else happened: a card that moves, another timer that starts, a right
 that ends.
 
-One timer of a user runs at a time, in whatever project; a unique index backs it. A token that is confined leaves alone
-what runs where it does not reach, and so starts nothing beside it.
+A user has one running timer at most, in all projects; a unique index ensures it. A token that does not reach a running
+timer starts no other.
 
-A timer may run where its user can write to the project, and so can stop it; nobody's who is disabled. It ends with that
-right: it is finished, with its event, in the transaction that takes the right. The account of a user is locked by
-whoever starts the user's timer, and by whoever takes a right of the user's away. Both look again once they have the
-lock, so that a timer which starts at that moment is either refused or finished.
+A timer may run where its user, who is not disabled, can write to the project. When the right ends, the timer is
+finished, with its event, in the same transaction. Starting a timer and removing a right both lock the user's account,
+and check again once they have the lock: a timer that starts at that moment is either refused or finished.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.record_events import Changes, publish_event
-from workhook.work.time.rates.terms import TimeTerms
+from workhook.work.time.rates import TimeTerms
 from workhook.work.time.timesheets import queries, rules
 from workhook.work.time.timesheets.budgets import tell_of_budgets
 from workhook.work.time.timesheets.queries import everywhere
@@ -57,13 +56,13 @@ _runner = accounts.alias("runner")
 
 
 def _exists(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Whether there is such a row, for the project and the timesheet of the statement."""
+    """Tell whether such a row exists for the project and the timesheet of the statement."""
     return sa.exists().where(*conditions).correlate(projects, timesheets)
 
 
 def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Whether the user can write to the project of the statement; the rule of `identity.queries.repository_of`. An app
-    that is installed can as far as its tokens reach (`identity.tokens.lookup`)."""
+    """Tell whether the user can write to the project of the statement, by the rule of `identity.queries.repository_of`.
+    An installed app can as far as its tokens reach (`identity.tokens.lookup`)."""
     enabled = _exists(_runner.c.id == user_id, _runner.c.disabled_at.is_(None))
     is_member = _exists(
         memberships.c.organization_id == projects.c.account_id,
@@ -76,17 +75,11 @@ def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
         collaborators.c.user_id == user_id,
         sa.or_(collaborators.c.role == "write", collaborators.c.role == "admin"),
     )
-    is_in_project = sa.or_(projects.c.account_id == user_id, is_member, is_collaborator, _is_installed(user_id))
-    return sa.and_(is_in_project, enabled)
-
-
-def _is_installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Whether the user is the bot of an app whose installation lets it write to the project."""
     is_chosen = sa.exists().where(
         installation_repositories.c.installation_id == installations.c.id,
         installation_repositories.c.repository_id == projects.c.repository_id,
     )
-    return _exists(
+    is_installed_app = _exists(
         apps.c.bot_id == user_id,
         installations.c.app_id == apps.c.id,
         installations.c.account_id == projects.c.account_id,
@@ -94,6 +87,8 @@ def _is_installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
         json_member(installations.c.permissions, "work") == sa.literal("write", sa.Text),
         sa.or_(installations.c.repository_selection == "all", is_chosen.correlate(installations, projects)),
     )
+    is_in_project = sa.or_(projects.c.account_id == user_id, is_member, is_collaborator, is_installed_app)
+    return sa.and_(is_in_project, enabled)
 
 
 _may_run = sa.select(projects.c.repository_id).where(
@@ -127,32 +122,32 @@ _lost_everywhere = _lost.where(timesheets.c.user_id == big("runner_id"))
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Timesheets at their rates, and what counts for each, by its id."""
+    """Timesheets at their rates, and the terms of each by its id."""
 
     timesheets: list[Timesheet]
     terms: dict[str, TimeTerms]
 
     async def tell(self, write: Write) -> None:
-        """Call it once they are written and their events are published: the events of budgets follow."""
+        """Publish the events of budgets, after the timesheets are written and their events published."""
         there = [each for each in self.timesheets if not each.repository_gone]
         places = [each.repository for each in there if self.terms.get(each.id, TimeTerms()).has_budget]
         await tell_of_budgets(write, places)
 
 
 async def settle(tx: Transaction, finished: Sequence[Timesheet]) -> Settled:
-    """Timesheets that are finished now, each without a rate of its own at the one that counts now."""
+    """Fix the rates of timesheets that are finished now: their own, or that of their place now."""
     terms = await queries.find_terms(tx, [each.id for each in finished])
     at_rates = [each.at_rate(each.own_rate_minor, terms.get(each.id, TimeTerms())) for each in finished]
     return Settled(at_rates, terms)
 
 
 async def may_run(reader: Reader, user_id: int, repository_id: int) -> bool:
-    """Whether a timer of the user may run in the project. Ask it in the statement after the user was locked."""
+    """Tell whether a timer of the user may run in the project. Call it after the user was locked."""
     return await reader.fetch_one(_may_run, {"runner_id": user_id, "repository_id": repository_id}) is not None
 
 
 async def publish(write: Write, timesheet: Timesheet, action: str, *, changes: Changes | None = None) -> None:
-    """The event, in the timesheet's own project. There is none for a project that was deleted."""
+    """Publish the event in the timesheet's own project, unless that was deleted."""
     if not timesheet.repository_gone:
         record = timesheet_to_response(timesheet, write.now)
         await publish_event(write, timesheet.repository, "timesheet", action, record, changes=changes)
@@ -161,8 +156,7 @@ async def publish(write: Write, timesheet: Timesheet, action: str, *, changes: C
 async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) -> None:
     """Finish the running timers of tasks that entered a done column: an event `finished` for each.
 
-    Timers that are paused stay paused. A client ends nobody's: it has no timers, and the time of others is not its to
-    end. Call it before `start_for` where both are called.
+    Paused timers stay paused. A client finishes none. Call it before `start_for` where both are called.
     """
     if access.is_client:
         return
@@ -171,12 +165,12 @@ async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) 
 
 
 async def tasks_end(write: Write, task_ids: Sequence[str]) -> None:
-    """Finish the timers of tasks that are deleted, also those that are paused: time does not count on in the trash."""
+    """Finish the running and paused timers of tasks that are deleted."""
     await finish(write, await queries.lock_running_on(write.tx, task_ids, write.actor.user.id, and_paused=True))
 
 
 async def finish(write: Write, running: Sequence[Timesheet]) -> None:
-    """Finish what runs: an event `finished` for each. Whether the actor may do so is not asked."""
+    """Finish timers, with an event `finished` for each. The rights of the actor are not checked."""
     after = [changed(each, rules.finished(each.times, write.now), write.now) for each in running]
     if after:
         settled = await settle(write.tx, after)
@@ -193,8 +187,7 @@ async def _write_all(write: Write, after: Sequence[Timesheet], action: str) -> N
 async def start_for(write: Write, access: Access, task_id: str) -> None:
     """Start the caller's timer on the task, in the project of `access`, and pause the caller's other one.
 
-    Nothing happens if the caller's timer runs on the task already, or where the token does not reach, and for clients:
-    they have no timers.
+    Nothing happens for clients, and if the caller's timer runs on the task already, or where the token does not reach.
     """
     if access.is_client:
         return
@@ -215,11 +208,10 @@ def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
 
 
 async def pause(write: Write, running: Sequence[Timesheet]) -> None:
-    """Pause what runs: an event `paused` for each, in its own project.
+    """Pause timers, with an event `paused` for each in its own project. `running` has the actor's roles.
 
-    Everybody pauses their own timer. Somebody else's is paused only where the actor may write: `running` has the
-    actor's roles. Raises `Conflict`, which does not name the project, for a timer that the actor or its token may not
-    stop.
+    A timer of another user is paused only where the actor may write. Raises `Conflict`, which does not name the
+    project, for a timer that the actor or its token may not stop.
     """
     if not _reaches(write.actor, running):
         message = "The user's other timer runs where this token does not reach; pause it first."
@@ -234,7 +226,7 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
 def new_timesheet(
     access: Access, task: TimesheetTaskShape, terms: TimeTerms, times: rules.Times, now: int
 ) -> Timesheet:
-    """The caller's own, without notes; billable, and at the rate, as the terms of its place say."""
+    """Return a timesheet of the caller, without notes and at the terms of its place."""
     return Timesheet(
         id=new_id("tms"),
         repository=access.repository,
@@ -252,9 +244,9 @@ def new_timesheet(
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`. What an app may do less for its user takes nothing from the user.
+    """Finish the running timers of users who lost the right to write there; an `identity.removal.OnLoss`.
 
-    The accounts are locked first, then the running timers of those who cannot write where they run.
+    The accounts are locked first, then the timers. A loss of an app takes nothing from its user.
     """
     if loss.app_id is not None:
         return
@@ -275,8 +267,8 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 async def project_ends(write: Write, repository: Repository) -> None:
     """Finish the running and paused timers of a project that was just deleted or archived.
 
-    Either change waits for whoever adds something to the project, and they may be about to start a timer: so the
-    project is locked before the accounts.
+    The project is locked before the accounts: both changes wait for transactions that add something to the project,
+    which may be about to start a timer.
     """
     place = {"account_id": repository.owner.id, "repository_id": repository.id}
     await write.tx.fetch_all(_lock_all, place)

@@ -1,15 +1,21 @@
-"""The rates of people in a project and in an organization, in the database."""
+"""The terms of a user's time in a project: the hourly rate, whether it is billable, and how it is rounded. The rates of
+people in a project and in an organization.
+
+The nearest rate wins: the task's, the person's in the project, the project's, the person's in the organization, the
+organization's. Decision 46 tells when a rate is looked up, and when it is fixed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
+from workhook.core.clock import MINUTE_MS, SECOND_MS
 from workhook.core.errors import Fault, Invalid, NotFound, say, shown
 from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.http.calls import Call
@@ -28,7 +34,7 @@ from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
-from workhook.work.kernel.settings import PersonRate, PersonRateShape, account_billing, project_billing
+from workhook.work.kernel.settings import PersonRate, PersonRateShape, RoundMode, account_billing, project_billing
 
 project_rates = sa.Table(
     "project_rates",
@@ -53,18 +59,17 @@ member_rates = sa.Table(
     sa.Index("ix_member_rates_user", "user_id"),
 )
 
-
 rates_of_project = (
     sa.select(json_rows(accounts.c.login_key, accounts.c.login, project_rates.c.hourly_rate_minor))
     .where(project_rates.c.repository_id == project_billing.c.repository_id, accounts.c.id == project_rates.c.user_id)
     .scalar_subquery()
     .label("people_rates")
 )
-"""What `rates_of_text` reads, of the row of `project_billing`."""
+"""JSON of the rates of the project of a row of `project_billing`, for `rates_of_text`."""
 
 
 def rates_of_text(text: str, currency: str) -> tuple[PersonRateShape, ...]:
-    """By username."""
+    """Decode `rates_of_project`, sorted by username."""
     return tuple(PersonRateShape(login, to_amount(minor, currency)) for _, login, minor in sorted(json.decode(text)))
 
 
@@ -72,7 +77,7 @@ _here = project_rates.c.repository_id == big("repository_id")
 _has_rate = sa.exists().where(
     project_rates.c.repository_id == projects.c.repository_id, project_rates.c.user_id == accounts.c.id
 )
-# Who has left keeps a rate until it is taken away: what is shown can be sent back.
+# A former member keeps the rate until it is removed: the list that is shown can be sent back.
 _on_team = (
     sa.select(accounts.c.id, accounts.c.login, accounts.c.login_key)
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
@@ -92,14 +97,14 @@ _insert = sa.insert(project_rates).values(
 
 
 class TeamMember(msgspec.Struct, frozen=True):
-    """Somebody who can have a rate in a project, or in an organization."""
+    """A user who can have a rate in a project."""
 
     login: str
     name: str | None
 
 
 async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[TeamMember]:
-    """The members of a project, by their logins."""
+    """Return the members of a project, by login."""
     rows = await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
     return [TeamMember(row["login"], row["name"]) for row in rows]
 
@@ -107,17 +112,19 @@ async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[T
 async def set_project_rates(
     tx: Transaction, repository_id: int, rates: Sequence[PersonRate], currency: str
 ) -> tuple[PersonRateShape, ...]:
-    """These instead of those that were there. Raises `Invalid` that names who is no member of the project, and who is
-    there twice."""
+    """Replace all rates of the project. Raises `Invalid` for users who are not members, and for duplicates."""
     keys = [key_of(each.username) for each in rates]
     params = {"repository_id": repository_id, "keys": sorted(set(keys))}
     rows = await tx.fetch_all(_on_team, params) if keys else []
     found = {row["login_key"]: row for row in rows}
-    faults = [
-        _fault(index, each.username, wrong)
-        for index, (key, each) in enumerate(zip(keys, rates, strict=True))
-        if (wrong := _complaint(key, keys[:index], found))
-    ]
+    faults = []
+    for index, (key, each) in enumerate(zip(keys, rates, strict=True)):
+        field = f"rates[{index}].username"
+        if key in keys[:index]:
+            faults.append(Fault(field=field, message=say("{}: {} is there twice", field, shown(each.username))))
+        elif key not in found:
+            message = say("{}: {} is no member of the project", field, shown(each.username))
+            faults.append(Fault(field=field, message=message))
     if faults:
         raise Invalid(faults=faults)
     await tx.execute(_clear, {"repository_id": repository_id})
@@ -133,17 +140,6 @@ async def set_project_rates(
         ],
     )
     return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key], currency)) for key in sorted(wanted))
-
-
-def _complaint(key: str, before: Sequence[str], found: Mapping[str, object]) -> str | None:
-    if key in before:
-        return "{}: {} is there twice"
-    return None if key in found else "{}: {} is no member of the project"
-
-
-def _fault(index: int, username: str, wrong: str) -> Fault:
-    field = f"rates[{index}].username"
-    return Fault(field=field, message=say(wrong, field, shown(username)))
 
 
 # --- an organization --------------------------------------------------------------------------------------------------
@@ -185,7 +181,7 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """Somebody in an organization. `rate_minor` None: they have no rate of their own there. `currency`: of a rate."""
+    """A member of an organization. `rate_minor`: None without a rate of their own; `currency`: of a rate."""
 
     user_id: int
     login: str
@@ -195,13 +191,15 @@ class MemberTerms(msgspec.Struct, frozen=True):
     currency: str = DEFAULT_CURRENCY
 
 
-async def find_member(reader: Reader, account_id: int, username: str) -> MemberTerms | None:
-    row = await reader.fetch_one(_member, {"account_id": account_id, "login_key": key_of(username)})
-    return _member_of(row) if row else None
+async def get_member(reader: Reader, account: Account, username: str) -> MemberTerms:
+    row = await reader.fetch_one(_member, {"account_id": account.id, "login_key": key_of(username)})
+    if row is None:
+        raise NotFound()
+    return _member_of(row)
 
 
 async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[MemberTerms]:
-    """Of an organization, by their logins."""
+    """Return the members of an organization, by login."""
     rows = await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})
     return [_member_of(row) for row in rows]
 
@@ -209,14 +207,6 @@ async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[M
 def _member_of(row: Row) -> MemberTerms:
     is_owner, currency = row["role"] == "owner", row["money"] or DEFAULT_CURRENCY
     return MemberTerms(row["id"], row["login"], row["name"], is_owner, row["hourly_rate_minor"], currency)
-
-
-async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_minor: int | None) -> None:
-    place = {"account_id": account_id, "user_id": user_id}
-    if rate_minor is None:
-        tx.defer(_drop_member, [place])
-    else:
-        tx.defer(_set_member, [{**place, "hourly_rate_minor": rate_minor}])
 
 
 class MemberRateEdit(msgspec.Struct):
@@ -243,24 +233,21 @@ class OrganizationMemberAnswer(msgspec.Struct):
 
 
 async def change_member_rate(write: Write, account: Account, username: str, edit: MemberRateEdit) -> MemberTerms:
-    """The member afterwards. The caller owns the account. Raises `NotFound`, `Invalid`, `PreconditionFailed`."""
+    """Return the member afterwards. Raises `NotFound`, `Invalid`, `PreconditionFailed`."""
     before = await get_member(write.tx, account, username)
     write.require_match(member_answer(before))
     rate_minor = given_rate(edit.hourly_rate, before.currency, "hourly_rate")
     if isinstance(rate_minor, UnsetType) or rate_minor == before.rate_minor:
         return before
     after = msgspec.structs.replace(before, rate_minor=rate_minor)
-    await set_member_rate(write.tx, account.id, before.user_id, after.rate_minor)
+    place = {"account_id": account.id, "user_id": before.user_id}
+    if rate_minor is None:
+        write.tx.defer(_drop_member, [place])
+    else:
+        write.tx.defer(_set_member, [{**place, "hourly_rate_minor": rate_minor}])
     changes = {"hourly_rate": {"from": _amount(before), "to": _amount(after)}}
     await record_audit(write, account, "member.edit_rate", before.login, detail=changes)
     return after
-
-
-async def get_member(reader: Reader, account: Account, username: str) -> MemberTerms:
-    found = await find_member(reader, account.id, username)
-    if found is None:
-        raise NotFound()
-    return found
 
 
 def member_answer(member: MemberTerms) -> OrganizationMemberAnswer:
@@ -274,8 +261,130 @@ def _amount(member: MemberTerms) -> float | None:
     return None if member.rate_minor is None else to_amount(member.rate_minor, member.currency)
 
 
-_DOING = "see and change the rates of its members"
+# --- terms ------------------------------------------------------------------------------------------------------------
 
+RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]
+
+BudgetMark = Literal[0, 80, 100]
+"""The percentage of a budget that was announced last."""
+
+
+class TimeTerms(msgspec.Struct, frozen=True):
+    """`rate_minor`: of an hour, None without one. `has_budget`: the project has a budget, and no event has announced
+    that it is used up."""
+
+    rate_minor: int | None = None
+    source: RateSource = "none"
+    billable: bool = False
+    has_budget: bool = False
+
+
+class Rounding(msgspec.Struct, frozen=True):
+    """The rounding of an entry's time on an invoice. `minutes` 0: none. A fraction of a second never counts."""
+
+    minutes: int = 0
+    mode: RoundMode = "up"
+
+    def of(self, duration_ms: int) -> int:
+        counted_ms, unit = duration_ms // SECOND_MS * SECOND_MS, self.minutes * MINUTE_MS
+        if not unit:
+            return counted_ms
+        more = unit - 1 if self.mode == "up" else unit // 2
+        return (counted_ms + more) // unit * unit
+
+
+# An organization's rates are in its own currency.
+_same_currency = sa.or_(
+    project_billing.c.currency.is_(None),
+    project_billing.c.currency
+    == sa.func.coalesce(account_billing.c.currency, sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text)),
+)
+
+
+def _where_same(rate: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.case((_same_currency, rate))
+
+
+# The nearest first; only that of the task is nearer.
+_RATES: Mapping[RateSource, sa.ColumnElement[Any]] = {
+    "project_member": project_rates.c.hourly_rate_minor,
+    "project": project_billing.c.hourly_rate_minor,
+    "member": _where_same(member_rates.c.hourly_rate_minor),
+    "organization": _where_same(account_billing.c.hourly_rate_minor),
+}
+_SOURCES: tuple[RateSource, ...] = ("task", *_RATES)
+_has_budget = sa.and_(
+    sa.or_(project_billing.c.budget_ms.is_not(None), project_billing.c.budget_minor.is_not(None)),
+    sa.func.coalesce(project_billing.c.budget_mark, sa.literal_column("0")) < sa.literal_column("100"),
+)
+
+
+def _with_settings(statement: sa.Select[Any]) -> sa.Select[Any]:
+    return statement.outerjoin(project_billing, project_billing.c.repository_id == projects.c.repository_id).outerjoin(
+        account_billing, account_billing.c.account_id == projects.c.account_id
+    )
+
+
+def _either(name: str) -> sa.ColumnElement[Any]:
+    return sa.func.coalesce(project_billing.c[name], account_billing.c[name])
+
+
+_rounding = _with_settings(
+    sa.select(_either("round_minutes").label("minutes"), _either("round_mode").label("mode")).select_from(projects)
+).where(projects.c.repository_id == big("repository_id"))
+
+
+async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
+    """Return the rounding of the project, or else of its organization."""
+    row = await reader.fetch_one(_rounding, {"repository_id": repository_id})
+    assert row is not None, "the project exists"
+    return Rounding(row["minutes"] or 0, row["mode"] or "up")
+
+
+class TaskTerms(NamedTuple):
+    """The terms of a task: the hourly rate in minor units, and whether its time is billable; null: not set."""
+
+    rate: sa.ColumnElement[Any]
+    billable: sa.ColumnElement[Any]
+
+    @classmethod
+    def of(cls, tasks: sa.FromClause) -> TaskTerms:
+        return cls(tasks.c.hourly_rate_minor, tasks.c.billable)
+
+
+_NO_TASK = TaskTerms(sa.cast(sa.null(), sa.BigInteger), sa.cast(sa.null(), sa.Boolean))
+
+
+def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any], task: TaskTerms = _NO_TASK) -> sa.Select[Any]:
+    """Add what `terms_of` reads to a statement that has `projects`. `user_id`: of the user who spends the time."""
+    joined = (
+        _with_settings(statement)
+        .outerjoin(
+            project_rates,
+            sa.and_(project_rates.c.repository_id == projects.c.repository_id, project_rates.c.user_id == user_id),
+        )
+        .outerjoin(
+            member_rates,
+            sa.and_(member_rates.c.account_id == projects.c.account_id, member_rates.c.user_id == user_id),
+        )
+    )
+    return joined.add_columns(
+        task.rate.label("task_rate"),
+        *(column.label(f"{source}_rate") for source, column in _RATES.items()),
+        sa.func.coalesce(task.billable, _either("billable")).label("billable_there"),
+        _has_budget.label("has_budget"),
+    )
+
+
+def terms_of(row: Row) -> TimeTerms:
+    source = next((each for each in _SOURCES if row[f"{each}_rate"] is not None), None)
+    rate = None if source is None else row[f"{source}_rate"]
+    return TimeTerms(rate, source or "none", bool(row["billable_there"]), bool(row["has_budget"]))
+
+
+# --- routes -----------------------------------------------------------------------------------------------------------
+
+_DOING = "see and change the rates of its members"
 
 routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 
