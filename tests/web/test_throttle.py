@@ -59,7 +59,7 @@ async def test_an_account_of_ones_own_does_not_clear_the_count_of_an_address(ser
         await throttle.begin(services.database, f"login-{number}", address)
     own = await throttle.begin(services.database, "mine", address)
     async with services.database.transaction() as tx:
-        await throttle.succeeded(tx, own)
+        await throttle.take_back(tx, own, succeeded=True)
     assert await failures(services, f"address:{address}") == throttle.FREE_BY_ADDRESS - 1
     await throttle.begin(services.database, "another", address)  # the pause that the own one began is over with it
     with pytest.raises(TooManyRequests):

@@ -55,12 +55,12 @@ _set_member = (
     .values(assigned(("organization_id", "user_id", "role", "created_at")))
     .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
-_add_member = (
+add_membership = (
     upsert(memberships)
     .values(assigned(("organization_id", "user_id", "role", "created_at")))
     .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
 )
-_remove_member = sa.delete(memberships).where(
+remove_membership = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
 # Held until the transaction ends, always in this order: of two owners who go at the same time, the second sees that the
@@ -73,18 +73,6 @@ _owners_and_one = (
     )
     .order_by(memberships.c.user_id)
     .with_for_update()
-)
-# Who is disabled looks after nothing. Asked after the owners are held, so that it sees who has just gone.
-_other_owner = (
-    sa.select(memberships.c.user_id)
-    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
-    .where(
-        memberships.c.organization_id == big("organization_id"),
-        memberships.c.role == "owner",
-        memberships.c.user_id != big("user_id"),
-        accounts.c.disabled_at.is_(None),
-    )
-    .limit(sa.literal(1, sa.BigInteger))
 )
 _set_collaborator = (
     upsert(collaborators)
@@ -169,7 +157,7 @@ async def set_member(
         await tx.execute(_set_member, params)
         return
     was = await _keep_an_owner(tx, organization, user)
-    if was == "member" or (was is None and await tx.execute(_add_member, params) > 0):
+    if was == "member" or (was is None and await tx.execute(add_membership, params) > 0):
         return
     # An owner until now, also where somebody else has made the user one at this moment.
     await tx.execute(_set_member, params)
@@ -182,7 +170,7 @@ async def remove_member(
     """Answers whether the user was a member. With the place go the user's own roles in the organization's projects; as
     a client the user stays. `actor` and `base`: see `removal.Loss`. Raises `Invalid` for the last owner."""
     await _keep_an_owner(tx, organization, user)
-    removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
+    removed = await tx.execute(remove_membership, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
         tx.defer(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
         removal.person_goes(tx, organization.id, None, user)
@@ -204,8 +192,8 @@ async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) 
     if was != "owner":
         return was
     message: str = say("{} is the last owner of {}", user.login, organization.login)
-    if len(roles) > 1:
-        if await tx.fetch_one(_other_owner, params) is not None:
+    if len(roles) > 1:  # asked after the owners are locked, so that it sees who has just left
+        if organization.login not in await list_owned_alone(tx, user):
             return was
         message = _last_owner(user, organization.login)
     raise Invalid(faults=[Fault(field="role", message=message)])

@@ -11,14 +11,15 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from workhook.core.clock import MINUTE_MS, now_ms, to_utc_text
-from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated
+from workhook.core.clock import now_ms, to_utc_text
+from workhook.core.errors import Forbidden, TooManyRequests, Unauthenticated
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
 from workhook.identity.apps.credentials import authenticate_app, authenticate_client, basic_credentials, looks_like_jwt
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Actor, Organization, Repository
+from workhook.identity.tables import tokens
 from workhook.identity.tokens.issue import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
@@ -26,7 +27,6 @@ from workhook.storage.batching import Batcher
 
 log = structlog.get_logger(__name__)
 
-USE_NOTED_MS = 10 * MINUTE_MS
 _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
@@ -109,7 +109,7 @@ class Authenticator:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         if late:
-            log.warning("token_use_not_noted", number=len(late), reason="the database was not ready in time")
+            log.warning("use_not_noted", number=len(late), reason="the database was not ready in time")
 
     async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
         """Raises `Unauthenticated` for credentials that are not good (any more); none at all are fine here."""
@@ -160,21 +160,14 @@ class Authenticator:
     def _note_use(self, call: Call, actor: Actor) -> None:
         """`last_used_at` is right to some minutes: a write a request would cost more than the request."""
         now = now_ms()
-        if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < USE_NOTED_MS:
+        if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < queries.USE_NOTED_MS:
             return
         if len(self._noted) >= 100_000:
             self._noted.clear()
         self._noted[actor.token_id] = now
-        task = asyncio.create_task(self._write_use(actor.token_id, now))
+        task = asyncio.create_task(queries.note_use(self._database, tokens, actor.token_id, now))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _write_use(self, token_id: int, now: int) -> None:
-        try:
-            params = {"token_id": token_id, "now": now}
-            await self._database.in_transaction(lambda tx: tx.execute(queries.note_token_use, params))
-        except Problem as problem:
-            log.warning("token_use_not_noted", token_id=token_id, reason=problem.message)
 
     async def _count(self, call: Call, actor: Actor | None, app: App | None) -> rate.Usage:
         # Asking for the limit does not use it up; nor does a call that is checked again.

@@ -22,7 +22,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.disclosure import Secretive
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Number, say
 from workhook.identity.notifications import tell_invited
-from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
+from workhook.identity.queries import account_columns, lock_account, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
 from workhook.identity.tokens.issue import digest_of
@@ -196,8 +196,6 @@ _write = (
     )
     .returning(invitations.c.id)
 )
-# The inviter's account is locked by who takes a right of theirs away, too: both look again once they have it.
-_lock = sa.select(accounts.c.id).where(accounts.c.id == big("inviter_id")).with_for_update(key_share=True)
 _waiting = sa.select(sa.func.count()).where(
     invitations.c.place == sa.bindparam("place"), invitations.c.invitee != sa.bindparam("invitee"), holds
 )
@@ -249,7 +247,7 @@ async def invite(
         "place": place_key(place),
         "invitee": _key(invitee, email),
     }
-    room = await _find_room(tx, values, now)
+    room = await _find_room(tx, inviter, values, now)
     if not is_known and not (strangers == "admins" or (strangers == "owners" and room["owns_organization"])):
         if email is None:
             raise NotFound()
@@ -262,11 +260,11 @@ async def invite(
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 
-async def _find_room(tx: Transaction, values: Mapping[str, object], now: int) -> Row:
+async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
     """How many others wait there. The inviter keeps the right until the transaction ends, or `Forbidden` is raised."""
-    await tx.fetch_one(_lock, {"inviter_id": values["inviter_id"]})
-    given = {name: values[name] for name in ("account_id", "repository_id", "inviter_id", "place", "invitee")}
-    row = await tx.fetch_one(_room, {**given, "now": now})
+    # Who takes a right of theirs away locks it, too: both look again once they have it.
+    await lock_account(tx, inviter.id)
+    row = await tx.fetch_one(_room, {**values, "now": now})
     assert row is not None
     if not row["may_invite"]:
         raise Forbidden(say("You may not invite anybody here any more."), code="missing_role")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
+import structlog
 
+from workhook.core.clock import MINUTE_MS
+from workhook.core.errors import Problem
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.schemas import Account, Organization, Repository, account_of
-from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
-from workhook.storage import Reader, Row
+from workhook.identity.tables import accounts, app_secrets, collaborators, memberships, projects, tokens
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import selected
 from workhook.storage.statements import hot
+
+log = structlog.get_logger(__name__)
 
 
 def account_columns(prefix: str = "") -> list[sa.Label[Any]]:
@@ -20,10 +27,14 @@ def account_columns(prefix: str = "") -> list[sa.Label[Any]]:
     return selected(Account, accounts, prefix)
 
 
-note_token_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))
+_note_use = {
+    table: sa.update(table).where(table.c.id == big("id")).values(last_used_at=big("now"))
+    for table in (tokens, app_secrets)
+}
 _account = sa.select(*account_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
 _account_by_id = sa.select(*account_columns()).where(accounts.c.id == big("id"))
 _disabled = sa.select(accounts.c.disabled_at).where(accounts.c.id == big("id"))
+_lock = sa.select(accounts.c.id).where(accounts.c.id == big("id")).with_for_update(key_share=True)
 _member_role = sa.select(memberships.c.role).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
@@ -81,6 +92,12 @@ _repository_by_id = hot(repositories.where(projects.c.repository_id == big("repo
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 
 
+_named = repositories.where(
+    projects.c.account_id == big("account_id"),
+    sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "repository_ids")),
+).order_by(projects.c.repository_id)
+
+
 def key_of(name: str) -> str:
     """How logins and repository names are compared: without regard to case. They are ASCII; other text is none."""
     return name.lower() if name.isascii() else name
@@ -94,6 +111,11 @@ async def find_account(reader: Reader, login: str) -> Account | None:
 async def find_account_by_id(reader: Reader, account_id: int) -> Account | None:
     row = await reader.fetch_one(_account_by_id, {"id": account_id})
     return account_of(row) if row else None
+
+
+async def lock_account(tx: Transaction, account_id: int) -> None:
+    """Until the transaction ends nobody else locks the account."""
+    await tx.fetch_one(_lock, {"id": account_id})
 
 
 async def disabled_at(reader: Reader, user_id: int) -> int | None:
@@ -131,6 +153,15 @@ async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int
     return repository_of(row, user_id) if row else None
 
 
+async def find_repositories(
+    reader: Reader, account: Account, *, names: Iterable[str] = (), ids: Iterable[int] = (), user_id: int = 0
+) -> list[Repository]:
+    """The account's repositories that have one of the names or ids, with the user's role in each; oldest first."""
+    params = {"account_id": account.id, "name_keys": list({key_of(name) for name in names}), "repository_ids": [*ids]}
+    rows = await reader.fetch_all(_named, {**params, "user_id": user_id})
+    return [repository_of(row, user_id) for row in rows]
+
+
 async def find_project(reader: Reader, project_id: str, user_id: int) -> Repository | None:
     row = await reader.fetch_one(_repository_by_project, {"project_id": project_id, "user_id": user_id})
     return repository_of(row, user_id) if row else None
@@ -165,3 +196,15 @@ def _effective_role(
     member = "write" if member_role == "app" or (member_role == "member" and not private) else None
     order = [None, "read", "write", "admin"]
     return max(member, collaborator_role, key=order.index)
+
+
+USE_NOTED_MS = 10 * MINUTE_MS
+"""How right `last_used_at` is: a write a call would cost more than the call."""
+
+
+async def note_use(database: Database, table: sa.Table, number: int, now: int) -> None:
+    """Write when a token or the secret of an app was used last, unless the database cannot be written now."""
+    try:
+        await database.in_transaction(lambda tx: tx.execute(_note_use[table], {"id": number, "now": now}))
+    except Problem as problem:
+        log.warning("use_not_noted", table=table.name, id=number, reason=problem.message)

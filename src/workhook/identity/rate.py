@@ -139,7 +139,7 @@ class PageLimiter:
                 usage.limit,
                 -(-wait_s // 60),
             )
-            raise TooManyRequests(message, headers={"Retry-After": str(wait_s)})
+            raise TooManyRequests(message, retry_after_s=wait_s)
 
 
 class RateLimiter:
@@ -198,7 +198,7 @@ class RateLimiter:
             message = say(
                 "You have sent {} forms within an hour, which is the most. Wait {} min.", usage.limit, -(-wait_s // 60)
             )
-            raise TooManyRequests(message, headers={"Retry-After": str(wait_s)})
+            raise TooManyRequests(message, retry_after_s=wait_s)
 
     async def close(self) -> None:
         """Give back what is left. Counting may go on afterwards."""

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from workhook.events.outbox import Subscribers
 from workhook.identity import audit
 from workhook.identity.invitations import BY_EMAIL, for_invited, invited, place_key, still_may_invite
+from workhook.identity.queries import lock_account
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, invitations, projects
 from workhook.storage import Transaction
@@ -104,8 +105,6 @@ _places = sa.union_all(sa.select(sa.bindparam("place", type_=sa.Text)), _of_repo
 _in_account = invitations.c.place.in_(_places)
 _here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 
-# Locked by who invites, too: what is written before that is seen, and nobody writes after it without the right.
-_lock_inviter = sa.select(accounts.c.id).where(accounts.c.id == big("inviter_id")).with_for_update(key_share=True)
 _invitee = accounts.alias("invitee")
 # All are held first: of two rights that go at the same time, the second loss sees that the first right has gone.
 _made = (
@@ -130,7 +129,8 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
     """An `identity.removal.OnLoss`: an invitation is there as long as its inviter may invite to its place."""
     if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
         return  # a consent makes nobody an owner or admin, and who sees a project does not either
-    await tx.fetch_one(_lock_inviter, {"inviter_id": loss.user_id})
+    # Locked by who invites, too: what is written before that is seen, and nobody writes after it without the right.
+    await lock_account(tx, loss.user_id)
     whole = loss.repository_id is None
     params = {**_where(loss.account_id, loss.repository_id), "inviter_id": loss.user_id}
     made = await tx.fetch_all(_made_in_account if whole else _made_here, params)

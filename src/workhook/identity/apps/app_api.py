@@ -26,6 +26,7 @@ from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import actor_of, app_of
 from workhook.identity.context import Write
+from workhook.identity.queries import find_repositories
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tokens.issue import INSTALLATION, IssuedToken, issue, revoke
 from workhook.identity.tokens.lookup import weaker
@@ -127,7 +128,12 @@ async def chosen_repositories(
     names, ids = wanted.repositories or [], wanted.repository_ids or []
     if not names and not ids:
         return None, []
-    found = await queries.named_repositories(reader, installation, names=names, ids=ids, user_id=user_id)
+    viewer_id = installation.app.bot_id or 0 if user_id is None else user_id
+    found = [
+        each
+        for each in await find_repositories(reader, installation.account, names=names, ids=ids, user_id=viewer_id)
+        if each.role is not None and (installation.repository_ids is None or each.id in installation.repository_ids)
+    ]
     known_names, known_ids = {each.name.lower() for each in found}, {each.id for each in found}
     faults = [_unreached("repositories", name) for name in names if name.lower() not in known_names]
     faults += [_unreached("repository_ids", one) for one in ids if one not in known_ids]
@@ -143,8 +149,10 @@ _ONE = "/app/installations/{installation_id}"
 routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
-async def _own(call: Call, reader: Reader, number: int) -> Installation:
-    return _existing(await queries.find_own(reader, app_of(call).id, number))
+async def _own(reader: Reader, app_id: int, number: int) -> Installation:
+    """Raises `NotFound`, also for another app's."""
+    found = _existing(await queries.find_installation(reader, number))
+    return _existing(found if found.app.id == app_id else None)
 
 
 def _existing(installation: Installation | None) -> Installation:
@@ -172,13 +180,13 @@ async def app_installations_list(call: Call, page: Page) -> Paged[list[s.Install
 @routes.get(_ONE)
 async def app_installations_get(call: Call, installation_id: int) -> s.InstallationShape:
     """Get an installation of the app."""
-    return s.installation_shape(await _own(call, call.database, installation_id), call.base)
+    return s.installation_shape(await _own(call.database, app_of(call).id, installation_id), call.base)
 
 
 @routes.delete(_ONE)
 async def app_installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall the app from an organization."""
-    await installing.uninstall(write.tx, None, await _own(write.call, write.tx, installation_id))
+    await installing.uninstall(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id))
 
 
 @routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False, action="installation.create_token")
@@ -203,7 +211,7 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
 @routes.put(f"{_ONE}/suspended")
 async def app_installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation."""
-    await installing.suspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
+    await installing.suspend(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id), by="app")
 
 
 @routes.delete(f"{_ONE}/suspended")
@@ -212,7 +220,7 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 
     The app lifts its own suspension only. An owner's suspension is lifted by an owner.
     """
-    await installing.unsuspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
+    await installing.unsuspend(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id), by="app")
 
 
 @routes.get("/orgs/{org}/installation", action="installation.get")
@@ -227,14 +235,14 @@ async def app_installation_of_organization(call: Call, org: str) -> s.Installati
 @routes.get("/repos/{owner}/{repo}/installation", action="installation.get")
 async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
     """Get the app's installation that covers a repository."""
-    found = await queries.find_reaching(call.database, app_of(call), owner, repo)
+    found = await queries.find_reaching(call.database, app_of(call), named=(owner, repo))
     return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation", action="installation.get")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
     """Get the app's installation that covers a repository, by the repository's id."""
-    found = await queries.find_reaching_by_id(call.database, app_of(call), repository_id)
+    found = await queries.find_reaching(call.database, app_of(call), repository_id=repository_id)
     return s.installation_shape(_existing(found), call.base)
 
 
@@ -257,9 +265,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[s.Inst
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
     assert actor.app_id is not None
-    installation = await queries.find_own(call.database, actor.app_id, actor.installation_id)
-    if installation is None:
-        raise NotFound()
+    installation = await _own(call.database, actor.app_id, actor.installation_id)
     [reach] = actor.grants or ()  # which may be less than the installation's
     return await _repositories(call, installation.account, reach.repository_ids, page)
 

@@ -15,14 +15,14 @@ from typing import Any, TypeGuard
 
 import msgspec
 import sqlalchemy as sa
-import structlog
 
 from workhook.core import json
-from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.clock import now_ms
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Malformed, Problem, Unauthenticated, compose
+from workhook.core.errors import Malformed, Unauthenticated, compose
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
+from workhook.identity.queries import USE_NOTED_MS, note_use
 from workhook.identity.tables import app_secrets
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader
@@ -34,14 +34,10 @@ _ALGORITHMS = ["RS256"]  # the only one: a token cannot choose a weaker one, or 
 _LENGTH_MAX = 4096
 _COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1: nothing but base64url
 _UNDECODABLE = "A JSON web token could not be decoded"
-USE_NOTED_MS = 10 * MINUTE_MS  # a write a call would cost more than the call
 
 _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
     app_secrets.c.app_id == big("app_id")
 )
-_note_secret_use = sa.update(app_secrets).where(app_secrets.c.id == big("secret_id")).values(last_used_at=big("now"))
-
-log = structlog.get_logger(__name__)
 
 
 def looks_like_jwt(token: str) -> bool:
@@ -69,21 +65,11 @@ async def authenticate_client(database: Database, client_id: str, client_secret:
     given = digest_of(client_secret)
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
-    for row in matching:
-        await _note_use(database, row["id"], row["last_used_at"])
-    return app if matching else None
-
-
-async def _note_use(database: Database, secret_id: int, last_used_at: int | None) -> None:
-    """Right to some minutes: who rotates secrets sees which one is still used."""
     now = now_ms()
-    if now - (last_used_at or 0) < USE_NOTED_MS:
-        return
-    params = {"secret_id": secret_id, "now": now}
-    try:
-        await database.in_transaction(lambda tx: tx.execute(_note_secret_use, params))
-    except Problem as problem:
-        log.warning("secret_use_not_noted", secret_id=secret_id, reason=problem.message)
+    for row in matching:  # who rotates secrets sees which one is still used
+        if now - (row["last_used_at"] or 0) >= USE_NOTED_MS:
+            await note_use(database, app_secrets, row["id"], now)
+    return app if matching else None
 
 
 def basic_credentials(header: str | None) -> tuple[str, str] | None:

@@ -15,14 +15,15 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say
 from workhook.identity import audit, removal
+from workhook.identity.actions import add_membership, remove_membership
 from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.queries import find_repositories
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import installation_repositories, installations, memberships
+from workhook.identity.tables import installation_repositories, installations
 from workhook.identity.tokens.issue import forget_after_commit, revoke_of
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Transaction
-from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
 
@@ -39,12 +40,6 @@ _delete = sa.delete(installations).where(_of_id)
 _add_repository = insert_into(installation_repositories, "installation_id", "repository_id")
 _drop_repositories = sa.delete(installation_repositories).where(
     installation_repositories.c.installation_id == big("installation_id")
-)
-_join = (
-    upsert(memberships).values(assigned(("organization_id", "user_id", "role", "created_at"))).on_conflict_do_nothing()
-)
-_leave = sa.delete(memberships).where(
-    memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
 
 By = Literal["app", "organization"]
@@ -88,7 +83,7 @@ async def install(
     assert row is not None
     await _choose(tx, row["id"], repository_ids)
     member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
-    await tx.execute(_join, member)
+    await tx.execute(add_membership, member)
     installation = await _lock(tx, row["id"])
     await _audit(tx, actor, installation, "installation.create", **_settings(installation))
     forget_after_commit(tx)  # tokens of the app's users reach further
@@ -104,7 +99,9 @@ async def uninstall(
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
     if installation.app.bot_id is not None:
-        await tx.execute(_leave, {"organization_id": installation.account.id, "user_id": installation.app.bot_id})
+        await tx.execute(
+            remove_membership, {"organization_id": installation.account.id, "user_id": installation.app.bot_id}
+        )
     await _weakened(tx, actor, installation)
     gone = [await each(tx, installation.id, installation.account.id, remove_webhooks) for each in removal.installations]
     webhooks = [address for each in gone for address in each]
@@ -223,7 +220,7 @@ async def _repository_faults(
         message = say("repositories must name 1 to {} repositories", REPOSITORIES_MAX)
         return [Fault(field="repositories", code="custom", message=message)]
     added = set(ids).difference(kept)
-    strange = added - await queries.own_repository_ids(tx, account.id, sorted(added))
+    strange = added.difference(each.id for each in await find_repositories(tx, account, ids=sorted(added)))
     messages = [say("{} has no repository with the id {}", account.login, each) for each in sorted(strange)]
     return [Fault(field="repositories", code="invalid", message=each) for each in messages]
 

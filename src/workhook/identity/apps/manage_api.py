@@ -21,7 +21,7 @@ from workhook.identity.apps.credentials import NewKey
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import actor_of, caller_of, named_organization
 from workhook.identity.context import Write
-from workhook.identity.queries import key_of
+from workhook.identity.queries import find_repositories, key_of
 from workhook.identity.schemas import Account, Actor, shape_of
 from workhook.identity.tokens.lookup import covers
 from workhook.storage import Reader, Transaction
@@ -380,7 +380,7 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
         raise Forbidden("You must be an organization owner.", code="missing_role")
     await queries.find_app(tx, found.app.id, for_update=True)  # before the installation, as everybody
     found = await queries.find_installation(tx, number, for_update=True)
-    if found is None or not await queries.own_repository_ids(tx, found.account.id, [repository_id]):
+    if found is None or not await find_repositories(tx, found.account, ids=[repository_id]):
         raise NotFound()
     return found
 
@@ -419,7 +419,7 @@ async def _chosen(
         return UNSET if selection is UNSET else None, []
     if selection == "all":
         return UNSET, [_fault("custom", "repositories cannot be chosen where repository_selection is all")]
-    known = await queries.own_repository_names(tx, account.id, [key_of(each) for each in names])
+    known = {key_of(each.name): each.id for each in await find_repositories(tx, account, names=names)}
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
         return UNSET, [

@@ -72,11 +72,6 @@ _list_of_app = listed(_of_app, installations.c.id, counts=False)
 _list_on_account = listed(
     installed.where(installations.c.account_id == big("account_id")), installations.c.id, counts=False
 )
-_repositories = sa.select(projects.c.repository_id, projects.c.name_key).where(
-    projects.c.account_id == big("account_id"), projects.c.deleted_at.is_(None)
-)
-_own_ids = _repositories.where(any_of(projects.c.repository_id, "ids"))
-_own_names = _repositories.where(any_of(projects.c.name_key, "names"))
 
 
 def app_of(row: Row, prefix: str = "") -> App:
@@ -180,19 +175,6 @@ async def count_installations_of(reader: Reader, app_id: int) -> int:
     return await count(reader, _list_of_app, {"app_id": app_id})
 
 
-async def own_repository_ids(reader: Reader, account_id: int, ids: list[int]) -> set[int]:
-    """Those of `ids` that are repositories of the account."""
-    rows = await reader.fetch_all(_own_ids, {"account_id": account_id, "ids": ids})
-    return {row["repository_id"] for row in rows}
-
-
-async def own_repository_names(reader: Reader, account_id: int, keys: list[str]) -> dict[str, int]:
-    """Ids of the repositories of the account, by their names in lower case."""
-    rows = await reader.fetch_all(_own_names, {"account_id": account_id, "names": keys})
-    return {row["name_key"]: row["repository_id"] for row in rows}
-
-
-_own = _of_app.where(installations.c.id == big("installation_id"))
 _on_login = _of_app.where(accounts.c.login_key == sa.bindparam("login_key"))
 _beside_repository = (
     _of_app.join(projects, projects.c.account_id == accounts.c.id)
@@ -255,10 +237,6 @@ _owned = (
     .order_by(accounts.c.id)
 )
 
-_in_account = repositories.where(projects.c.account_id == big("account_id"))
-_reached = _in_account.where(
-    sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids"))
-)
 _as_collaborator, _as_member = (each.element for each in role_columns)
 sees = sa.or_(
     _as_collaborator.is_not(None),
@@ -267,11 +245,12 @@ sees = sa.or_(
     sa.and_(_as_member == "member", projects.c.private.is_(sa.false())),
 )
 """Whether `repository_of` finds a role in it for the parameter `user_id`, so that a page is as long as it says."""
-_seen = _reached.where(sees)
+_seen = repositories.where(
+    projects.c.account_id == big("account_id"),
+    sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids")),
+    sees,
+)
 _seen_list = listed(_seen, projects.c.repository_id, counts=False)
-_named = _reached.where(
-    sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "named_ids"))
-).order_by(projects.c.repository_id)
 
 
 class OwnedOrganization(NamedTuple):
@@ -288,32 +267,25 @@ async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrgani
     return [each for each in found if app.public or each.account.id == app.account_id]
 
 
-async def find_own(reader: Reader, app_id: int, installation_id: int) -> Installation | None:
-    """None for another app's."""
-    return await _one(reader, _own, app_id=app_id, installation_id=installation_id)
-
-
 async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
     """Of the app, on the account with the login."""
     return await _one(reader, _on_login, app_id=app.id, login_key=key_of(login))
 
 
-async def find_reaching(reader: Reader, app: App, owner: str, name: str) -> Installation | None:
-    """Of the app, where it reaches the repository."""
-    params = {"app_id": app.id, "login_key": key_of(owner), "name_key": key_of(name)}
-    return _if_reached(await reader.fetch_one(_on_repository, params))
-
-
-async def find_reaching_by_id(reader: Reader, app: App, repository_id: int) -> Installation | None:
-    """Of the app, where it reaches the repository with this number."""
-    return _if_reached(await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id}))
-
-
-def _if_reached(row: Row | None) -> Installation | None:
-    if row is None:
-        return None
-    ids = installation_of(row).repository_ids
-    return installation_of(row) if ids is None or row["repository_id"] in ids else None
+async def find_reaching(
+    reader: Reader, app: App, *, named: tuple[str, str] | None = None, repository_id: int = 0
+) -> Installation | None:
+    """Of the app, where it reaches the repository with this owner and name, or else with this number."""
+    if named is None:
+        row = await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id})
+    else:
+        login_key, name_key = map(key_of, named)
+        params = {"app_id": app.id, "login_key": login_key, "name_key": name_key}
+        row = await reader.fetch_one(_on_repository, params)
+    found = None if row is None else installation_of(row)
+    if row is None or found is None or found.repository_ids is None or row["repository_id"] in found.repository_ids:
+        return found
+    return None
 
 
 async def find_of_user(
@@ -337,26 +309,11 @@ async def list_repositories(
 ) -> tuple[list[Repository], int]:
     """The account's repositories that the user sees, oldest first, and how many there are. `repository_ids`: only
     among these; None: all."""
-    params = {**_reach(account, repository_ids), "user_id": user_id}
+    params = {
+        "account_id": account.id,
+        "all": repository_ids is None,
+        "repository_ids": sorted(repository_ids or ()),
+        "user_id": user_id,
+    }
     rows, total = await read_page(reader, _seen_list, params, page)
     return [repository_of(row, user_id) for row in rows], total
-
-
-async def named_repositories(
-    reader: Reader,
-    installation: Installation,
-    *,
-    names: Collection[str],
-    ids: Collection[int],
-    user_id: int | None = None,
-) -> list[Repository]:
-    """Those of the installation that have one of the names or ids. `user_id`: and that the user sees; None: its bot."""
-    user_id = installation.app.bot_id or 0 if user_id is None else user_id
-    given = {"name_keys": [key_of(name) for name in names], "named_ids": list(ids), "user_id": user_id}
-    rows = await reader.fetch_all(_named, {**_reach(installation.account, installation.repository_ids), **given})
-    found = [repository_of(row, user_id) for row in rows]
-    return [each for each in found if each.role is not None]
-
-
-def _reach(account: Account, repository_ids: Collection[int] | None) -> dict[str, object]:
-    return {"account_id": account.id, "all": repository_ids is None, "repository_ids": sorted(repository_ids or ())}

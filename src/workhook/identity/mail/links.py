@@ -186,7 +186,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
         message = say("A link was sent to you several times today. Look among spam, or try again tomorrow.")
         raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
     mailbox = mailbox_of(address)
-    is_sent = await throttle.count_mailed(tx, mailbox, most=ADDRESS_MAX)
+    is_sent = await throttle.count_daily(tx, f"mailed:{mailbox}", most=ADDRESS_MAX)
     about = {"user_id": user_id, "account_id": user_id, "recipient": f"u{user_id}", "language": language}
     more = {"kind": "address_link", "detail": mailbox, "created_at": now, "is_sent": int(is_sent)}
     await tx.execute(_queue_confirmation, {**about, **more})
@@ -194,8 +194,8 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
 def is_queued_for(detail: str | None, address: str) -> bool:
     """Whether a message was counted for this address: the person may have given themself another one since. `detail`:
-    of the message, which is None of one that was queued before addresses were counted."""
-    return detail is None or detail == mailbox_of(address)
+    of the message."""
+    return detail == mailbox_of(address)
 
 
 def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:

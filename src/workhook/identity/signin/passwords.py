@@ -290,7 +290,7 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
         return False
     if checked.new_hash is not None:
         await tx.execute(_renew, {**whose, "old_hash": checked.stored, "new_hash": checked.new_hash})
-    await throttle.succeeded(tx, checked.attempt)
+    await throttle.take_back(tx, checked.attempt, succeeded=True)
     return True
 
 

@@ -207,14 +207,9 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
     await database.in_transaction(count)
 
 
-async def count_mailed(tx: Transaction, mailbox: str, *, most: int) -> bool:
-    """Count a message to an address, by its digest; False where it has had `most` within a day, which begins with the
-    first. Of requests at once, in whichever process, no more than `most` are counted."""
-    return await count_daily(tx, f"mailed:{mailbox}", most=most)
-
-
 async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
-    """As `count_mailed`, by any key."""
+    """Count a message; False where the key has had `most` within a day, which begins with the first. Of requests at
+    once, in whichever process, no more than `most` are counted."""
     return await tx.fetch_one(_mailed, {"key": key, "most": most, "counted_ms": COUNTED_MS}) is not None
 
 
@@ -222,20 +217,12 @@ def _key_of_links(address: str | None) -> str:
     return f"link:{subscriber(address)}"
 
 
-async def succeeded(tx: Transaction, attempt: CountedAttempt) -> None:
-    """The login's failures are forgotten. The address only gets this attempt back: one that guesses other people's
-    passwords cannot clear its count with an account of its own."""
+async def take_back(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
+    """It was not made, or it has `succeeded`: then the login's failures are forgotten, too. The address only gets this
+    attempt back: one that guesses other people's passwords cannot clear its count with an account of its own."""
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
-        if limit.cleared:
-            await tx.execute(_clear, {"failures_key": limit.key})
-        else:
-            await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
-
-
-async def take_back(tx: Transaction, attempt: CountedAttempt) -> None:
-    """It was not made."""
-    for limit, until in zip(attempt.limits, attempt.untils, strict=True):
-        await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
+        statement = _clear if succeeded and limit.cleared else _take_back
+        await tx.execute(statement, {"failures_key": limit.key, "until": until or -1})
 
 
 async def _count_one(tx: Transaction, key: str, free: int, what: str = _SIGN_IN) -> int:

@@ -28,7 +28,15 @@ from workhook.identity import audit
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.policy import PERMISSIONS, SCOPES, expand
-from workhook.identity.queries import find_account, find_member_role, key_of, repositories, repository_of
+from workhook.identity.queries import (
+    find_account,
+    find_member_role,
+    find_repositories,
+    key_of,
+    lock_account,
+    repositories,
+    repository_of,
+)
 from workhook.identity.schemas import Account, Actor, S, shape_of
 from workhook.identity.tables import accounts, apps, projects, tokens
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, IssuedToken, issue, revoke_with_family
@@ -222,12 +230,8 @@ _my_permissions = (
 )
 _personal = sa.or_(tokens.c.kind == CLASSIC.name, tokens.c.kind == FINE_GRAINED.name)
 _count_personal = sa.select(sa.func.count().label("total")).where(_personal, *_mine)
-_lock_user = sa.select(accounts.c.id).where(accounts.c.id == big("user_id")).with_for_update(key_share=True)
 _living_locked = sa.select(tokens.c.id).where(tokens.c.id == big("token_id"), tokens.c.revoked_at.is_(None))
 _living_locked = _living_locked.with_for_update(read=True)
-_named = repositories.where(
-    projects.c.account_id == big("account_id"), any_of(projects.c.name_key, "name_keys")
-).order_by(projects.c.repository_id)
 _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 
@@ -244,7 +248,7 @@ async def find(reader: Reader, token_id: int, user_id: int | None = None) -> Tok
 async def count_living(tx: Transaction, user_id: int) -> int:
     """How many personal tokens of the user are good. Until the transaction ends nobody else counts them: of two that
     make the last one, the second finds it made."""
-    await tx.fetch_one(_lock_user, {"user_id": user_id})
+    await lock_account(tx, user_id)
     row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
     return int(row["total"]) if row else 0
 
@@ -479,9 +483,8 @@ async def _repository_ids(
         owner, slash, name = each.rpartition("/")
         if not slash or key_of(owner) == key_of(account.login):
             keys[each] = key_of(name)
-    params = {"account_id": account.id, "name_keys": sorted(set(keys.values())), "user_id": user.id}
-    found = [repository_of(row, user.id) for row in await tx.fetch_all(_named, params)]
-    found = [each for each in found if each.role is not None]
+    there = await find_repositories(tx, account, names=keys.values(), user_id=user.id)
+    found = [each for each in there if each.role is not None]
     known = {key_of(each.name) for each in found}
     missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
     if missing:

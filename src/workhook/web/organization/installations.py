@@ -13,7 +13,7 @@ from workhook.identity.apps.actions import find_named_installation
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import covers, wanted
-from workhook.identity.queries import find_account_by_id
+from workhook.identity.queries import find_account_by_id, find_repositories
 from workhook.identity.schemas import Organization, Repository
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
@@ -133,7 +133,8 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
 async def _beyond(visit: Visit, found: Installation, listed: list[Repository]) -> list[Repository]:
     """The repositories that were chosen and stand behind those that the page lists."""
     ids = (found.repository_ids or frozenset()) - {each.id for each in listed}
-    return await queries.named_repositories(visit.database, found, names=(), ids=ids) if ids else []
+    there = await find_repositories(visit.database, found.account, ids=ids, user_id=found.app.bot_id or 0)
+    return [each for each in there if each.role is not None]
 
 
 def _asked_key(found: Installation) -> str:

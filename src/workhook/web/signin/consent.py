@@ -278,7 +278,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
     request = await codes.find_request(call.database, typed)
     if request is None:
         return _code_form(session, typed, _UNKNOWN, status=422)
-    await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
+    await call.database.in_transaction(lambda tx: throttle.take_back(tx, attempt, succeeded=True))
     return request
 
 

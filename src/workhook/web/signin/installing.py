@@ -17,7 +17,7 @@ from workhook.identity.apps.actions import in_transaction
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth import codes
 from workhook.identity.oauth.grants import wanted
-from workhook.identity.queries import find_account_by_id, find_member_role, key_of
+from workhook.identity.queries import find_account_by_id, find_member_role, find_repositories, key_of
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
@@ -163,7 +163,7 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
     names = [each for each in _SEPARATORS.split(sent.others) if each]
     if sent.selection != "selected" or not (names or sent.ticked):
         raise Invalid(faults=[Fault("selection", message=text("Choose all projects, or at least one."))])
-    known = await queries.own_repository_names(tx, place.id, [key_of(each) for each in names])
+    known = {key_of(each.name): each.id for each in await find_repositories(tx, place, names=names)}
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
         messages = [

@@ -135,7 +135,7 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     except Unavailable:
         await call.database.in_transaction(lambda tx: throttle.take_back(tx, tried))
         raise
-    await call.database.in_transaction(lambda tx: throttle.succeeded(tx, tried))
+    await call.database.in_transaction(lambda tx: throttle.take_back(tx, tried, succeeded=True))
     return claims
 
 
