@@ -92,13 +92,12 @@ _remove_roles = sa.delete(collaborators).where(
 
 
 async def lock_address(tx: Transaction, email: str) -> None:
-    """Before looking whether an account has the address, to create one if none has: until the transaction ends nobody
-    else does the same with it. Nothing in the tables keeps two accounts from having one address."""
+    """Lock an address, before an account is looked up by it and created. No table keeps two accounts from having one."""
     await tx.fetch_one(_lock_address, {"email": email})
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
-    """A user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
+    """Create a user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
     faults = await faults_of_login(tx, login)
     if email is not None and not is_address(email):
         faults.append(Fault(field="email", message=must_be("email", "an e-mail address")))
@@ -114,12 +113,11 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
 
 
 def is_login(text: str) -> bool:
-    """Whether it has the form of one."""
     return bool(_LOGIN.fullmatch(text))
 
 
 async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
-    """Why nobody can be called so from now on: it is taken, reserved or malformed. Empty: somebody can."""
+    """Return why the login is taken, reserved or malformed."""
     if not is_login(login):
         return [Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens")]
     if reserved_because := reserved.login_fault(login):
@@ -130,7 +128,7 @@ async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
 
 
 async def rename(tx: Transaction, account: Account, name: str | None, *, actor: Actor) -> None:
-    """Set the full name of a user or an organization; None: it has none. The login stays."""
+    """Set the full name of a user or an organization. The login stays."""
     name = one_line(name or "") or None
     if name == account.name:
         return
@@ -148,8 +146,7 @@ async def set_member(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """Add or change. `actor` and `base`: see `removal.Loss`. Raises `Invalid` where the last owner would lose the
-    role."""
+    """Add a member or change their role. Raises `Invalid` if the last owner would lose the role."""
     if role not in ("owner", "member"):
         raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
@@ -167,8 +164,8 @@ async def set_member(
 async def remove_member(
     tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Answers whether the user was a member. With the place go the user's own roles in the organization's projects; as
-    a client the user stays. `actor` and `base`: see `removal.Loss`. Raises `Invalid` for the last owner."""
+    """Remove a member with their own roles in the organization's projects, except as a client. Return whether they were
+    one. Raises `Invalid` for the last owner."""
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(remove_membership, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
@@ -179,13 +176,12 @@ async def remove_member(
 
 
 async def lock_owners(tx: Transaction, organization: Account) -> None:
-    """Nobody becomes less than an owner until the transaction ends."""
+    """Lock the owners until the transaction ends."""
     await tx.fetch_all(_owners_and_one, {"organization_id": organization.id, "user_id": 0})
 
 
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> str | None:
-    """The user's role, which nobody else changes until the transaction ends; None: not in the organization. Raises
-    `Invalid` for the last owner who is not disabled."""
+    """Lock and return the user's role. Raises `Invalid` for the last owner who is not disabled."""
     params = {"organization_id": organization.id, "user_id": user.id}
     roles = {row["user_id"]: str(row["role"]) for row in await tx.fetch_all(_owners_and_one, params)}
     was = roles.get(user.id)
@@ -208,7 +204,6 @@ async def set_collaborator(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """Add or change. `actor` and `base`: see `removal.Loss`."""
     if role not in ("read", "write", "admin"):
         raise Invalid(faults=[Fault(field="role", message="role must be read, write or admin")])
     params = {"repository_id": repository.id, "user_id": user.id, "role": role, "created_at": now_ms()}
@@ -220,7 +215,7 @@ async def set_collaborator(
 async def remove_collaborator(
     tx: Transaction, repository: Repository, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Answers whether the user was a collaborator. `actor` and `base`: see `removal.Loss`."""
+    """Return whether the user was a collaborator."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
         removal.person_goes(tx, repository.owner.id, repository.id, user)
@@ -231,7 +226,7 @@ async def remove_collaborator(
 async def issue_token(
     tx: Transaction, user: Account, scopes: list[str], *, note: str | None = None, expires_in_days: float | None = None
 ) -> IssuedToken:
-    """A classic personal access token. Raises `Invalid` for a scope that does not exist."""
+    """Issue a classic personal access token. Raises `Invalid` for an unknown scope."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         listed = ", ".join(SCOPES)
@@ -305,14 +300,14 @@ async def list_owned_alone(reader: Reader, user: Account) -> list[str]:
 
 
 class Disabled(NamedTuple):
-    """`at`: since when, in milliseconds since the epoch. `changed` False: it was so already."""
+    """`at`: since when, in milliseconds since the epoch. `changed`: False if the user was disabled before."""
 
     at: int
     changed: bool
 
 
 async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | None = None) -> Disabled:
-    """`actor`: who does it, for the audit log. `base`: see `removal.Loss`. Raises `LastOwner`."""
+    """Raises `LastOwner`. `base`: see `removal.Loss`."""
     since = await queries.disabled_at(tx, user.id)
     if since is not None:
         return Disabled(since, changed=False)
@@ -330,7 +325,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
 
 
 async def enable(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
-    """Answers whether the user was disabled."""
+    """Return whether the user was disabled."""
     if not await tx.execute(_enable, {"user_id": user.id}):
         return False
     await _sign_out(tx, user)  # who was signing in while the user was disabled has a session that never was good

@@ -43,7 +43,7 @@ async def is_administrator(reader: Reader, user_id: int) -> bool:
 
 
 async def appoint(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
-    """Answers whether the user was none before."""
+    """Return False if the user is an administrator already."""
     if not await tx.execute(_appoint, {"user_id": user.id, "created_at": now_ms()}):
         return False
     await audit.record(tx, actor, "administrator.add", user.login, account_id=user.id)
@@ -51,13 +51,13 @@ async def appoint(tx: Transaction, user: Account, *, actor: Actor | None = None)
 
 
 async def appoint_first(tx: Transaction, user: Account) -> None:
-    """The user, if nobody administers the server yet."""
+    """Appoint the user if the server has no administrator yet."""
     if await tx.fetch_one(_any) is None:
         await appoint(tx, user)
 
 
 async def dismiss(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
-    """Answers whether the user was one. Raises `Invalid` for the last who is not disabled."""
+    """Return whether the user was an administrator. Raises `Invalid` for the last who is not disabled."""
     await keep_one(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False
@@ -66,8 +66,7 @@ async def dismiss(tx: Transaction, user: Account, *, actor: Actor | None = None)
 
 
 async def keep_one(tx: Transaction, user: Account) -> None:
-    """Before the user goes: raises `Invalid` if they are the last administrator who is not disabled. Nobody else
-    becomes less until the transaction ends."""
+    """Lock the administrators. Raises `Invalid` if the user is the last one who is not disabled."""
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_others, {"user_id": user.id}) is None:
         message = say("{} is the last administrator who is not disabled; make somebody else one first", user.login)

@@ -178,7 +178,7 @@ def _viewer(user: Account, base: str) -> dict[str, object]:
 
 
 def fields_of_viewer(query: str) -> list[str] | None:
-    """The names in `{ viewer { … } }`, with `query` and a name before it or not; None: it is another question."""
+    """Return the names in `{ viewer { … } }`, with or without `query` and a name before it; None for other queries."""
     words = [each for each in _TOKEN.findall(query[:_QUERY_MAX]) if each]
     if words[:1] == ["query"]:
         words = words[2:] if len(words) > 1 and words[1].isidentifier() else words[1:]

@@ -50,15 +50,13 @@ TARGET_MAX_CHARS = 500
 
 
 class _Changes:
-    """What a transaction has changed."""
-
     def __init__(self) -> None:
         self.events: list[Draft] = []
         self.are_recorded = False
 
 
 class AuditTarget(msgspec.Struct, frozen=True):
-    """One thing that something was done to. `account_id`: whose owners read it. `detail` never holds a secret."""
+    """The object of an action. `account_id`: the account whose owners read the entry. `detail` never holds a secret."""
 
     target: str
     account_id: int
@@ -81,7 +79,7 @@ async def record(
 
 
 def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
-    """`record` for any number of things, with one statement."""
+    """Record any number of targets with one statement."""
     if not entries:
         return
     tx.local(_Changes).are_recorded = True
@@ -89,8 +87,7 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
 
 
 def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
-    """The columns of the entry that tells of the current call, which has made one event: `happened` is its name as
-    `told_as` answers it."""
+    """Return the entry's columns for the current call, which has made one event, named as by `told_as`."""
     call = current()
     assert call is not None, "an actor calls"
     entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
@@ -121,7 +118,7 @@ def _rows(actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> l
 
 
 def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
-    """The columns that tell who it was; `actor` where that is not who calls."""
+    """Return the columns that identify the caller, or `actor` instead."""
     found = call.actor if call is not None and isinstance(call.actor, Caller) else None
     app = found.app if found else None
     if actor is None and found is not None:
@@ -136,7 +133,7 @@ def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
 
 
 async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
-    """A fan-out of `events.outbox` that delivers nothing: what a call changed is recorded as its last act."""
+    """Record the call's changes before the commit. A fan-out of `events.outbox` that delivers nothing."""
     if current() is not None:
         changes = tx.local(_Changes)
         if not changes.events:
@@ -145,11 +142,8 @@ async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
 
 
 async def _record_call(tx: Transaction) -> None:
-    """One entry for each account that something happened to, and nobody reads of another's.
-
-    There is more than one where many things were changed at once, or where something made way: who starts a timer here
-    has paused the one elsewhere. What made way is told first, so what the call names is of the last event's account.
-    """
+    """Record one entry for each account that was changed. The target belongs to the last event's account: earlier
+    events are of what made way, such as a timer elsewhere that was paused."""
     call, changes = current(), tx.local(_Changes)
     if call is None or changes.are_recorded:
         return
@@ -170,14 +164,13 @@ async def _record_call(tx: Transaction) -> None:
 
 
 def told_as(event: str, action: str | None) -> str:
-    """How an entry names an event: `task.created`, `push`."""
+    """Return the event's name in an entry: `task.created`, `push`."""
     return f"{event}.{action}" if action else event
 
 
 def _target(call: Call) -> str:
-    """What was made (`task/tsk_…`), or else what the path names (`tasks/tsk_…` as `task/tsk_…`).
-
-    The path of a page that makes something names only where, and its answer does not name what was made."""
+    """Return what was created (`task/tsk_…`), or else what the path names. The path of a page that creates something
+    names only the place."""
     thing, _, verb = action_of(call.operation).rpartition(".")
     if verb == "create" and is_page(call.operation):
         return thing
@@ -188,7 +181,7 @@ def _target(call: Call) -> str:
 
 
 def _made_id(body: Any) -> object:
-    """Of `{"id": …}` or `{"task": {"id": …}, …}`."""
+    """Return the id in `{"id": …}` or `{"task": {"id": …}, …}`."""
     fields = msgspec.structs.asdict(body) if isinstance(body, msgspec.Struct) else body
     if not isinstance(fields, dict):
         return None
@@ -219,20 +212,19 @@ _TYPE_OF = {verb: kind for kind, verbs in _TYPES for verb in verbs}
 
 
 def action_of(operation: Operation) -> str:
-    """What is refused is called what it is called when it is done: one search finds both."""
+    """Return the action's name, which is the same whether it is done or refused."""
     if operation.action:
         return operation.action
     return VIEW if is_page(operation) else _from_name(operation.name, operation.area is WORK_API)
 
 
 def is_page(operation: Operation) -> bool:
-    """Whether people see it in a browser: it is none of the API's."""
     return operation.name.startswith(("page_", "place_"))
 
 
 @cache
 def _from_name(name: str, verb_first: bool) -> str:
-    """The work API names its operations `create_task`, the webhook API `repository_hooks_create`."""
+    """Convert the work API's `create_task`, or the webhook API's `repository_hooks_create`."""
     if verb_first:
         verb, _, thing = name.partition("_")
     else:
@@ -241,18 +233,18 @@ def _from_name(name: str, verb_first: bool) -> str:
 
 
 def _split(name: str) -> tuple[str, str, str]:
-    """`hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app: the plural is where to part."""
+    """Split at the plural: `hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app."""
     thing, plural, verb = re.sub(r"^((?:re)?deliver)ies_", r"\1ys_", name).partition("s_")
     return (thing, plural, verb) if plural and verb else name.rpartition("_")[::1]
 
 
 def verb_of(done: str) -> str:
-    """`create` of `created`: events tell what has happened, the log what somebody did."""
+    """Return `create` for an event's `created`."""
     return _DONE[done]
 
 
 def operation_type(action: str) -> str:
-    """The field's word for the kind of an action: create, access, modify, remove, restore, authentication."""
+    """Return GitHub's word for the kind of an action: create, access, modify, remove, restore, authentication."""
     verb = action.rpartition(".")[2]
     return _TYPE_OF.get(verb) or _TYPE_OF.get(verb.partition("_")[0]) or "modify"
 
@@ -275,7 +267,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Alike(NamedTuple):
-    """What makes two refusals one entry."""
+    """The key by which refusals are counted together."""
 
     account_id: int
     repository_id: int | None
@@ -299,7 +291,7 @@ _Refused = dict[_Alike, _Seen]
 
 
 class Refusals:
-    """`note` is called in the request and does nothing but remember. What waits stays while the database is away."""
+    """Refusals to be written. `note` only remembers; while the database is unavailable they wait."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -311,7 +303,7 @@ class Refusals:
         self._dropped = 0
 
     def note(self, call: Call, problem: Problem) -> None:
-        """For `http.routing`: every problem that a call is answered with, `Call.refused` too."""
+        """Note a problem that a call is answered with, including `Call.refused`, for `http.routing`."""
         if not _counts(call, problem):
             return
         REFUSALS.labels(problem.status).inc()
@@ -331,7 +323,7 @@ class Refusals:
             self._writer = asyncio.create_task(self._write_later(), name="refusals")
 
     async def close(self) -> None:
-        """Write what is pending. If the database is away it is lost, and counted."""
+        """Write what is pending. If the database is unavailable it is lost, and counted."""
         self._closing.set()
         if self._writer is not None:
             await asyncio.gather(self._writer, return_exceptions=True)
@@ -350,8 +342,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """False: the database cannot be used, and what was to be written waits. An entry whose commit was never
-        answered may be there twice then: better than not at all."""
+        """Return False if the database is unavailable. An entry whose commit was never answered may be stored twice."""
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_in_the_audit_log", number=dropped, note="there are too many at once")
@@ -386,7 +377,7 @@ def _drop(refused: _Refused) -> int:
 
 
 class Budget:
-    """Rows of a minute."""
+    """The rows of a minute."""
 
     def __init__(self) -> None:
         self._minute_began_s = 0.0
@@ -408,7 +399,7 @@ class Budget:
 
 
 def _counts(call: Call, problem: Problem) -> bool:
-    """Credentials that are not good, what may not be done, what exists and is not seen, and the request limit."""
+    """Tell whether it is about invalid credentials, missing rights, a hidden object or the request limit."""
     if problem.status not in _STATUSES:
         return False
     if problem.status == 401:
@@ -427,9 +418,8 @@ def _key(call: Call, problem: Problem) -> _Alike:
 
 
 def _path_of(call: Call, repository_id: int | None) -> str:
-    """The path, with what is known to be no secret in it: names of the place that was found, and ids. The rest is
-    whatever the caller wrote, a token in the wrong place among it, and shows as in the pattern, or as `…` for people
-    who read of a page."""
+    """Return the path with names of the place that was found, and ids. Anything else may be a misplaced secret, and is
+    shown as in the pattern, or as `…` for pages."""
     given = call.request.path_params if call.record.place else {}
     found = {"org"} if repository_id is None else {"org", "owner", "repo"}
     names = call.record.names
@@ -443,8 +433,7 @@ def _path_of(call: Call, repository_id: int | None) -> str:
 
 
 def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:
-    """What the database was away for has the time when it was written: entries stand in the order of their times, and
-    are found by that."""
+    """A refusal that waited for the database has the time when it was written: entries are ordered and found by that."""
     values = key._asdict()
     detail = {"reason": values.pop("reason")}
     if now - seen.at > LATE_MS:

@@ -37,7 +37,7 @@ _OPERATORS = re.compile(r"(>=|<=|>|<)?(.*)", re.DOTALL)
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Entries that fit all that is given. Times in milliseconds; `since` is included, `until` is not."""
+    """Filters, all of which must match. Times in milliseconds; `since` is inclusive, `until` exclusive."""
 
     account_id: int | None = None  # None: every account, for who runs the server
     action: str | None = None  # a whole one, or the part before the full stop
@@ -50,7 +50,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def bounded(self) -> bool:
-        """Whether what fits is found by looking at little else (`entry_ids`)."""
+        """Whether matches are found by reading little else (`entry_ids`)."""
         return self.actor is None or self.repository is None
 
 
@@ -93,7 +93,7 @@ _WANTED = {
 
 
 def _fields(name: str, value: str) -> dict[str, str | int]:
-    """What a qualifier confines; empty for a value that it cannot have."""
+    """Return the fields that a qualifier sets; empty for an invalid value."""
     if name == "action":
         return {"action": value.lower()}
     if name == "actor":
@@ -131,7 +131,7 @@ def _between(first: str | None, last: str | None) -> dict[str, str | int]:
 
 
 def _span(text: str) -> tuple[int, int]:
-    """A day (UTC), or the second of a time. Raises `ValueError`."""
+    """Return a day (UTC), or the second of a time. Raises `ValueError`."""
     if len(text) == 10:
         day = date.fromisoformat(text)
         begin = round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
@@ -165,7 +165,7 @@ _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("cate
 
 
 def _about_action(action: sa.ColumnElement[Any]) -> dict[str, sa.ColumnElement[bool]]:
-    """Whether the action is the one that is asked for or of that category, and whether it has the text."""
+    """Conditions: the action or its category matches, and it contains the text."""
     beginning = sa.func.substr(action, 1, sa.func.length(_category))
     return {
         "action": sa.or_(action == _action, beginning == _category),
@@ -197,7 +197,7 @@ moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of
 
 @cache
 def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
-    """For selections that give the same, whatever the values. `beyond`: those past `cursor` in this order."""
+    """One statement for all values of the same filters. `beyond`: only past `cursor` in this order."""
     statement = _entries.where(*(_CONDITIONS[name] for name in sorted(given)))
     number = audit_log.c.id
     if beyond:
@@ -228,10 +228,8 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """At most `limit` entries in this order, past the id `beyond`.
-
-    Raises `storage.slow.QueryTooSlow`, unless `patient`: for a command, which keeps nobody waiting.
-    """
+    """Return at most `limit` entries in this order, past the id `beyond`. Raises `storage.slow.QueryTooSlow` unless
+    `patient`, as commands are."""
     given = _given(selection)
     names, params = frozenset(given), {**_params(given), "limit": limit, "cursor": beyond}
     if "account_id" not in given:
@@ -246,7 +244,7 @@ async def read(
 async def read_all(
     reader: Reader, selection: Selection, *, newest_first: bool = True, patient: bool = False
 ) -> AsyncIterator[Sequence[Row]]:
-    """Everything that fits, in parts: no more than one of them is held. What comes in meanwhile is left out."""
+    """Yield all matches in parts, except those that are added meanwhile."""
     if selection.until is None:
         selection = msgspec.structs.replace(selection, until=now_ms() + 1)
     beyond = None
@@ -262,7 +260,6 @@ async def read_all(
 
 
 async def count(reader: Reader, selection: Selection) -> int:
-    """How many fit; for a command."""
     given = _given(selection)
     rows = await reader.fetch_all(_count(frozenset(given)), _params(given))
     return int(rows[0]["number"])
@@ -283,7 +280,7 @@ def _count(given: frozenset[str]) -> sa.Select[Any]:
 
 
 async def prune(database: Database, before: int) -> int:
-    """Remove the entries from before `before` (milliseconds). Answers how many."""
+    """Delete the entries before `before` (milliseconds). Return their number."""
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:
         rows = await database.fetch_all(_by_age, {"after_id": last["id"] if last else 0, "limit": limit})
@@ -297,7 +294,7 @@ async def prune(database: Database, before: int) -> int:
 
 
 async def actions_of(reader: Reader, account_id: int) -> list[str]:
-    """The actions that the account's entries have, each once and in their order."""
+    """List the account's distinct actions, sorted."""
     return [row["action"] for row in await reader.fetch_all(_actions_of, {"account_id": account_id})]
 
 
@@ -329,7 +326,7 @@ def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Sel
 
 
 def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:
-    """What the index begins with, behind the account."""
+    """Conditions on the index columns after the account."""
     if "repository" not in given:
         return [row.c.actor_id == place] if "actor" in given else []
     there = [row.c.repository_id == place]
@@ -337,7 +334,7 @@ def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any])
 
 
 def _select_places(given: frozenset[str]) -> sa.Select[Any]:
-    """The repository, else the actor; one row that nobody asks for where there is none."""
+    """Select the repository or else the actor, or one unused row."""
     if "repository" in given:
         owners = accounts.alias("owners")
         return (
@@ -352,7 +349,7 @@ def _select_places(given: frozenset[str]) -> sa.Select[Any]:
 
 
 def _each(given: frozenset[str]) -> sa.Select[Any]:
-    """The actions that fit, each found by one look at an index."""
+    """Select the matching actions, each by one index lookup."""
     place = _select_places(given).subquery("each_place")
 
     def next_action(name: str, at: sa.ColumnElement[Any], after: sa.ColumnElement[Any] | None) -> Any:
@@ -399,8 +396,7 @@ class AuditEntry(msgspec.Struct):
 
 
 def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
-    """From a row of `read`. `hooks` False: for who sees no webhooks of others, their settings are left
-    out."""
+    """Read a row of `read`. `hooks` False: leave out webhook settings, for callers who see no webhooks of others."""
     action, kind = row["action"], KINDS.get(row["token_kind"] or "")
     data = json.decode(row["detail"])
     if not hooks and action.startswith("hook."):
@@ -432,7 +428,6 @@ def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
 
 
 def line_of(row: Row, *, hooks: bool = True) -> bytes:
-    """One line of JSON."""
     return json.on_one_line(json.encode(entry_of(row, hooks=hooks))) + b"\n"
 
 
@@ -442,7 +437,7 @@ LINES = "application/x-ndjson"
 async def export_lines(
     reader: Reader, selection: Selection, *, newest_first: bool = True, nothing: bool = False, hooks: bool = True
 ) -> AsyncIterator[bytes]:
-    """Every entry that fits, a line of JSON each; with `nothing`, none."""
+    """Yield the matches as lines of JSON; none if `nothing`."""
     if nothing:
         return
     async for rows in read_all(reader, selection, newest_first=newest_first):

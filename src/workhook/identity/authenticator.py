@@ -32,10 +32,8 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 
 @dataclass(frozen=True)
 class Caller:
-    """What the authenticator leaves in `Call.actor`: who calls, and what the path names, already checked.
-
-    `app`: an app that calls for itself, with its JWT or its client secret.
-    """
+    """The authenticator's result in `Call.actor`: the caller, and the checked objects of the path. `app`: an app that
+    calls for itself, with its JWT or its client secret."""
 
     actor: Actor | None
     usage: rate.Usage
@@ -45,7 +43,7 @@ class Caller:
 
 
 class _Named(NamedTuple):
-    """A repository as a path names it, and who wants to know their role in it."""
+    """A repository by its path, and the user whose role is wanted."""
 
     owner: str
     name: str
@@ -53,7 +51,7 @@ class _Named(NamedTuple):
 
 
 class Authenticator:
-    """Callable by `http.routing`; one per process, since it remembers tokens and counts requests."""
+    """Called by `http.routing`; one per process, since it caches tokens and counts requests."""
 
     def __init__(self, limiter: rate.RateLimiter, pages: rate.PageLimiter, database: Database) -> None:
         self._limiter, self._pages = limiter, pages
@@ -100,7 +98,7 @@ class Authenticator:
             raise
 
     async def close(self, within_s: float) -> None:
-        """Write what was to be noted, in at most so many seconds, and hear of no more changes of tokens."""
+        """Write pending notes of use within so many seconds, and stop listening for changed tokens."""
         self._lookup.close()
         if not self._tasks:
             return
@@ -112,7 +110,7 @@ class Authenticator:
             log.warning("use_not_noted", number=len(late), reason="the database was not ready in time")
 
     async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
-        """Raises `Unauthenticated` for credentials that are not good (any more); none at all are fine here."""
+        """Raises `Unauthenticated` for invalid credentials; missing ones are fine here."""
         header = call.header("authorization")
         if header is None:
             return None, None
@@ -139,7 +137,7 @@ class Authenticator:
         ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
-        """What the path names, by owner and name or by number."""
+        """Find the repository of the path, by owner and name or by number."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.add(_Named(call.path("owner"), call.path("repo"), actor.user.id))
@@ -151,14 +149,13 @@ class Authenticator:
         return await queries.find_organization(call.database, call.path("org"), actor.user.id)
 
     async def _find_named(self, named: Sequence[_Named]) -> list[Repository | None]:
-        """Requests that wait together for the same are asked for once, after they have come."""
+        """Find each repository once, for all requests that wait for it together."""
         each_once = list(dict.fromkeys(named))
         found = await asyncio.gather(*(queries.find_repository(self._database, *each) for each in each_once))
         by_name = dict(zip(each_once, found, strict=True))
         return [by_name[each] for each in named]
 
     def _note_use(self, call: Call, actor: Actor) -> None:
-        """`last_used_at` is right to some minutes: a write a request would cost more than the request."""
         now = now_ms()
         if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < queries.USE_NOTED_MS:
             return
@@ -186,8 +183,8 @@ class Authenticator:
         raise TooManyRequests(message, headers=retry)
 
     def _unchanged(self, caller: str) -> dict[str, str]:
-        """The headers of a 304, which does not count against the rate limit, as on GitHub, so that polling with ETags
-        is free. It counts beyond the bounds of `RateLimiter.take_back`."""
+        """Return the headers of a 304, which does not count against the rate limit, as on GitHub, within the bounds of
+        `RateLimiter.take_back`."""
         usage = self._limiter.take_back(caller)
         return rate.headers(usage) if usage else {}
 
@@ -218,7 +215,7 @@ class Authenticator:
 
 
 def _tell_of_token(call: Call, actor: Actor) -> None:
-    """What clients read of their own token: its scopes, whose it is, and when they need another."""
+    """Set the headers that describe the caller's token."""
     if not KINDS[actor.token_kind].confined:
         call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
     if actor.client_id is not None:
@@ -233,7 +230,6 @@ _NO_JWT = "An app's JSON web token is taken only where the app itself is asked f
 
 
 def caller_of(call: Call) -> Caller:
-    """What the authenticator found, with its type."""
     caller = call.actor
     assert isinstance(caller, Caller), "the authenticator runs before every handler"
     return caller
@@ -246,7 +242,6 @@ def actor_of(call: Call) -> Actor:
 
 
 def named_organization(call: Call) -> Organization:
-    """What the path names, as the caller sees it."""
     found = caller_of(call).organization
     assert found is not None, "the operation's rule names an organization"
     return found
@@ -259,7 +254,7 @@ def named_repository(call: Call) -> Repository:
 
 
 def app_of(call: Call) -> App:
-    """The app that calls for itself."""
+    """Return the app that calls for itself."""
     app = caller_of(call).app
     assert app is not None, "the operation's rule has the target app or client"
     return app

@@ -14,12 +14,10 @@ from workhook.storage import Transaction
 
 @dataclass
 class Write:
-    """One try of a change: its transaction, who makes it, and what links start with in what others will read.
-
-    `caller` and `request` are None where Workhook acts by itself, or a command does; `caller` also where an app calls.
-    `moment` is when it happens, in milliseconds since the epoch; without it, when `now` is asked first. Ask once the
-    locks are held, since what waited for another change comes after it.
-    """
+    """A change: its transaction, the caller, and the base of links in what others will read. `caller` and `request` are
+    None for Workhook itself and for commands; `caller` also for an app. `moment`: the time of the change in
+    milliseconds since the epoch, by default when `now` is first read. Read it once the locks are held, so that it comes
+    after the changes that were waited for."""
 
     tx: Transaction
     caller: Actor | None
@@ -38,7 +36,7 @@ class Write:
         return self.moment
 
     def by_itself(self) -> Write:
-        """The same change, as far as nobody asked for it: what follows by time from what was agreed."""
+        """Return the same change as one that Workhook makes by itself."""
         return Write(self.tx, None, self.base, None, self.now)
 
     @property
@@ -58,10 +56,10 @@ class Write:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether the request has `If-Match`: only then its record has to be made before the change."""
+        """Whether the request has `If-Match`: only then the record is built before the change."""
         return self.request is not None and self.request.is_conditional
 
     def require_match(self, body: object) -> None:
-        """Raises `PreconditionFailed` unless `If-Match`, if it was sent, names `body`, which a GET would answer now."""
+        """Raises `PreconditionFailed` unless `If-Match`, if sent, names `body`, which a GET would return now."""
         if self.request is not None:
             self.request.require_match(body)

@@ -52,11 +52,9 @@ BY_EMAIL = "(by e-mail)"
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """`repository` None: to the organization `account`. `invitee` None: whoever has the address `email`.
-
-    `role`: owner or member of an organization; read, write, admin or client in a repository. `is_known`: whoever looks
-    shares an organization with the invitee, and so sees who that is. `has_link`: there is a link that accepts it.
-    """
+    """An invitation to the organization `account`, or to the `repository`. `invitee` None: whoever has the address
+    `email`. `role`: owner or member of an organization; read, write, admin or client in a repository. `is_known`: the
+    viewer shares an organization with the invitee, and so sees who that is. `has_link`: a link accepts it."""
 
     id: int
     account: Account
@@ -81,7 +79,7 @@ _administering = collaborators.alias("administering")
 
 
 def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = False) -> sa.ColumnElement[bool]:
-    """Whether the parameter `user_id` and the person are in one organization; `as_owner`: in one that the user owns."""
+    """Tell whether the parameter `user_id` and the person are in one organization; `as_owner`: one that the user owns."""
     shared = (
         sa.select(_mine.c.role)
         .join_from(_mine, _theirs, _theirs.c.organization_id == _mine.c.organization_id)
@@ -93,7 +91,6 @@ def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = Fa
 
 
 def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Whether somebody is an owner of the organization. Only administrators make organizations."""
     return (
         sa.select(_inviting.c.role)
         .where(
@@ -107,7 +104,7 @@ def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnEl
 def may_invite(
     account_id: sa.ColumnElement[int], repository_id: sa.ColumnElement[Any], inviter_id: sa.ColumnElement[int]
 ) -> sa.ColumnElement[bool]:
-    """Whether somebody is an owner of the place, or an admin of the repository."""
+    """Tell whether the inviter owns the account or is an admin of the repository."""
     return sa.or_(
         inviter_id == account_id,
         owns_organization(account_id, inviter_id),
@@ -227,13 +224,10 @@ async def invite(
     field: str = "username",
     strangers: str = "owners",
 ) -> Invitation:
-    """Invite a user, or whoever has the address. Inviting again renews: the role and the week are the new ones, and a
-    link to the old invitation is good no more.
-
-    `is_known`: the inviter shares an organization with the user. `strangers`: who may invite others, as the setting
-    `invite_strangers` says. Raises `Invalid` about `field` beyond `PENDING_MAX`, `Forbidden` for an inviter who has
-    just lost the right or may not invite by address, and `NotFound` for a stranger, as for an unknown login.
-    """
+    """Invite a user, or whoever has the address. Inviting again renews role, end and link. `is_known`: the inviter
+    shares an organization with the user. `strangers`: the setting `invite_strangers`. Raises `Invalid` about `field`
+    beyond `PENDING_MAX`, `Forbidden` for an inviter without the right, and `NotFound` for a stranger, as for an unknown
+    login."""
     account, repository = (place.owner, place) if isinstance(place, Repository) else (place, None)
     now = now_ms()
     times = {"created_at": now, "expires_at": now + HOLDS_MS}
@@ -261,7 +255,7 @@ async def invite(
 
 
 async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
-    """How many others wait there. The inviter keeps the right until the transaction ends, or `Forbidden` is raised."""
+    """Count the others' invitations and lock the inviter's right. Raises `Forbidden` if they have lost it."""
     # Who takes a right of theirs away locks it, too: both look again once they have it.
     await lock_account(tx, inviter.id)
     row = await tx.fetch_one(_room, {**values, "now": now})
@@ -285,23 +279,23 @@ def _too_many(place: str, field: str) -> Invalid:
 async def list_of(
     reader: Reader, place: Account | Repository, viewer: Account, page: Page, *, clients: bool = False
 ) -> tuple[list[Invitation], int]:
-    """The invitations to an organization or a repository, oldest first, and how many there are. `clients`: of clients
-    of the repository, and otherwise of everybody else."""
+    """List the invitations to a place, oldest first, and their number. `clients`: only those of clients, otherwise only
+    those of others."""
     return await _find_page(reader, _all_here[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
 async def list_to_organizations(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
-    """The invitations to organizations that the user may accept, oldest first, and how many there are."""
+    """List the invitations that the user may accept, oldest first, and their number."""
     return await _find_page(reader, _to_user[Account], invited(user), user, page)
 
 
 async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
-    """The invitations to repositories that the user may accept, oldest first, and how many there are."""
+    """List the invitations that the user may accept, oldest first, and their number."""
     return await _find_page(reader, _to_user[Repository], invited(user), user, page)
 
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
-    """The invitation to an organization or a repository with this id. Raises `NotFound`."""
+    """Raises `NotFound`."""
     found = await _find_here(reader, place, viewer, "id", number)
     if found is None:
         raise NotFound()
@@ -311,7 +305,6 @@ async def get(reader: Reader, place: Account | Repository, number: int, viewer: 
 async def find_pending(
     reader: Reader, place: Account | Repository, invitee: Account, viewer: Account
 ) -> Invitation | None:
-    """The invitation of a user to an organization or a repository."""
     return await _find_here(reader, place, viewer, "invitee", _key(invitee, None))
 
 
@@ -322,7 +315,7 @@ async def _find_here(
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
-    """The invitations to the organization that the user may accept, by login and by e-mail, the newest first."""
+    """List the invitations that the user may accept, by login and by e-mail, newest first."""
     rows = await reader.fetch_all(
         _to_caller, {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
     )
@@ -330,36 +323,35 @@ async def find_to_organization(reader: Reader, user: Account, login_key: str) ->
 
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:
-    """The invitation to a repository, if the user may accept it."""
     return await _find_one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
-    """Answers whether it was still there."""
+    """Return whether it was still there."""
     return await tx.execute(_delete, {"id": invitation.id}) > 0
 
 
 async def take(tx: Transaction, invitation: Invitation, secret: str | None = None) -> Invitation | None:
-    """For who accepts: it is deleted, and answered as it was then. `secret`: only if this is still its link. None: it
-    holds no more. Of two who accept at once one gets it."""
+    """Delete the invitation that is being accepted, and return it; None if it no longer holds. `secret`: only if this
+    is still its link."""
     params = {"id": invitation.id, "link_digest": digest_of(secret or ""), "now": now_ms()}
     row = await tx.fetch_one(_take if secret is None else _take_by_link, params)
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 
 
 async def withdraw(tx: Transaction, place: Account | Repository, invitee: Account) -> bool:
-    """Take back the invitation of a user, if there is one. Answers whether there was. One by e-mail stays: whose the
-    address is, is not for the inviter to know."""
+    """Return whether the user had an invitation by login. One by e-mail stays: the inviter must not learn who has the
+    address."""
     return await tx.execute(_withdraw, {"place": place_key(place), "invitee": _key(invitee, None)}) > 0
 
 
 def withdraw_later(tx: Transaction, place: Account | Repository, invitee: Account) -> None:
-    """For somebody who is in the place now: also what is by e-mail. Written along with the next statement."""
+    """Delete all invitations of somebody who is in the place now, with the next statement."""
     tx.defer(_withdraw_all, [{"place": place_key(place), **invited(invitee)}])
 
 
 async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation | None:
-    """None: it has just gone."""
+    """Return None if it no longer exists."""
     if not await tx.execute(_change, {"id": invitation.id, "role": role}):
         return None
     return msgspec.structs.replace(invitation, role=role)
@@ -374,8 +366,7 @@ def _key(invitee: Account | None, email: str | None) -> str:
 
 
 def _folded(email: str) -> str:
-    """Case makes no difference, among letters of ASCII: the kelvin sign is `k` in lower case, and who has an address
-    with it is somebody else."""
+    """Fold ASCII letters only: the kelvin sign is `k` in lower case, and an address with it is another one."""
     return "".join(each.lower() if each.isascii() else each for each in email)
 
 
@@ -388,7 +379,6 @@ def invited(user: Account) -> dict[str, object]:
 async def _find_page(
     reader: Reader, what: Listed, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
-    """For `what`, of `to_organizations` or `to_repositories`: those of a page, and how many there are."""
     every = {**params, "user_id": viewer.id, "now": now_ms()}
     rows, number = await read_page(reader, what, every, page)
     return [invitation_of(row, viewer) for row in rows], number
@@ -402,7 +392,7 @@ async def _find_one(
 
 
 def invitation_of(row: Row, viewer: Account | None) -> Invitation:
-    """From a row of `to_organizations` or `to_repositories`. `viewer` None: nobody."""
+    """Read a row of `to_organizations` or `to_repositories`."""
     viewer_id = viewer.id if viewer else 0
     invitee = account_of(row, "invitee_") if row["invitee_id"] is not None else None
     repository = repository_of(row, viewer_id) if row["invitation_repository_id"] is not None else None
@@ -429,15 +419,14 @@ class InvitationLink(Secretive, msgspec.Struct, frozen=True):
 
 
 async def make_link(tx: Transaction, invitation: Invitation) -> InvitationLink:
-    """A link to an invitation that has just been made, or renewed, in this transaction."""
+    """Create the link to an invitation that this transaction has created or renewed."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     await tx.execute(_set_link, {"id": invitation.id, "new_digest": digest_of(secret)})
     return InvitationLink(PATH + secret, invitation.expires_at)
 
 
 async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:
-    """None for a link that is unknown, was used or replaced, or whose invitation does not hold. Looking does not use it
-    up. `viewer`: whose role `Invitation.repository` has."""
+    """Return None for a link that is unknown, used or replaced, or whose invitation does not hold."""
     if len(secret) > _SECRET_MAX_CHARS:
         return None
     user_id = NOBODY if viewer is None else viewer.id

@@ -84,8 +84,8 @@ visible_by_id = _visible.where(accounts.c.id == big("id"))
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
-    """The organizations that the caller and the user are in, as far as the token reaches, oldest first; and how many
-    there are."""
+    """List the organizations that the caller and the user are both in, within the token's reach, oldest first, and
+    their number."""
     params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
     rows, number = await read_page(reader, _shared, params, page)
     return [account_of(row) for row in rows], number
@@ -94,13 +94,13 @@ async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) ->
 async def list_seen(
     reader: Reader, actor: Actor, which: Listed, page: Page, **others: object
 ) -> tuple[list[Repository], int]:
-    """Those in which the caller has a place, as far as the token reaches, oldest first; and how many there are."""
+    """List the repositories in which the caller has a role, within the token's reach, oldest first, and their number."""
     rows, number = await read_page(reader, which, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
 
 async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **others: object) -> Account:
-    """Raises `NotFound` for those whom the caller does not see."""
+    """Raises `NotFound` for accounts that the caller does not see."""
     row = await reader.fetch_one(which, {"user_id": actor.user.id, **reach_params(actor), **others})
     if row is None:
         raise NotFound()
@@ -120,8 +120,6 @@ class InOrganization(NamedTuple):
 
 
 class InRepository(NamedTuple):
-    """Somebody, and what they may do in a repository."""
-
     account: Account
     role: s.Role
 
@@ -190,7 +188,7 @@ _somebody = _anybody.where(accounts.c.login_key == sa.bindparam("login_key"), sa
 async def list_people(
     reader: Reader, organization_id: int, page: Page, role: MemberRole = "all"
 ) -> tuple[list[InOrganization], int]:
-    """The members, oldest first, and how many there are. `role` admin: the owners; member: the others."""
+    """List the members, oldest first, and their number. `role` admin: the owners; member: the others."""
     rows, number = await read_page(reader, _members[role], {"organization_id": organization_id}, page)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
 
@@ -201,14 +199,14 @@ async def find_member(reader: Reader, organization_id: int, login: str) -> InOrg
 
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[InOrganization], int]:
-    """The organizations that the caller is in, as far as the token reaches, oldest first; and how many there are."""
+    """List the caller's organizations within the token's reach, oldest first, and their number."""
     params = {"user_id": actor.user.id, **reach_params(actor)}
     rows, number = await read_page(reader, _own, params, page)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
 
 
 async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization | None:
-    """What the caller is in the organization, as far as the token reaches."""
+    """Find the caller's role in the organization, within the token's reach."""
     params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
     row = await reader.fetch_one(_own_one, params)
     return InOrganization(account_of(row), row["role"]) if row else None
@@ -217,15 +215,15 @@ async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization |
 async def list_collaborators(
     reader: Reader, repository: Repository, affiliation: Affiliation, least: s.Role, page: Page
 ) -> tuple[list[InRepository], int]:
-    """Who may do at least that, oldest first, and how many there are. `affiliation` direct: only who was added;
-    outside: of these, who is not in the organization."""
+    """List the people with at least this role, oldest first, and their number. `affiliation` direct: only those who
+    were added; outside: of these, those not in the organization."""
     params = {**_place(repository), "least": _ROLES.index(least)}
     rows, number = await read_page(reader, _in_repository[affiliation], params, page)
     return [_in_repository_of(row) for row in rows], number
 
 
 async def find_somebody(reader: Reader, actor: Actor, repository: Repository, login: str) -> InRepository | None:
-    """Who is in the repository, and anybody else whom the caller sees, with the role none."""
+    """Find somebody in the repository, or somebody else whom the caller sees, with the role none."""
     params = {**_place(repository), "login_key": key_of(login), "user_id": actor.user.id, **reach_params(actor)}
     row = await reader.fetch_one(_somebody, params)
     return _in_repository_of(row) if row else None
@@ -498,7 +496,7 @@ async def repository_collaborator_permission(call: Call, username: str) -> s.Col
 
 
 async def _require_somebody(call: Call, login: str) -> InRepository:
-    """Raises `NotFound` for who is not in the repository, and whom the caller does not see elsewhere."""
+    """Raises `NotFound` for somebody who is neither in the repository nor visible elsewhere."""
     found = await find_somebody(call.database, actor_of(call), named_repository(call), login)
     if found is None:
         raise NotFound()

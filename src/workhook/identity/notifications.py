@@ -50,26 +50,24 @@ Channel = Literal["inbox", "email"]
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """The statements that tell people of something; both take the same parameters (`telling`)."""
+    """Statements that notify people. Both take the same parameters (`telling`)."""
 
     inbox: Executable
     email: Executable
 
     def defer(self, tx: Transaction, params: Mapping[str, Any]) -> None:
-        """Tell with the next statement, or at the commit."""
+        """Notify with the next statement, or at the commit."""
         tx.defer(self.inbox, [params])
         if recipients.sends_mail():
             tx.defer(self.email, [params])
 
     async def execute(self, tx: Transaction, params: Mapping[str, Any]) -> None:
-        """Tell now."""
         await tx.execute(self.inbox, params)
         if recipients.sends_mail():
             await tx.execute(self.email, params)
 
 
 def wants(kind: NotificationKind, user_id: sa.ColumnElement[int], channel: Channel) -> sa.ColumnElement[bool]:
-    """Whether the person is told of this kind in that way."""
     chosen = notification_settings.alias("chosen")
     choice = chosen.c.inbox if channel == "inbox" else sa.func.coalesce(chosen.c.email, chosen.c.inbox)
     declined = sa.exists().where(chosen.c.user_id == user_id, chosen.c.kind == kind, choice.is_(sa.false()))
@@ -77,11 +75,9 @@ def wants(kind: NotificationKind, user_id: sa.ColumnElement[int], channel: Chann
 
 
 def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> Telling:
-    """How to tell `people`, a SELECT from `accounts`. `about`: columns that say of what.
-
-    Parameters: `account_id` and `repository_id` (or null) of where it happened, `actor_id` (null: Workhook itself),
-    `now` in milliseconds, `detail` (or null), and those of `people` and `about`.
-    """
+    """Notify `people`, a SELECT from `accounts`. `about`: columns that refer to the object. Parameters: `account_id`
+    and `repository_id` (or null) of the place, `actor_id` (null: Workhook itself), `now` in milliseconds, `detail` (or
+    null), and those of `people` and `about`."""
     columns: dict[str, sa.ColumnElement[Any]] = {
         "user_id": accounts.c.id,
         "kind": sa.literal_column(f"'{kind}'", sa.Text),
@@ -118,7 +114,7 @@ _tell_addressed = telling("invitation", _addressed, _about)
 
 
 def tell_invited(tx: Transaction, invitation: Mapping[str, object], invitation_id: int, now: int) -> None:
-    """`invitation`: the columns of its row. One that is renewed was told of already."""
+    """`invitation`: the columns of its row. A renewed one is not notified again."""
     place = {name: invitation[name] for name in ("account_id", "repository_id")}
     told = {**place, "actor_id": invitation["inviter_id"], "invitation_id": invitation_id, "detail": None, "now": now}
     if invitation["user_id"] is not None:

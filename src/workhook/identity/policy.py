@@ -41,12 +41,10 @@ Target = Literal["repository", "organization", "user", "app", "client"]
 
 @dataclass(frozen=True)
 class Rule:
-    """`scopes`: a token needs one of these; () asks for none. `permission`: what a token with permissions needs;
-    None asks for none. `kinds`: tokens of other kinds are refused. `whole`: so are those of chosen repositories.
-
-    `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret. `role` invited:
-    in the organization, or invited to it, which the operation itself tells apart.
-    """
+    """`scopes`: a token needs one of these, if any. `permission`: what a token with permissions needs. `kinds`: tokens
+    of other kinds are refused. `whole`: so are those of chosen repositories. `target` app: the caller is an app, with a
+    JWT; client: with its client id and secret. `role` invited: in the organization, or invited to it, which the
+    operation distinguishes."""
 
     target: Target
     scopes: tuple[str, ...] = ()
@@ -121,7 +119,7 @@ RULES = {
 
 @lru_cache(maxsize=1024)
 def expand(scopes: frozenset[str]) -> frozenset[str]:
-    """With what each scope implies."""
+    """Add what each scope implies."""
     implied: set[str] = set(scopes)
     for scope in scopes:
         implied |= _IMPLIED.get(scope, set())
@@ -130,7 +128,7 @@ def expand(scopes: frozenset[str]) -> frozenset[str]:
 
 @cache
 def accepted(rule: Rule) -> str:
-    """What `X-Accepted-OAuth-Scopes` lists: every scope that lets a token through."""
+    """Return `X-Accepted-OAuth-Scopes`: every scope that lets a token through."""
     fitting = [scope for scope in SCOPES if not rule.scopes or expand(frozenset({scope})) & set(rule.scopes)]
     return ", ".join(sorted(fitting)) if rule.scopes else ""
 
@@ -146,7 +144,7 @@ _CALLERS = {
 
 
 def access_of(name: str) -> Requirement:
-    """A rule as the OpenAPI document tells it."""
+    """Describe a rule for the OpenAPI document."""
     rule = RULES[name]
     fitting = tuple(filter(None, accepted(rule).split(", ")))
     if rule.target == "app":
@@ -160,7 +158,7 @@ def access_of(name: str) -> Requirement:
 
 
 def _given_to(rule: Rule) -> tuple[str, str] | None:
-    """The permission, if the operation takes tokens that have any."""
+    """Return the permission if the operation takes tokens that have any."""
     return rule.permission if any(each.confined for each in KINDS.values() if each.name in rule.kinds) else None
 
 
@@ -185,7 +183,7 @@ def check_kind(actor: Actor, rule: Rule) -> None:
 
 
 def check_token(actor: Actor, rule: Rule) -> None:
-    """Raises `Forbidden` naming the scope that is missing, or for a permission that is missing wherever it reaches."""
+    """Raises `Forbidden` for a missing scope or permission."""
     if not KINDS[actor.token_kind].confined:
         if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
             wanted = " or ".join(rule.scopes)
@@ -195,14 +193,14 @@ def check_token(actor: Actor, rule: Rule) -> None:
 
 
 def admit(actor: Actor, rule: Rule) -> Actor:
-    """For an operation that takes other proofs beside a token: what the authenticator does with a rule for `user`."""
+    """Check a rule for `user` as the authenticator does, for operations that take other proofs beside a token."""
     check_kind(actor, rule)
     check_token(actor, rule)
     return msgspec.structs.replace(actor, need=rule.permission)
 
 
 def check_repository(repository: Repository | None, rule: Rule, actor: Actor) -> Repository:
-    """Raises `NotFound` for what the caller cannot see and `Forbidden` for what it may not do."""
+    """Raises `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
     if repository is None:
         raise NotFound()
     hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
@@ -219,7 +217,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
 
 
 def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
-    """The organization, if the caller may do this there. Raises `NotFound`, `Forbidden`."""
+    """Raises `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
     if organization is None:
         raise NotFound()
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)

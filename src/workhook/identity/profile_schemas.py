@@ -88,7 +88,7 @@ class Key(msgspec.Struct):
 
 
 def profile_shape(account: schemas.Account, base: str, *, whole: bool) -> ProfileShape:
-    """`base`: what links in the body start with. `whole`: with the address, which others are not told."""
+    """`whole`: include the address, which others do not see."""
     email = account.email if whole else None
     return schemas.shape_of(ProfileShape, account, **msgspec.structs.asdict(owner_shape(account, base)), email=email)
 
@@ -154,7 +154,7 @@ def membership_shape(
 
 
 def pending_membership_shape(invitation: Invitation, invitee: schemas.Account, base: str) -> Membership:
-    """What an invitation will give to the invited person, who is no member yet and sees no address."""
+    """Show the membership that an invitation offers, without the organization's address."""
     shape = membership_shape(invitation.account, invitee, invitation.role, base, state="pending")
     shape.organization.email = None
     if not invitation.is_known:
@@ -163,7 +163,6 @@ def pending_membership_shape(invitation: Invitation, invitee: schemas.Account, b
 
 
 def collaborator_shape(account: schemas.Account, role: Role, base: str) -> CollaboratorShape:
-    """`base`: what links in the body start with."""
     return CollaboratorShape(
         **msgspec.structs.asdict(owner_shape(account, base)),
         permissions=schemas.permissions_of(None if role == "none" else role),
@@ -205,7 +204,6 @@ class RepositoryInvitation(msgspec.Struct):
 
 
 def organization_invitation(invitation: Invitation, base: str) -> OrganizationInvitation:
-    """`base`: what links in the body start with."""
     url = f"{base}/orgs/{invitation.account.login}/invitations/{invitation.id}"
     return schemas.shape_of(
         OrganizationInvitation,
@@ -221,7 +219,6 @@ def organization_invitation(invitation: Invitation, base: str) -> OrganizationIn
 
 
 def repository_invitation(invitation: Invitation, base: str) -> RepositoryInvitation:
-    """`base`: what links in the body start with."""
     repository, invitee = invitation.repository, invitation.invitee
     assert repository is not None, "it is to a repository"
     shape = repository_profile_shape(repository, base)

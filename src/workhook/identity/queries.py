@@ -23,7 +23,6 @@ log = structlog.get_logger(__name__)
 
 
 def account_columns(prefix: str = "") -> list[sa.Label[Any]]:
-    """For `account_of`."""
     return selected(Account, accounts, prefix)
 
 
@@ -51,7 +50,7 @@ _organization_by_id = hot(_organizations.where(accounts.c.id == big("id")))
 
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
-    """Of projects (`prefix` before each name) and of the account that owns them (`owner_`), for `repository_of`."""
+    """The columns that `repository_of` reads: of projects with `prefix`, of their owners with `owner_`."""
     names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at", "currency")
     return [*(projects.c[name].label(prefix + name) for name in names), *account_columns("owner_")]
 
@@ -69,7 +68,7 @@ _membership_role = (
 
 
 def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
-    """`by_membership` where the projects have another name."""
+    """`by_membership` for an alias of projects."""
     return sa.or_(memberships.c.role == "owner", memberships.c.role == "app", place.c.private.is_(sa.false()))
 
 
@@ -99,7 +98,7 @@ _named = repositories.where(
 
 
 def key_of(name: str) -> str:
-    """How logins and repository names are compared: without regard to case. They are ASCII; other text is none."""
+    """Return the key by which logins and repository names are compared: they are ASCII, in any case."""
     return name.lower() if name.isascii() else name
 
 
@@ -114,24 +113,22 @@ async def find_account_by_id(reader: Reader, account_id: int) -> Account | None:
 
 
 async def lock_account(tx: Transaction, account_id: int) -> None:
-    """Until the transaction ends nobody else locks the account."""
     await tx.fetch_one(_lock, {"id": account_id})
 
 
 async def disabled_at(reader: Reader, user_id: int) -> int | None:
-    """Since when (ms) the user is disabled; None: they are not."""
+    """Return since when the user is disabled, in milliseconds since the epoch."""
     row = await reader.fetch_one(_disabled, {"id": user_id})
     return row["disabled_at"] if row else None
 
 
 async def find_organization(reader: Reader, login: str, user_id: int) -> Organization | None:
-    """The organization with the user's role in it (None for a stranger)."""
+    """Return the organization with the user's role in it (None for a stranger)."""
     row = await reader.fetch_one(_organization, {"login_key": key_of(login), "user_id": user_id})
     return Organization(account_of(row), row["role"]) if row else None
 
 
 async def find_organization_by_id(reader: Reader, organization_id: int, user_id: int) -> Organization | None:
-    """The organization with the user's role in it (None for a stranger)."""
     row = await reader.fetch_one(_organization_by_id, {"id": organization_id, "user_id": user_id})
     return Organization(account_of(row), row["role"]) if row else None
 
@@ -142,7 +139,7 @@ async def find_member_role(reader: Reader, organization_id: int, user_id: int) -
 
 
 async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 0) -> Repository | None:
-    """With the user's role in it; 0 is nobody."""
+    """Return the repository with the user's role in it."""
     params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}
     row = await reader.fetch_one(_repository, params)
     return repository_of(row, user_id) if row else None
@@ -156,7 +153,7 @@ async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int
 async def find_repositories(
     reader: Reader, account: Account, *, names: Iterable[str] = (), ids: Iterable[int] = (), user_id: int = 0
 ) -> list[Repository]:
-    """The account's repositories that have one of the names or ids, with the user's role in each; oldest first."""
+    """List the account's repositories with one of the names or ids, oldest first, with the user's role in each."""
     params = {"account_id": account.id, "name_keys": list({key_of(name) for name in names}), "repository_ids": [*ids]}
     rows = await reader.fetch_all(_named, {**params, "user_id": user_id})
     return [repository_of(row, user_id) for row in rows]
@@ -168,7 +165,7 @@ async def find_project(reader: Reader, project_id: str, user_id: int) -> Reposit
 
 
 def repository_of(row: Row, user_id: int, prefix: str = "") -> Repository:
-    """From a row of `repository_columns(prefix)` and `role_columns`."""
+    """Read a row of `repository_columns(prefix)` and `role_columns`."""
     owner = account_of(row, "owner_")
     private = bool(row[prefix + "private"])
     return Repository(
@@ -189,7 +186,7 @@ def repository_of(row: Row, user_id: int, prefix: str = "") -> Repository:
 def _effective_role(
     owner: Account, private: bool, user_id: int, member_role: str | None, collaborator_role: str | None
 ) -> str | None:
-    """The stronger of what ownership, membership and collaboration give. Members see what is not private."""
+    """Return the strongest role by ownership, membership or collaboration. Members see what is not private."""
     if owner.id == user_id or member_role == "owner":
         return "admin"
     # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.lookup`).
@@ -203,7 +200,7 @@ USE_NOTED_MS = 10 * MINUTE_MS
 
 
 async def note_use(database: Database, table: sa.Table, number: int, now: int) -> None:
-    """Write when a token or the secret of an app was used last, unless the database cannot be written now."""
+    """Store when a token or client secret was last used, unless the database is unavailable."""
     try:
         await database.in_transaction(lambda tx: tx.execute(_note_use[table], {"id": number, "now": now}))
     except Problem as problem:

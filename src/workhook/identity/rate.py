@@ -80,7 +80,7 @@ UNKNOWN = Usage(0, 0, 0, 0)
 
 @dataclass
 class _Share:
-    """What this process has of one caller's window."""
+    """This process's part of one caller's window."""
 
     resets_at: int = 0  # milliseconds
     used: int = 0  # in all processes, what they have taken and not used yet included
@@ -92,14 +92,14 @@ class _Share:
 
 
 class Windows:
-    """Counts in this process alone, of the `ADDRESSES_MAX` callers that were seen last."""
+    """Counts in this process alone, of the last `ADDRESSES_MAX` callers."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._counts: dict[str, tuple[int, int]] = {}  # caller → (end of the window in seconds, count)
 
     def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
-        """Count a request; return the usage and whether the request is within the limit."""
+        """Count a request. Return the usage and whether it is within the limit."""
         now = now_ms() // 1000
         end, used = self._counts.pop(caller, (0, 0))  # and to the end: the first is the one not seen for longest
         if now >= end:
@@ -113,8 +113,8 @@ class Windows:
 
 
 class PageLimiter:
-    """Counts requests for pages: `limit` an hour for each user who has signed in, and `ADDRESS_TIMES` as many for each
-    address, from which many users may come. `limit` 0 turns it off."""
+    """Counts requests for pages: `limit` an hour for each user, and `ADDRESS_TIMES` as many for each address, which
+    users may share. `limit` 0 turns it off."""
 
     def __init__(self, limit: int) -> None:
         self._users, self._addresses = Windows(limit), Windows(limit * ADDRESS_TIMES)
@@ -143,9 +143,7 @@ class PageLimiter:
 
 
 class RateLimiter:
-    """Counts by caller: what `Actor.counted_as` answers, `app:ID`, or `address:IP` where there is neither; for forms of
-    pages `pages:ID` of the user. `limit` 0
-    turns it off."""
+    """Counts by caller: `Actor.counted_as`, `app:ID`, `address:IP`, or `pages:ID` for forms. `limit` 0 turns it off."""
 
     def __init__(self, limit: int, database: Database) -> None:
         self._limit = limit
@@ -157,7 +155,7 @@ class RateLimiter:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def hit(self, caller: str, *, count: int = 1) -> tuple[Usage, bool]:
-        """Count a request; answers the usage and whether the request is within the limit. `count` 0 only looks."""
+        """Count a request. Return the usage and whether it is within the limit. `count` 0 only reads."""
         if self._limit == 0:
             return Usage(_UNLIMITED, 0, _UNLIMITED, now_ms() // 1000 + WINDOW_S), True
         kind, _, name = caller.partition(":")
@@ -177,8 +175,8 @@ class RateLimiter:
         return self._usage(share), within
 
     def take_back(self, caller: str) -> Usage | None:
-        """A request that `hit` has counted, of a token or an app, is not to count. None: there is no count of it, or
-        there were so many that it counts all the same: to find that nothing has changed is work too."""
+        """Uncount a request of a token or an app. Return None if it still counts: there is no count, or too many were
+        taken back, since even an unchanged answer takes work."""
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:
             return None
@@ -191,7 +189,7 @@ class RateLimiter:
         return self._usage(share)
 
     async def count_form(self, caller: str) -> None:
-        """Count a form of a page. Raises `TooManyRequests` beyond the limit."""
+        """Raises `TooManyRequests` beyond the limit."""
         usage, within = await self.hit(caller)
         if not within:
             wait_s = max(1, usage.reset - now_ms() // 1000)
@@ -201,7 +199,7 @@ class RateLimiter:
             raise TooManyRequests(message, retry_after_s=wait_s)
 
     async def close(self) -> None:
-        """Give back what is left. Counting may go on afterwards."""
+        """Return unused blocks. Counting may continue."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
@@ -224,7 +222,7 @@ class RateLimiter:
         return Usage(self._limit, used, self._limit - used, ends // 1000)
 
     async def _refill(self, caller: str, share: _Share) -> None:
-        """The caller's next block, or none: `left` stays 0."""
+        """Take the caller's next block; at the limit `left` stays 0."""
         now, moment = now_ms(), time.monotonic()
         if share.ask_again_s > moment and now < share.resets_at:
             return
@@ -253,7 +251,7 @@ class RateLimiter:
             share.resets_at, share.used = row["resets_at"], row["used"]
 
     def _refill_alone(self, share: _Share, now: int) -> None:
-        """Rather than refuse reads while nothing can be written: from what this process knows was left."""
+        """Count by what this process last knew, rather than refuse reads while nothing can be written."""
         RATE_ALONE.inc()
         if now >= share.resets_at:
             share.resets_at, share.used = _end(now), 0
@@ -295,7 +293,7 @@ def _use(share: _Share) -> bool:
 
 
 def _end(now: int) -> int:
-    """Of a window that begins now: a whole second, as the headers tell it."""
+    """Return the end of a window that begins now: a whole second, as in the headers."""
     return (now // 1000 + WINDOW_S) * 1000
 
 
@@ -303,8 +301,8 @@ _UNLIMITED = 2**31 - 1
 
 
 def subscriber(address: str | None) -> str:
-    """One subscriber has 2^64 addresses of IPv6 (RFC 6177): they count as one, and an address of IPv4 that is written
-    as one of IPv6 as what it is. Whatever is no address counts as one too: it can be written in many ways."""
+    """Return one name for the 2^64 IPv6 addresses of a subscriber (RFC 6177), for an IPv4 address in either form, and
+    for all invalid addresses."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:

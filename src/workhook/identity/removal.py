@@ -30,8 +30,8 @@ from workhook.storage.metadata import big
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody may do less in a place, or an app may do less for somebody. It is so in the database already: who is
-    told looks at what is left, not at what was taken."""
+    """A right that a person or an app has lost in a place. The database is changed already: handlers check the rights
+    that are left, not the one that was taken."""
 
     account_id: int | None
     """The organization or user whose place it is. None: every place; a consent counts in all of them, and so does being
@@ -64,12 +64,12 @@ _links = {"base": ""}
 
 
 def links_start_with(base: str) -> None:
-    """In events of a loss that no request led to."""
+    """Set the base of links in events of a loss without a request."""
     _links["base"] = base
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Whether nothing holds the repository any more. False: the caller rolls back, or changes nothing itself."""
+    """Return False if an area still holds the repository. The caller rolls back, or changes nothing itself."""
     return all([await each(tx, repository_id) for each in repositories])
 
 
@@ -83,8 +83,8 @@ async def rights_lost(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """What the right made possible ends, in the transaction that takes the right. Call it after the write. The
-    arguments are those of `Loss`; `base` None: nobody asked for it over HTTP."""
+    """End what the right made possible, in the transaction that takes it and after the write. The arguments are those
+    of `Loss`."""
     loss = Loss(
         account_id=account_id,
         repository_id=repository_id,
@@ -126,7 +126,7 @@ _of_repository = sa.delete(invitations).where(_here)
 
 
 async def end_invitations(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`: an invitation is there as long as its inviter may invite to its place."""
+    """End invitations whose inviter may no longer invite there. An `OnLoss`."""
     if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
         return  # a consent makes nobody an owner or admin, and who sees a project does not either
     # Locked by who invites, too: what is written before that is seen, and nobody writes after it without the right.
@@ -146,14 +146,14 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
 
 
 def person_goes(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
-    """Somebody is removed, or leaves: no invitation is left by which they could come back, to the repository, or to all
-    that is the account's (None). Written along with the next statement."""
+    """Delete invitations by which somebody who was removed could return to the repository, or anywhere in the account.
+    Written with the next statement."""
     held = _held_in_account if repository_id is None else _held_here
     tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
 
 
 def repository_goes(tx: Transaction, repository: Repository) -> None:
-    """A project is deleted: when it is restored, nobody is invited to it. Written along with the next statement."""
+    """Delete the invitations to a deleted project. Written with the next statement."""
     tx.defer(_of_repository, [{"place": place_key(repository)}])
 
 

@@ -74,12 +74,12 @@ PROJECTS = frozenset(
 
 
 def login_fault(login: str, field: str = "login") -> str | None:
-    """Why the login cannot be had, or None. `field`: what whoever chooses it calls it."""
+    """Return why the login is reserved, or None."""
     return _fault(field, login) if login.lower() in LOGINS else None
 
 
 def project_fault(name: str) -> str | None:
-    """Why the name of a project cannot be had, or None."""
+    """Return why the project's name is reserved, or None."""
     return _fault("name", name) if name.lower() in PROJECTS else None
 
 

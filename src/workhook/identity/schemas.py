@@ -35,8 +35,7 @@ class Account(Record, frozen=True):
 
 
 class Organization(msgspec.Struct, frozen=True):
-    """An organization as one caller sees it: `role` is owner or member. `is_invited`: they may become one of these; it
-    is looked for only where that matters."""
+    """An organization as one caller sees it. `role`: owner or member. `is_invited`: set only where it matters."""
 
     account: Account
     role: str | None
@@ -44,8 +43,8 @@ class Organization(msgspec.Struct, frozen=True):
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A project as the webhook API knows it; `role` is what the caller may do: admin, write, read. `currency`: of its
-    rates and its budget."""
+    """A project as the webhook API knows it. `role`: the caller's: admin, write or read. `currency`: of its rates and
+    budget."""
 
     id: int
     project_id: str
@@ -65,7 +64,7 @@ class Repository(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, str]:
-        """What a path has of it."""
+        """The names in its path."""
         return self.owner.login, self.name
 
     @property
@@ -74,7 +73,7 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """An account that a token is confined to, with what it may do there. `repository_ids` None: all of them."""
+    """An account that a token is confined to, with its permissions. `repository_ids` None: all of them."""
 
     account_id: int
     permissions: Mapping[str, str]  # work, repository_hooks, organization_hooks → read, write
@@ -82,14 +81,11 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who calls, and what the token allows.
-
-    `grants` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
-    asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
-    this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
-    `narrowed_to`: of an app's token of a user that reaches one account alone, which. `client_id`: of an OAuth app's
-    token, whose. `request`: what becomes known of the request.
-    """
+    """The caller, with the token's rights. `grants` None: the token is not confined, its scopes decide. `need`: the
+    permission and level that the operation requires of a confined token. `user`: the app's bot for an installation.
+    `root_id`: the first of the tokens with which this one was made, if any. `family`: the consent's. `narrowed_to`: the
+    only account that an app's narrowed token reaches. `client_id`: of an OAuth app's token. `request`: filled while the
+    request is handled."""
 
     user: Account
     token_id: int
@@ -110,8 +106,8 @@ class Actor(msgspec.Struct, frozen=True):
 
     @property
     def counted_as(self) -> str:
-        """Whose request limit it uses up. New tokens bring no new limit: those of one installation share theirs, those
-        that one user let one app have, however often, and those that were made with one personal token."""
+        """The owner of the request limit. New tokens bring no new limit: an installation's tokens share one, as do one
+        app's for one user, and those made with one personal token."""
         if self.installation_id is not None:
             return f"installation:{self.installation_id}"
         if self.app_id is not None:
@@ -195,8 +191,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def shape_of(shape: type[S], source: object, **values: Any) -> S:
-    """The shape with these values. Its other fields are the attributes of `source` with their names, moments as
-    texts."""
+    """Build the shape from these values, and otherwise from attributes of `source`, with moments as texts."""
     for name in shape.__struct_fields__:
         if name not in values and hasattr(source, name):
             value = getattr(source, name)
@@ -209,12 +204,11 @@ STAND_IN_DOMAIN = "users.noreply.example"
 
 
 def stand_in_address(login: str) -> str:
-    """What is shown instead of somebody's e-mail address to those who may not see it."""
+    """Return the address that is shown to those who may not see the real one."""
     return f"{login}@{STAND_IN_DOMAIN}"
 
 
 def account_shape(account: Account, base: str) -> AccountShape:
-    """`base`: what links in the body start with."""
     path = "orgs" if account.kind == "organization" else "users"
     return AccountShape(
         login=account.login,
@@ -287,7 +281,7 @@ def _web(base: str) -> str:
 
 
 def account_of(row: Row, prefix: str = "") -> Account:
-    """From a row whose columns carry `prefix`."""
+    """Read a row whose columns have this prefix."""
     return Account(*map(row.__getitem__, _account_columns(prefix)))
 
 

@@ -430,7 +430,7 @@ def _about(name: str) -> sa.Column[object]:
 
 
 def told_columns() -> list[sa.Column[object]]:
-    """What happened, where, and who did it: references, no copies. A row goes with what it is about."""
+    """Return references to what happened, where, and who did it. A row is deleted with what it refers to."""
     return [
         sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
         # The organization or person that the project belongs to, or that it is about itself.
@@ -445,7 +445,7 @@ def told_columns() -> list[sa.Column[object]]:
 
 
 def index_references(table: sa.Table) -> None:
-    """By which the rows go with what they are about."""
+    """Index the references by which rows are deleted."""
     for name in ("repository_id", *_ABOUT):
         partial_index(f"ix_{table.name}_{name}", table.c[name], where=table.c[name].is_not(None))
 

@@ -71,17 +71,14 @@ _forget = [
 async def create_oauth_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
 ) -> tuple[App, str]:
-    """The app and its client secret, which is shown only now. Raises `Invalid` with every fault."""
+    """Return the app and its client secret, which is shown only now. Raises `Invalid` with every fault."""
     return await _store(tx, actor, "oauth", organization, create)
 
 
 async def create_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
-    """The app, its client secret and its private key (PEM), which are shown only now. Raises `Invalid`.
-
-    `key`: one of `credentials.new_key`; who has made it before the transaction holds nobody up in it.
-    """
+    """Return the app, its client secret and its private key (PEM), which are shown only now. Raises `Invalid`."""
     app, secret = await _store(tx, actor, "app", organization, create)
     key = key or await new_key()
     await _insert_new_key(tx, app, key)
@@ -110,8 +107,8 @@ async def _store(
 
 
 async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
-    """Another name is another slug, and another login of the bot. Permissions that an app asks for besides are had
-    only where an owner accepts them; those that it gives up are gone at once. Raises `Invalid`, `NotFound`."""
+    """Another name changes the slug and the bot's login, too. Additional permissions take effect once an owner accepts
+    them; those that are given up are gone at once. Raises `Invalid`, `NotFound`."""
     old = await _lock(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
@@ -138,10 +135,8 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
 
 
 async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """With its installations, its tokens, what users have granted it and the webhooks that it alone sees.
-
-    An app's bot stays, as the author of what it did, under a login that no app can have: the name is free again.
-    """
+    """Delete an app with its installations, tokens, grants and webhooks. Its bot stays, as the author of what it did,
+    under a login that no app can have."""
     app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
@@ -159,8 +154,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 
 
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
-    """Every token that was issued to the app, and what could become one: users have to authorise it anew. Answers how
-    many tokens were still good."""
+    """Revoke the app's tokens, and delete what could become one. Return how many tokens were still valid."""
     app = await _lock(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)
@@ -175,7 +169,7 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
 
 
 async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
-    """What is known of it, and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
+    """Return the secret's facts and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = say("an app has at most {} secrets: delete the one that is not used any more first", SECRETS_MAX)
@@ -186,7 +180,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Ap
 
 
 async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_id: int) -> None:
-    """At once. The last one goes too: an app that has none cannot call as a client. Raises `NotFound`."""
+    """Raises `NotFound`. An app without a secret cannot call as a client."""
     app = await _lock(tx, app)
     if secret_id not in [each.id for each in await queries.list_secrets(tx, app.id)]:
         raise NotFound()
@@ -195,7 +189,7 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
 
 
 async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> AppKey:
-    """A key that the app may sign with. Raises `Invalid` for one that it has, or beyond `KEYS_MAX`."""
+    """Raises `Invalid` for a key that the app has, or beyond `KEYS_MAX`."""
     app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
     if any(each.fingerprint == key.fingerprint for each in known):
@@ -209,7 +203,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
 
 
 async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int) -> None:
-    """At once. Raises `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
+    """Raises `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
     app = await _lock(tx, app)
     known = {each.id: each for each in await queries.list_keys(tx, app.id)}
     if key_id not in known:
@@ -221,7 +215,6 @@ async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int
 
 
 async def _lock(tx: Transaction, app: App) -> App:
-    """As it is now. Who changes one app takes turns."""
     found = await queries.find_app(tx, app.id, for_update=True)
     if found is None:
         raise NotFound()
@@ -229,7 +222,7 @@ async def _lock(tx: Transaction, app: App) -> App:
 
 
 async def _check(tx: Transaction, app: App) -> None:
-    """Raises `Invalid` with every fault of what is to be stored."""
+    """Raises `Invalid` with every fault."""
     faults = [
         *schemas.name_faults(app.name),
         *schemas.description_faults(app.description),
@@ -296,7 +289,7 @@ R = TypeVar("R")
 
 
 async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
-    """`step` in a transaction. If somebody else does the same at the same time it runs again, and now sees that."""
+    """Run `step` in a transaction, and again if somebody else did the same at the same time."""
     try:
         return await call.database.in_transaction(step)
     except UniqueViolation:
@@ -304,7 +297,7 @@ async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]
 
 
 async def find_named_app(call: Call, reader: Reader) -> App:
-    """The OAuth app or app of the path. Raises `NotFound`, also for one of another organization."""
+    """Return the app of the path. Raises `NotFound`, also for one of another organization."""
     if "client_id" in call.request.path_params:
         app = await queries.find_client(reader, call.path("client_id"))
         oauth = True
@@ -320,7 +313,7 @@ async def find_named_app(call: Call, reader: Reader) -> App:
 
 
 async def make_key(public_key: str | None) -> NewKey:
-    """A new key, which takes a while, or the caller's own. Raises `Invalid`."""
+    """Make a new key, which takes a while, or take the caller's own. Raises `Invalid`."""
     if public_key is None:
         return await new_key()
     try:
@@ -331,7 +324,7 @@ async def make_key(public_key: str | None) -> NewKey:
 
 
 async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """An installation on the organization of the path. Raises `NotFound`, also for one on another organization."""
+    """Raises `NotFound`, also for an installation on another organization."""
     found = await queries.find_installation(reader, number)
     if found is None:
         raise NotFound()

@@ -51,10 +51,7 @@ class AccessToken(Secretive, msgspec.Struct, frozen=True):
 
 
 def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:
-    """What a request narrows the token to. Keys that say nothing here are passed over, as clients expect.
-
-    Raises `Invalid` with every fault.
-    """
+    """Ignore unknown keys, as clients expect. Raises `Invalid` with every fault."""
     known = {name: value for name, value in body.items() if name in shape.__struct_fields__}
     if isinstance(ids := known.get("repository_ids"), list):  # JSON has one kind of number: 2.0 is the integer 2
         known["repository_ids"] = [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
@@ -62,11 +59,8 @@ def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = 
 
 
 async def create_access_token(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
-    """A token of the app's installation, for its bot.
-
-    Raises `NotFound` for another app's installation, `Forbidden` for one that is suspended, `Invalid` where more is
-    wanted than was granted.
-    """
+    """Issue a token for the bot. Raises `NotFound` for another app's installation, `Forbidden` for a suspended one, and
+    `Invalid` if more is requested than was granted."""
     is_there = await queries.lock_app(tx, app.id)
     installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
     if installation is None or installation.app.id != app.id:
@@ -100,14 +94,13 @@ async def create_access_token(tx: Transaction, app: App, installation_id: int, w
 
 
 def refuse_what_is_beyond(not_granted: Sequence[Fault], not_reached: Sequence[Fault]) -> None:
-    """Raises `Invalid` if there is any of it."""
     if not_granted or not_reached:
         messages = [_NOT_GRANTED] * bool(not_granted) + [_NOT_REACHED] * bool(not_reached)
         raise Invalid(" ".join(messages), faults=[*not_granted, *not_reached])
 
 
 def granted_permissions(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[str, str], list[Fault]]:
-    """The permissions of the token, and what is wanted beyond what was granted."""
+    """Return the permissions of the token, and faults for those that were not granted."""
     most = weaker(installation.permissions, installation.app.permissions)
     asked: dict[str, str] = dict(wanted.permissions or {})
     if not asked:
@@ -123,8 +116,8 @@ def granted_permissions(installation: Installation, wanted: AccessTokenBody) -> 
 async def chosen_repositories(
     reader: Reader, installation: Installation, wanted: AccessTokenBody, *, user_id: int | None = None
 ) -> tuple[list[Repository] | None, list[Fault]]:
-    """The repositories that are named, None if the token is not narrowed to some; and what is not reached. `user_id`:
-    only those that the user sees."""
+    """Return the named repositories, or None if the token is not narrowed to some, and faults for those out of reach.
+    `user_id`: only those that the user sees."""
     names, ids = wanted.repositories or [], wanted.repository_ids or []
     if not names and not ids:
         return None, []
@@ -150,7 +143,7 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _own(reader: Reader, app_id: int, number: int) -> Installation:
-    """Raises `NotFound`, also for another app's."""
+    """Raises `NotFound`, also for another app's installation."""
     found = _existing(await queries.find_installation(reader, number))
     return _existing(found if found.app.id == app_id else None)
 

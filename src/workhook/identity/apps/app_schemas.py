@@ -197,7 +197,6 @@ ONLY_REPOSITORIES: dict[str, Any] = {
 
 
 def owner_shape(account: Account, base: str) -> OwnerShape:
-    """`base`: what links in the body start with."""
     shape = account_shape(account, base)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
     links["organizations_url"] = f"{base}/users/{account.login}/orgs"
@@ -241,7 +240,7 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
 
 
 def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
-    """`permissions`: with what the caller may do in it."""
+    """`permissions`: include what the caller may do in it."""
     shape = repository_shape(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
@@ -430,14 +429,13 @@ class InstallationEdit(msgspec.Struct, kw_only=True):
 
 
 def app_path(app: App, organization: Account) -> str:
-    """Where it is managed."""
     if app.is_oauth:
         return f"/orgs/{organization.login}/oauth-apps/{app.client_id}"
     return f"/orgs/{organization.login}/apps/{app.slug}"
 
 
 def app_shape(app: App, organization: Account, base: str) -> OauthAppShape:
-    """An `AppShape` of an app, without its secrets and keys. `base`: what links in the body start with."""
+    """Return an `AppShape` for an app, without its secrets and keys."""
     owner, url = account_shape(organization, base), base + app_path(app, organization)
     urls = list(app.callback_urls)
     if app.is_oauth:

@@ -41,13 +41,13 @@ _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_
 
 
 def looks_like_jwt(token: str) -> bool:
-    """By its three parts: no token of ours has a full stop. How the first begins tells nothing, since its JSON may
-    stand in several lines ("ewo…", as shell scripts write it)."""
+    """Tell a JWT by its three parts: Workhook's tokens have no full stop. Its first characters tell nothing, since the
+    JSON may have line breaks ("ewo…")."""
     return token.count(".") == 2
 
 
 async def authenticate_app(reader: Reader, token: str) -> App:
-    """The app whose key signed the JWT (RFC 7519). Raises `Unauthenticated`, in the words that clients know."""
+    """Return the app whose key signed the JWT (RFC 7519). Raises `Unauthenticated`, in the words that clients know."""
     claims = _unverified_claims(token)
     app = await _issuer(reader, claims)
     if app is None or app.is_oauth:
@@ -60,7 +60,7 @@ async def authenticate_app(reader: Reader, token: str) -> App:
 
 
 async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
-    """The app with this id, if the secret is one of its own; None otherwise, in the same time."""
+    """Return the app if the secret is one of its own. An unknown id takes the same time."""
     app = await queries.find_client(database, client_id)
     given = digest_of(client_secret)
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
@@ -73,7 +73,7 @@ async def authenticate_client(database: Database, client_id: str, client_secret:
 
 
 def basic_credentials(header: str | None) -> tuple[str, str] | None:
-    """User and password of an `Authorization: Basic` header (RFC 7617); None for anything else."""
+    """Parse user and password from an `Authorization: Basic` header (RFC 7617)."""
     scheme, _, encoded = (header or "").strip().partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -85,7 +85,7 @@ def basic_credentials(header: str | None) -> tuple[str, str] | None:
 
 
 def _unverified_claims(token: str) -> dict[str, Any]:
-    """Read once: what is believed later is what was looked at before the signature."""
+    """Parse the claims once: the same are trusted after the signature is verified."""
     if len(token) > _LENGTH_MAX or not _COMPACT.fullmatch(token):
         raise Unauthenticated(_UNDECODABLE)
     header, claims = (_object(part) for part in token.split(".")[:2])
@@ -106,7 +106,7 @@ def _object(part: str) -> dict[str, Any]:
 
 
 async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
-    """`iss` is the app's id, as a number or a text, or its client id."""
+    """Find the app by `iss`: its id, as a number or a text, or its client id."""
     issuer = claims.get("iss")
     if isinstance(issuer, int) and not isinstance(issuer, bool):
         issuer = str(issuer)
@@ -148,7 +148,6 @@ def _check_times(claims: dict[str, Any]) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    """JSON has neither infinities nor NaN, and `decode_untrusted` refuses what no double holds."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -162,7 +161,7 @@ _CLIENT_ID_LENGTH = 20
 
 
 class NewKey(Secretive, msgspec.Struct, frozen=True):
-    """`private_key` is None for a key whose other half the caller has. Both are PEM; see `fingerprint_of`."""
+    """Both keys are PEM. `private_key`: None for the caller's own key. `fingerprint`: see `fingerprint_of`."""
 
     public_key: str
     fingerprint: str
@@ -170,7 +169,6 @@ class NewKey(Secretive, msgspec.Struct, frozen=True):
 
 
 def new_client_id(kind: str) -> str:
-    """20 characters, as clients know them."""
     prefix = _CLIENT_ID_PREFIXES[kind]
     letters = string.ascii_letters + string.digits
     return prefix + "".join(secrets.choice(letters) for _ in range(_CLIENT_ID_LENGTH - len(prefix)))
@@ -182,7 +180,7 @@ def new_client_secret() -> str:
 
 
 async def new_key() -> NewKey:
-    """An RSA key of 2048 bits. It takes a good part of a second: make it before a transaction, not in one."""
+    """Make an RSA key of 2048 bits. It takes a good part of a second: do it before a transaction."""
     return await asyncio.to_thread(_make)
 
 
@@ -198,7 +196,7 @@ def _make() -> NewKey:
 
 
 def own_key(pem: str) -> NewKey:
-    """The caller's own public key. Raises `ValueError` that says what it has to be."""
+    """Parse the caller's own public key. Raises `ValueError` that says what it has to be."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -227,5 +225,5 @@ def _described(key: object, private: str | None) -> NewKey:
 
 
 def fingerprint_of(der: bytes) -> str:
-    """`SHA256:` and the Base64 of the digest of the public key's DER, which OpenSSL shows too."""
+    """Return `SHA256:` and the Base64 digest of the public key's DER, as OpenSSL shows it."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(der).digest()).decode()

@@ -55,13 +55,8 @@ async def install(
     repository_ids: Collection[int] | None = None,
     known: Sequence[Fault] = (),
 ) -> Installation:
-    """Put the app on the organization. `permissions` None: all that it asks for; `repository_ids` None: all, those to
-    come too.
-
-    Raises `Invalid` (with the faults that are `known` already) for an OAuth app, an app that is private to another
-    organization, one that is installed already, permissions that it does not ask for, and repositories that are not
-    the organization's.
-    """
+    """Install the app. `permissions` None: all that it asks for; `repository_ids` None: all, including future ones.
+    Raises `Invalid` with these faults and the `known` ones."""
     fresh = await queries.find_app(tx, app.id, for_update=True)
     if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
         raise _invalid([*known, no_such_app()])
@@ -93,8 +88,8 @@ async def install(
 async def uninstall(
     tx: Transaction, actor: Actor | None, installation: Installation, *, remove_webhooks: bool = False
 ) -> list[str]:
-    """Its tokens end. Webhooks that it made are the organization's: they stay, as with the original, unless the owner
-    has them removed. Answers the addresses of these webhooks. Raises `NotFound`."""
+    """End the installation and its tokens. Webhooks that it made stay, as on GitHub, unless the owner removes them.
+    Return their addresses. Raises `NotFound`."""
     await _lock(tx, installation.id)  # held: a token that is being made is there now, and no other comes
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
@@ -120,11 +115,8 @@ async def edit_installation(
     repository_ids: Collection[int] | UnsetType | None = UNSET,
     known: Sequence[Fault] = (),
 ) -> Installation:
-    """Grant other permissions, at most those that the app asks for now, or choose other repositories (None: all). What
-    is as it was is not written.
-
-    Raises `Invalid`, with the faults that are `known` already, and `NotFound` if it was uninstalled meanwhile.
-    """
+    """Grant other permissions, at most those that the app asks for, or choose other repositories (None: all). Raises
+    `Invalid` with the faults that are `known` already, and `NotFound`."""
     app = await queries.find_app(tx, installation.app.id, for_update=True)
     if app is None:
         raise NotFound()
@@ -154,13 +146,12 @@ async def edit_installation(
 
 
 async def _weakened(tx: Transaction, actor: Actor | None, installation: Installation) -> None:
-    """Its bot may do less on the organization."""
     await removal.rights_lost(tx, installation.account.id, user_id=installation.app.bot_id, actor=actor)
 
 
 async def suspend(tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization") -> None:
-    """Until `unsuspend` its tokens do nothing, and those of its users do nothing on this organization. Twice is once,
-    but that an owner may make an app's own suspension one that the app cannot take back."""
+    """Stop the installation's tokens, and those of its users on this organization. An owner's suspension replaces the
+    app's own, and the app cannot lift it."""
     current = await _lock(tx, installation.id)
     if current.suspended_at is None or (current.suspended_by, by) == ("app", "organization"):
         await _set_suspended(tx, actor, current, now_ms(), by)
@@ -179,7 +170,7 @@ async def unsuspend(
 
 
 async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """After the app asks for less: no installation keeps more than that. What it asks for besides has to be granted."""
+    """Reduce the installations' permissions to what the app asks for now."""
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         kept = weaker(app.permissions, installation.permissions)
         if kept == dict(installation.permissions):
@@ -213,7 +204,7 @@ async def _lock(tx: Transaction, installation_id: int) -> Installation:
 async def _repository_faults(
     tx: Transaction, account: Account, ids: Collection[int] | None, *, kept: Collection[int] = ()
 ) -> list[Fault]:
-    """`kept`: they were chosen before, and may lie in the trash since."""
+    """`kept`: repositories that were chosen before, which may be in the trash."""
     if ids is None:
         return []
     if not 1 <= len(ids) <= REPOSITORIES_MAX:
@@ -244,7 +235,7 @@ async def _audit(
 
 
 def no_such_app() -> Fault:
-    """Nor is told whether there is one that belongs to somebody else alone."""
+    """The same fault for an unknown app and for another organization's private one."""
     message = "app must be the slug or client id of an app that is public or the organization's own"
     return Fault("app", "invalid", message, resource=_RESOURCE)
 

@@ -95,7 +95,6 @@ async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
 
 
 async def register_app(write: Write, create: s.AppCreate, key: NewKey) -> Created[s.AppShape]:
-    """Register an app with this key."""
     organization = named_organization(write.call).account
     app, secret, pem = await actions.create_app(write.tx, write.actor, organization, create, key=key)
     shape = await _with_keys(write.call, write.tx, app)
@@ -366,8 +365,8 @@ def _not_removable(why: str) -> Invalid:
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
-    """An installation on an organization that the caller owns, and that has the repository. Nobody changes it until the
-    transaction ends. Raises `NotFound` and `Forbidden`."""
+    """Lock an installation on an organization that the caller owns and that has the repository. Raises `NotFound` and
+    `Forbidden`."""
     tx = write.tx
     found = await queries.find_installation(tx, number)
     if found is None:
@@ -411,7 +410,7 @@ async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
 async def _chosen(
     tx: Transaction, account: Account, selection: str | UnsetType, names: list[str] | UnsetType
 ) -> tuple[list[int] | UnsetType | None, list[Fault]]:
-    """The ids of the repositories that are named, None for all, UNSET where nothing is said; and what is wrong."""
+    """Return the ids of the named repositories (None: all; UNSET: nothing is said) and faults."""
     if names is UNSET:
         if selection == "selected":
             message = "repositories must name the chosen ones where repository_selection is selected"

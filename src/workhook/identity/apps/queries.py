@@ -75,7 +75,7 @@ _list_on_account = listed(
 
 
 def app_of(row: Row, prefix: str = "") -> App:
-    """From a row of `app_columns` that carry `prefix`."""
+    """Read a row of `app_columns` with this prefix."""
     values = {name: row[prefix + name] for name in APP_COLUMNS}
     values["callback_urls"] = tuple(json.decode(values["callback_urls"]))
     values["permissions"] = json.decode(values["permissions"])
@@ -84,7 +84,7 @@ def app_of(row: Row, prefix: str = "") -> App:
 
 
 def installation_of(row: Row) -> Installation:
-    """From a row of `installed`."""
+    """Read a row of `installed`."""
     chosen = frozenset(one for (one,) in json.decode(row["repositories"]))
     return Installation(
         id=row["installation_id"],
@@ -109,8 +109,8 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Whether the app is there. Until the transaction ends nobody ends all of its tokens: who issues one comes first
-    here, before any other lock (docs/decisions/0014-oauth.md)."""
+    """Return whether the app exists, and keep its tokens from being ended together. Whoever issues one locks the app
+    before everything else (docs/decisions/0014-oauth.md)."""
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 
@@ -119,7 +119,7 @@ async def find_client(reader: Reader, client_id: str) -> App | None:
 
 
 async def find_slug(reader: Reader, slug: str) -> App | None:
-    """OAuth apps have one too."""
+    """Find an OAuth app or app."""
     return await _app(reader, _by_slug, slug=slug.lower())
 
 
@@ -130,12 +130,10 @@ async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVE
 
 
 async def list_keys(reader: Reader, app_id: int) -> list[AppKey]:
-    """Oldest first."""
     return [_key_of(row) for row in await reader.fetch_all(_keys, {"app_id": app_id})]
 
 
 async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
-    """Oldest first."""
     return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
 
@@ -145,7 +143,6 @@ async def _one(reader: Reader, which: sa.Select[Any], **params: object) -> Insta
 
 
 async def _page(reader: Reader, which: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
-    """Oldest first, and how many there are on all pages."""
     rows, total = await read_page(reader, which, params, page)
     return [installation_of(row) for row in rows], total
 
@@ -155,19 +152,18 @@ async def find_installation(reader: Reader, installation_id: int, *, for_update:
 
 
 async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> Installation | None:
-    """Of the app on the account: there is at most one."""
     return await _one(reader, _installation_of_both, app_id=app_id, account_id=account_id)
 
 
 async def list_installations_on(
     reader: Reader, account_id: int, page: Page = EVERYTHING
 ) -> tuple[list[Installation], int]:
-    """Of every app on the account, oldest first, and how many there are."""
+    """List the installations of all apps on the account, oldest first, and their number."""
     return await _page(reader, _list_on_account, page, account_id=account_id)
 
 
 async def list_installations_of(reader: Reader, app_id: int, page: Page = EVERYTHING) -> tuple[list[Installation], int]:
-    """Of the app on every account, oldest first, and how many there are."""
+    """List the app's installations, oldest first, and their number."""
     return await _page(reader, _list_of_app, page, app_id=app_id)
 
 
@@ -254,28 +250,25 @@ _seen_list = listed(_seen, projects.c.repository_id, counts=False)
 
 
 class OwnedOrganization(NamedTuple):
-    """An organization, and whether the app in question is on it."""
-
     account: Account
     installed: bool
 
 
 async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrganization]:
-    """Organizations of which the user is an owner and on which the app can be, or is, oldest first."""
+    """List the organizations that the user owns and on which the app can be, or is, installed."""
     rows = await reader.fetch_all(_owned, {"user_id": user_id, "app_id": app.id})
     found = [OwnedOrganization(account_of(row), row["installation_id"] is not None) for row in rows]
     return [each for each in found if app.public or each.account.id == app.account_id]
 
 
 async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
-    """Of the app, on the account with the login."""
     return await _one(reader, _on_login, app_id=app.id, login_key=key_of(login))
 
 
 async def find_reaching(
     reader: Reader, app: App, *, named: tuple[str, str] | None = None, repository_id: int = 0
 ) -> Installation | None:
-    """Of the app, where it reaches the repository with this owner and name, or else with this number."""
+    """Find the app's installation that covers the repository, by its owner and name or else by its number."""
     if named is None:
         row = await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id})
     else:
@@ -291,7 +284,7 @@ async def find_reaching(
 async def find_of_user(
     reader: Reader, app_id: int, user_id: int, installation_id: int, *, place_id: int | None = None
 ) -> Installation | None:
-    """None where the user has no part in it. `place_id`: nor where it is on another account."""
+    """Find an installation that the user has access to. `place_id`: only on this account."""
     params = {"app_id": app_id, "user_id": user_id, "installation_id": installation_id, "place_id": place_id or 0}
     return await _one(reader, _one_of_user, **params)
 
@@ -299,16 +292,15 @@ async def find_of_user(
 async def list_of_user(
     reader: Reader, app_id: int, user_id: int, page: Page, *, place_id: int | None = None
 ) -> tuple[list[Installation], int]:
-    """The app's installations that the user has a part in, as a member of the organization or by a repository that it
-    reaches; oldest first. And how many there are. `place_id`: only on this account."""
+    """List the app's installations that the user has access to as a member or through a repository, oldest first, and
+    their number. `place_id`: only on this account."""
     return await _page(reader, _list_of_user, page, app_id=app_id, user_id=user_id, place_id=place_id or 0)
 
 
 async def list_repositories(
     reader: Reader, account: Account, repository_ids: Collection[int] | None, user_id: int, page: Page
 ) -> tuple[list[Repository], int]:
-    """The account's repositories that the user sees, oldest first, and how many there are. `repository_ids`: only
-    among these; None: all."""
+    """List the account's repositories that the user sees, oldest first, and their number. `repository_ids`: only these."""
     params = {
         "account_id": account.id,
         "all": repository_ids is None,

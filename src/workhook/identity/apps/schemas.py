@@ -17,10 +17,8 @@ from workhook.identity.schemas import Account
 
 
 class App(msgspec.Struct, frozen=True):
-    """A registered OAuth app (`kind` oauth) or app (`kind` app).
-
-    `permissions`: of an app, what an installation may have at most; `bot_id`: the account its installations act as.
-    """
+    """An OAuth app (`kind` oauth) or app (`kind` app). `permissions`: the most that an installation of the app may
+    have; `bot_id`: the account that its installations act as."""
 
     id: int
     kind: str
@@ -44,12 +42,12 @@ class App(msgspec.Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """What errors call it."""
+        """The name in errors."""
         return "OauthApp" if self.is_oauth else "App"
 
 
 class AppSecret(Record, frozen=True):
-    """A client secret: what is known of it after it was shown."""
+    """A client secret, without the secret."""
 
     id: int
     last_eight: str
@@ -58,7 +56,7 @@ class AppSecret(Record, frozen=True):
 
 
 class AppKey(Record, frozen=True):
-    """The public half of a key that an app signs with. `public_key`: PEM."""
+    """The public key (PEM) of an app."""
 
     id: int
     public_key: str
@@ -67,7 +65,7 @@ class AppKey(Record, frozen=True):
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """An app on an organization (`account`). `repository_ids` None: all of its repositories, those to come too."""
+    """An app on an organization (`account`). `repository_ids` None: all of its repositories, including future ones."""
 
     id: int
     app: App
@@ -97,7 +95,7 @@ _URL_CHARACTERS = re.compile(r"(?:[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=]|%[0-9A-Fa-f
 
 
 def slug_of(name: str) -> str:
-    """The name in lower-case ASCII letters, digits and hyphens; empty if nothing of it can be written so."""
+    """Return the name in lower-case ASCII letters, digits and hyphens, which may be empty."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
@@ -130,7 +128,7 @@ def homepage_faults(url: str | None) -> list[Fault]:
 
 
 def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
-    """Every fault of every URL. They are compared exactly later, so that they are to be unambiguous now (RFC 9700)."""
+    """Return every fault of every URL. URLs are compared exactly later, so they must be unambiguous (RFC 9700)."""
     if required and not urls:
         message = "callback_urls must have at least one URL, unless the app uses the device flow"
         return [Fault(field="callback_urls", code="missing_field", message=message)]
@@ -150,12 +148,12 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
 
 
 def _without_user(url: str) -> str:
-    """A password may stand there, also one that makes the URL none."""
+    """Hide user and password, also in a malformed URL."""
     return re.sub("//.*@", "//…@", url, flags=re.DOTALL)
 
 
 def callback_complaint(url: str) -> str | None:
-    """What the URL must be, or None if it is that."""
+    """Return what the URL must be, or None if it is valid."""
     parts = None if "#" in url or "*" in url else _split(url)
     if len(url) > URL_MAX:
         return compose("have at most {} characters", URL_MAX)
@@ -173,7 +171,7 @@ def callback_complaint(url: str) -> str | None:
 
 
 def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str] | None = None) -> list[Fault]:
-    """`most`: what they may be at most."""
+    """`most`: the highest levels allowed."""
     faults = []
     for name, level in permissions.items():
         if name not in PERMISSIONS:
@@ -189,7 +187,7 @@ def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str]
 
 
 def _split(url: str) -> SplitResult | None:
-    """None for what is no absolute URL with a host."""
+    """Return None unless it is an absolute URL with a host."""
     if len(url) > URL_MAX or not _URL_CHARACTERS.fullmatch(url):
         return None
     return split_url(url)

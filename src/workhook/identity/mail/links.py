@@ -27,8 +27,8 @@ from workhook.storage.metadata import big, insert_into
 
 
 def mailbox_of(address: str) -> str:
-    """A digest that tells mailboxes apart. Many providers deliver `a.da+news@` and `Ada@` to the same one. A name in
-    quotes or with backslashes, and a domain in other characters, are other spellings of the same address."""
+    """Return a digest of the mailbox. Many providers deliver `a.da+news@` and `Ada@` to the same one, and quotes,
+    backslashes and IDNA are other spellings of one address."""
     name, _, domain = unicodedata.normalize("NFKC", address.strip()).casefold().rpartition("@")
     unquoted = name.replace('"', "").replace("\\", "")
     plain = unquoted.partition("+")[0].replace(".", "")
@@ -77,7 +77,7 @@ _sent = (
 
 
 async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, Undelivered]:
-    """The invitations whose last message was given up, and why."""
+    """Return why the last message of these invitations was given up."""
     rows = await reader.fetch_all(_sent, {"invitation_ids": invitation_ids})
     last = {row["invitation_id"]: row for row in rows}
     return {
@@ -97,9 +97,9 @@ async def queue_invitation_link(
     language: str | None,
     now: int,
 ) -> None:
-    """`invitation`: `invitation_id`, `account_id`, `repository_id` and `actor_id` (the inviter). A message with an
-    earlier link that still waits is taken back. Raises `TooManyRequests` for what the inviter's organization alone has
-    sent. An address that others have sent as much to gets nothing, which nobody is told."""
+    """`invitation`: `invitation_id`, `account_id`, `repository_id` and `actor_id` (the inviter). Replaces a message
+    that still waits. Raises `TooManyRequests` for what the inviter's organization has sent; an address to which others
+    have sent too much silently gets nothing."""
     await tx.execute(_replace_link, {"invitation_id": invitation["invitation_id"]})
     if not await _may_send(tx, invitation, mailbox_of(address)):
         return
@@ -109,7 +109,7 @@ async def queue_invitation_link(
 
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
-    """Count a link to the mailbox. Deleting the invitation and inviting again changes nothing about the counts."""
+    """Count a link to the mailbox, even if the invitation was deleted in between."""
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
@@ -122,7 +122,7 @@ async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailb
 async def queue_own_link(
     tx: Transaction, vault: Vault, user_id: int, kind: LinkKind, path: str, *, expires_at: int, now: int
 ) -> None:
-    """A link for a user's own account. `expires_at`: when it ends, in milliseconds since the epoch."""
+    """Queue a link for a user's own account. `expires_at`: milliseconds since the epoch."""
     texts = {"kind": kind, "recipient": f"u{user_id}", "language": None, "detail": str(expires_at)}
     numbers = {"user_id": user_id, "account_id": user_id, "actor_id": None, "repository_id": None}
     await tx.execute(_queue, {**texts, **numbers, "invitation_id": None, "sealed": vault.seal(path), "created_at": now})
@@ -134,12 +134,12 @@ _SIGNATURE_BYTES = 18
 
 
 def sign(vault: Vault, purpose: str, what: str) -> str:
-    """24 letters, digits, hyphens and underscores."""
+    """Return 24 letters, digits, hyphens and underscores."""
     return _signature(vault.derive(purpose)[0], what)
 
 
 def is_signed(vault: Vault, purpose: str, what: str, signature: str) -> bool:
-    """In a time that tells nothing of the signature. Every key of the vault may have made it."""
+    """Compare in constant time, with every key of the vault."""
     found = [hmac.compare_digest(_signature(key, what).encode(), signature.encode()) for key in vault.derive(purpose)]
     return any(found)
 
@@ -179,8 +179,8 @@ _queue_confirmation = insert_into(
 
 
 async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
-    """Send a link to the address that the user has given themself, unless it got too many. Raises `TooManyRequests` for
-    what the user has asked for alone."""
+    """Mail a link to an address that the user claims, unless others had too many sent there. Raises `TooManyRequests`
+    for the user's own requests."""
     row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
         message = say("A link was sent to you several times today. Look among spam, or try again tomorrow.")
@@ -193,19 +193,17 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
 
 def is_queued_for(detail: str | None, address: str) -> bool:
-    """Whether a message was counted for this address: the person may have given themself another one since. `detail`:
-    of the message."""
+    """Tell whether the message with this `detail` was for this address: the user may have changed it since."""
     return detail == mailbox_of(address)
 
 
 def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
-    """Where the link leads."""
     until = str(now + CONFIRM_GOOD_MS)
     return f"{CONFIRM_PATH}{until}.{sign(vault, _CONFIRM, _confirmed(user_id, address, until))}"
 
 
 def is_confirmed_by(vault: Vault, user_id: int, address: str, token: str, now: int) -> bool:
-    """Whether the token, what follows `CONFIRM_PATH`, was sent to this address of the user, and is still good."""
+    """Tell whether the token after `CONFIRM_PATH` was sent to this address of the user, and is still valid."""
     until, _, signature = token.partition(".")
     if not (until.isascii() and until.isdigit() and len(until) <= 15 and int(until) > now):
         return False
@@ -233,13 +231,12 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 def unsubscribe_path(vault: Vault, subscription: Subscription) -> str:
-    """The path of the address that ends it."""
     what = f"{subscription.user_id}.{subscription.kind}"
     return f"{UNSUBSCRIBE_PATH}{what}.{sign(vault, _UNSUBSCRIBE, what)}"
 
 
 def read_subscription(vault: Vault, token: str) -> Subscription | None:
-    """What follows `UNSUBSCRIBE_PATH`. None: it was not signed here."""
+    """Parse what follows `UNSUBSCRIBE_PATH`; None if it was not signed here."""
     what, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
     if not is_signed(vault, _UNSUBSCRIBE, what, signature):
         return None

@@ -24,7 +24,7 @@ _senders = {"count": 0}
 
 
 def start_sending() -> Callable[[], None]:
-    """Queue messages from now on. Answers what ends it."""
+    """Queue messages from now on. Return a function that stops that."""
     _senders["count"] += 1
 
     def undo() -> None:
@@ -34,7 +34,6 @@ def start_sending() -> Callable[[], None]:
 
 
 def sends_mail() -> bool:
-    """Whether messages are queued."""
     return _senders["count"] > 0
 
 
@@ -66,15 +65,15 @@ _BY_REPLY: Mapping[str, Cause] = {
 
 
 class Undelivered(msgspec.Struct, frozen=True):
-    """`code`: the numbers that the server said, such as `550 5.1.1`, to look up; empty where it said none."""
+    """`code`: the server's numbers, such as `550 5.1.1`, to look up; may be empty."""
 
     cause: Cause
     code: str = ""
 
 
 def explain(said: str, *, was_tried: bool = False) -> Undelivered:
-    """`was_tried`: the message was given up after its last attempt. Then what looks like a refusal for good is one of
-    the sender, for which no message of another recipient is given up at once."""
+    """`was_tried`: the message was given up after its last attempt. Then a permanent error concerns the sender: those
+    of a recipient end a message at once."""
     if said == ASCII_ONLY:
         return Undelivered("ascii_only")
     found = _REPLY.match(said)
@@ -128,8 +127,8 @@ can_be_mailed = sa.and_(
 
 
 class Recipient(Secretive, msgspec.Struct, frozen=True):
-    """`language`: of the pages that the person saw last. `bounce`: what a server said when it refused the address,
-    which is for the operator alone, and `bounced_at` when (milliseconds since the epoch)."""
+    """`language`: of the pages that the person last saw. `bounce`: the server's words when it refused the address, for
+    the operator only; `bounced_at`: milliseconds since the epoch."""
 
     address: str | None
     language: str | None
@@ -201,7 +200,7 @@ _confirm = (
 
 
 async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
-    """None: there is no such user, or the user is disabled."""
+    """Return None for an unknown or disabled user."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
     return (
         None
@@ -211,26 +210,24 @@ async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
 
 
 async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, Undelivered]:
-    """Whose address, as owners see it, a server refused, and why."""
+    """Return why a server refused the address that owners see."""
     rows = await reader.fetch_all(_bounces, {"user_ids": user_ids})
     return {row["id"]: explain(row["bounce"] or "") for row in rows}
 
 
 def note_language(tx: Transaction, user_id: int, language: str) -> None:
-    """That the pages have this language for the person. Written with the next statement."""
+    """Written with the next statement."""
     tx.defer(_note_language, [{"user_id": user_id, "language": language}])
 
 
 async def note_bounce(tx: Transaction, user_id: int, address: str, said: str) -> None:
-    """That a server refused the address: nothing is sent to it until it is another one, or `forget_bounce`."""
+    """Send nothing to the address until `forget_bounce`."""
     await tx.execute(_note_bounce, {"user_id": user_id, "bounced": address, "bounce": said})
 
 
 async def forget_bounce(tx: Transaction, user_id: int) -> None:
-    """The person says that the address is right."""
     await tx.execute(_forget_bounce, {"user_id": user_id})
 
 
 async def confirm_address(tx: Transaction, user_id: int, address: str) -> None:
-    """The person has shown that the address which they have given themself is theirs."""
     await tx.execute(_confirm, {"user_id": user_id, "address": address})

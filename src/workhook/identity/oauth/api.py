@@ -38,11 +38,8 @@ NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
-    """The known fields of a form or a JSON object; empty ones count as absent, others are ignored (RFC 6749 3.2).
-
-    Refused where a known field is there twice. Raises `Malformed` for what is neither, and for values that are no
-    texts.
-    """
+    """Return the known fields of a form or JSON object that are not empty (RFC 6749 3.2), or a refusal for a repeated
+    one. Raises `Malformed` for other bodies and for values that are not texts."""
     data = await call.body(BODY_MAX_BYTES)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type.endswith("json") or data.lstrip().startswith(b"{"):
@@ -73,7 +70,7 @@ def _form(data: bytes) -> list[tuple[str, str]]:
 
 
 def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Answer:
-    """As JSON for those who ask for it, as a form for all others: that is what the original does."""
+    """Answer with JSON if it is requested, otherwise with a form, as GitHub does."""
     if "json" in (call.header("accept") or "").lower():
         return Answer(body, status, NOT_KEPT)
     fields = {name: each for name, each in msgspec.structs.asdict(body).items() if each is not msgspec.UNSET}
@@ -81,8 +78,8 @@ def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Answer:
 
 
 def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Answer:
-    """Status 200, as the original: its clients look for `error` in the body. Only a request that no client sends and
-    that cannot be read for sure is 400 (RFC 6749 5.2)."""
+    """Answer 200, as GitHub: its clients look for `error` in the body. Only a request that no client sends and that is
+    ambiguous gets 400 (RFC 6749 5.2)."""
     status = 400 if why.error == INVALID_REQUEST else 200
     where = f"{call.base_for_others}/docs#{call.operation.name}"
     fields = {"error": why.error, "error_description": why.description, "error_uri": where}
@@ -146,7 +143,7 @@ _TAKEN = {
 
 
 def _texts(described: Mapping[str, str]) -> dict[str, object]:
-    """The schema of a body whose fields are all texts."""
+    """Return the schema of a body whose fields are all texts."""
     properties = {name: {"type": ["string", "null"], "description": text} for name, text in described.items()}
     return {"type": "object", "properties": properties}
 
@@ -175,7 +172,7 @@ routes = Routes(OAUTH, "OAuth")
 
 
 class OauthClient(NamedTuple):
-    """Who asks. Without `secret_shown` it is only who it says it is."""
+    """The client. Without `secret_shown` its identity is not proved."""
 
     app: App
     secret_shown: bool
@@ -184,7 +181,7 @@ class OauthClient(NamedTuple):
 async def _asked(
     call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
 ) -> tuple[Fields, OauthClient] | Answer:
-    """What the body says and which client sends it, or the answer that refuses it."""
+    """Return the body's fields and the client that sends it, or the answer that refuses it."""
     fields = await read(call, known)
     if isinstance(fields, Refusal):
         return refusal(call, fields, shape)
@@ -196,7 +193,7 @@ async def _asked(
 
 
 async def _client(call: Call, fields: Fields) -> OauthClient | None:
-    """By HTTP Basic or in the body (RFC 6749 2.3.1). None: a wrong id or secret, or two ids."""
+    """Identify by HTTP Basic or in the body (RFC 6749 2.3.1). None for a wrong id or secret, or two ids."""
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))
     if basic is not None:
@@ -213,8 +210,8 @@ async def _client(call: Call, fields: Fields) -> OauthClient | None:
 
 
 def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Answer:
-    """The audit log hears of credentials that are not good; the app's owners do, where it has shown that it is theirs:
-    else anybody could write into their log."""
+    """Record invalid credentials in the audit log. Only a client that has shown its secret gets an entry in its owners'
+    log: otherwise anybody could write there."""
     if why.error in _NOT_GOOD and why is not _NO_CLIENT:
         call.refused = Unauthenticated(why.description, code=why.error)
         if client is not None and client.secret_shown:

@@ -187,7 +187,7 @@ async def oauth_grant_delete(call: Call) -> None:
 
 
 def named_app(call: Call) -> App:
-    """The one that calls, which has to be the one that the path names."""
+    """Raises `NotFound` if the path names another app than the caller."""
     app = app_of(call)
     if call.path("client_id") != app.client_id:
         raise NotFound()
@@ -204,12 +204,12 @@ async def _asked(call: Call) -> tuple[App, str]:
 
 
 async def find_issued(reader: Reader, app_id: int, token: str) -> Row | None:
-    """A token that is good now and was issued to the app, with its user (`user_`)."""
+    """Find a valid token that was issued to the app, with its user (`user_`)."""
     return await reader.fetch_one(_issued, {"digest": digest_of(token), "app_id": app_id, "now": now_ms()})
 
 
 async def _token(reader: Reader, app: App, token: str) -> Row:
-    """A token that is good and was issued to the app for a user. Raises `NotFound` for any other."""
+    """Raises `NotFound` unless it is a valid token that was issued to the app for a user."""
     if kind_of(token) not in (OAUTH, APP_USER):
         raise NotFound()
     row = await find_issued(reader, app.id, token)
@@ -219,7 +219,7 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
 
 
 async def locked(tx: Transaction, app: App, token: str) -> Row:
-    """Such a token with its grant locked: nothing else is issued or ended meanwhile."""
+    """Find such a token and lock its grant: nothing else is issued or ended meanwhile."""
     row = await _token(tx, app, token)
     await lock_grant(tx, app.id, row["user_id"])
     return await _token(tx, app, token)
@@ -231,7 +231,7 @@ async def record(tx: Transaction, app: App, row: Row, action: str, **more: objec
 
 
 def repository_ids_of(row: Row) -> list[int] | None:
-    """Those that a token was narrowed to."""
+    """Return the repositories to which the token was narrowed."""
     return None if row["repositories"] is None else json.decode(row["repositories"])
 
 
@@ -254,7 +254,7 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
 
 
 async def authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
-    """A token's row (`find_issued`) as it is shown to its app."""
+    """Show a token's row (`find_issued`) to its app."""
     expires_at = row["expires_at"]
     return Authorization(
         id=row["id"],
@@ -320,8 +320,8 @@ def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
 
 
 async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
-    """The new token, with its row (`find_issued`). Raises `NotFound` for a token that is not good or not the app's,
-    `Forbidden` where the installation is suspended, `Invalid`."""
+    """Return the new token's row (`find_issued`) and the token. Raises `NotFound` for an invalid token or another
+    app's, `Forbidden` for a suspended installation, and `Invalid`."""
     if app.is_oauth:
         raise NotFound()  # its tokens have scopes, and no installation
     parent = await locked(tx, app, wanted.access_token)
@@ -359,7 +359,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
 
 
 async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBody) -> Installation:
-    """Raises `Invalid` where the app is not installed, or the user has no part: the two look the same."""
+    """Raises the same `Invalid` if the app is not installed or the user has no access."""
     account = None
     if wanted.target is not UNSET:
         account = await find_account(reader, wanted.target)

@@ -46,7 +46,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def challenge_fault(challenge: str | None, method: str | None) -> str | None:
-    """What is wrong with the two parameters of an authorization request, in words; None: nothing."""
+    """Return what is wrong with the two parameters of an authorization request."""
     if challenge is None:
         return "code_challenge_method came without code_challenge" if method is not None else None
     if method != METHOD:  # none at all means "plain" (RFC 7636 4.3), which protects from nothing
@@ -57,11 +57,8 @@ def challenge_fault(challenge: str | None, method: str | None) -> str | None:
 
 
 def verifier_fault(verifier: str | None, challenge: str | None) -> str | None:
-    """What is wrong with the verifier of a token request; None: nothing.
-
-    A verifier for a code that was asked for without a challenge is refused too: whoever took the challenge away would
-    otherwise have turned the protection off (RFC 9700 4.8.2).
-    """
+    """Return what is wrong with the verifier of a token request. One without a challenge is refused too: removing the
+    challenge from the request would otherwise disable the protection (RFC 9700 4.8.2)."""
     if challenge is None:
         return None if verifier is None else "code_verifier came for a code that was asked for without code_challenge"
     if verifier is None:
@@ -82,10 +79,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
 def fits(asked: str, registered: Iterable[str]) -> bool:
-    """Whether `asked` is, character by character, one that is registered.
-
-    The one exception: the port of a loopback address, which a native app cannot know beforehand (RFC 8252 7.3).
-    """
+    """Tell whether `asked` is exactly a registered URI, except for the port of a loopback address, which a native app
+    cannot know beforehand (RFC 8252 7.3)."""
     return any(asked == each or _same_loopback(asked, each) for each in registered)
 
 
@@ -95,16 +90,14 @@ def _same_loopback(asked: str, registered: str) -> bool:
 
 
 def is_native(uri: str) -> bool:
-    """Whether it leads to a program on the user's own machine: a loopback address or a scheme of an app (RFC 8252).
-
-    Such a program can keep no secret, and nobody knows which program it is.
-    """
+    """Tell whether it leads to a program on the user's own machine, by a loopback address or an app's scheme (RFC
+    8252). Such a program cannot keep a secret or prove its identity."""
     scheme = _scheme(uri)
     return scheme not in ("http", "https") or _LOOPBACK.fullmatch(uri) is not None or _host(uri) == "localhost"
 
 
 def can_be_sent_to(uri: str) -> bool:
-    """Whether a browser may be sent there at all, whatever is registered."""
+    """Tell whether a browser may be sent there at all, whatever is registered."""
     scheme = _scheme(uri)
     if not scheme or scheme in _OF_THE_BROWSER or not uri.isprintable() or "#" in uri:
         return False
@@ -133,7 +126,7 @@ PARAMETERS = (
 
 
 class Redirected(Exception):
-    """The request is wrong, and its client can be told so: `uri` has `error`, `error_description` and `state`."""
+    """The request is invalid, and the client is told so: `uri` has `error`, `error_description` and `state`."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -141,7 +134,7 @@ class Redirected(Exception):
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True):
-    """A request that a person can decide about. `redirect_uri`: where the answer goes, given or registered."""
+    """A request that a person can decide about. `redirect_uri`: requested or registered."""
 
     app: App
     redirect_uri: str
@@ -160,7 +153,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
         return is_native(self.redirect_uri)
 
     def answer(self, issuer: str, *parameters: tuple[str, str | None]) -> str:
-        """Where the browser goes with the answer. `iss` tells the client which server it comes from (RFC 9207)."""
+        """Return the redirect. `iss` tells the client which server it comes from (RFC 9207)."""
         return with_parameters(self.redirect_uri, [*parameters, ("state", self.state), ("iss", issuer)])
 
     def refusal(self, issuer: str, error: str, description: str) -> str:
@@ -168,8 +161,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
 
 
 def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: str) -> AuthorizationRequest:
-    """`app`: whom `client_id` names. Raises `NotFound` and `Malformed` for what nobody may be redirected with, and
-    `Redirected` for the rest."""
+    """Raises `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for the others."""
     if app is None:
         raise NotFound("No app has this client_id. The address that brought you here is wrong or out of date.")
     request = AuthorizationRequest(
@@ -216,7 +208,7 @@ def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
 
 
 def _fault(given: Mapping[str, Sequence[str]], request: AuthorizationRequest) -> tuple[str, str] | None:
-    """Code and description of RFC 6749 4.1.2.1, or None."""
+    """Return code and description of RFC 6749 4.1.2.1."""
     repeated = [name for name in PARAMETERS if len(given.get(name, ())) > 1]
     if repeated:
         return "invalid_request", f"{', '.join(repeated)}: name each parameter once"
@@ -244,7 +236,7 @@ _use_code = _use_code.values(used_at=big("now"))
 async def create_code(
     tx: Transaction, app: App, user_id: int, *, redirect_uri: str, scopes: frozenset[str], challenge: str | None
 ) -> str:
-    """40 hexadecimal characters, good for ten minutes, for this app and what else is given here."""
+    """Return 40 hexadecimal characters, valid for ten minutes."""
     code, now = secrets.token_hex(20), now_ms()
     await tx.execute(
         _insert_code,
@@ -266,8 +258,8 @@ async def create_code(
 async def redeem_code(
     tx: Transaction, app: App, code: str, *, redirect_uri: str | None, verifier: str | None, secret_shown: bool
 ) -> grants.TokenAnswer | grants.Refusal:
-    """A token for a code. What is wrong with the rest of the request leaves the code as it is; a code that is used
-    twice revokes every token that came of it (RFC 6749 4.1.2)."""
+    """Exchange a code for a token. A code that is used twice revokes every token that came of it (RFC 6749 4.1.2);
+    other faults leave it valid."""
     bad = grants.Refusal("bad_verification_code", "The code passed is incorrect or expired.")
     digest = digest_of(code)
     row = await tx.fetch_one(_find_code, {"digest": digest})
@@ -352,7 +344,7 @@ _use_device_code = _use_device_code.values(used_at=big("now"))
 
 
 class DeviceRequest(msgspec.Struct, frozen=True):
-    """What a person decides about. `user_code` is without the hyphen."""
+    """A request that a person can decide about. `user_code` is without the hyphen."""
 
     app: App
     user_code: str
@@ -360,8 +352,8 @@ class DeviceRequest(msgspec.Struct, frozen=True):
 
 
 async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) -> tuple[str, str] | grants.Refusal:
-    """The device's code, 40 hexadecimal characters, and the person's, `ABCD-EFGH`. A refusal where too many wait: some
-    more may come in beside one another, so that nobody waits for anybody here."""
+    """Return the device's code, 40 hexadecimal characters, and the person's, `ABCD-EFGH`. Concurrent requests may
+    exceed `WAITING_MAX`: they take no lock."""
     device_code, now = secrets.token_hex(20), now_ms()
     waiting = {"app_id": app.id, "now": now, "heard_after": now - HEARD_OF_MS, "most": WAITING_MAX}
     row = await tx.fetch_one(_count_waiting, waiting)
@@ -389,13 +381,12 @@ def format_user_code(user_code: str) -> str:
 
 
 def parse_user_code(text: str) -> str | None:
-    """The code in what somebody typed, in whatever case and with whatever between the letters; None: it is none."""
+    """Return the letters of a code in any case and with any separators."""
     letters = re.sub(r"[\W_]", "", text).upper()
     return letters if _USER_CODE.fullmatch(letters) else None
 
 
 async def find_request(reader: Reader, text: str) -> DeviceRequest | None:
-    """What waits for a decision under a code that somebody typed."""
     user_code = parse_user_code(text)
     row = await reader.fetch_one(_open_request, {"user_code": user_code, "now": now_ms()}) if user_code else None
     app = await find_app(reader, row["app_id"]) if row else None
@@ -405,7 +396,7 @@ async def find_request(reader: Reader, text: str) -> DeviceRequest | None:
 
 
 async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, approved: bool) -> None:
-    """Raises `Conflict` where somebody else was faster, or the time is over."""
+    """Raises `Conflict` if the code has expired or was decided on."""
     if approved:
         await grants.allow(tx, request.app, user_id, grants.wanted(request.app, request.scopes))
     outcome = "approved" if approved else "denied"
@@ -415,7 +406,7 @@ async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, appro
 
 
 async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswer | grants.Refusal:
-    """What the device asks again and again until somebody has decided (RFC 8628 3.5)."""
+    """Answer the device that waits for the decision (RFC 8628 3.5)."""
     digest = digest_of(device_code)
     row = await tx.fetch_one(_by_device_code, {"digest": digest})
     invalid = grants.Refusal("incorrect_device_code", "The device_code provided is not valid.")

@@ -33,8 +33,7 @@ _SEPARATORS = re.compile(r"[\s,]+")
 
 
 def requested(text: str | None) -> frozenset[str]:
-    """The scopes that a text names, separated by spaces or commas: without unknown ones, and without those that
-    another one of them includes."""
+    """Parse scopes separated by spaces or commas, without unknown ones and those that another one includes."""
     known = set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES)
     return _strongest(known)
 
@@ -45,27 +44,25 @@ def _strongest(scopes: Iterable[str]) -> frozenset[str]:
 
 
 def wanted(app: App, scopes: frozenset[str]) -> frozenset[str]:
-    """What a grant has to cover. Of an app that is what it was registered with; it has no scopes."""
+    """Return what a grant has to cover: the scopes, or the permissions with which an app was registered."""
     if app.is_oauth:
         return scopes
     return frozenset(f"{name}:{level}" for name, level in app.permissions.items())
 
 
 def covers(app: App, granted: frozenset[str], asked: frozenset[str]) -> bool:
-    """Whether what the user has allowed before is enough. Both as `wanted` answers them."""
+    """Tell whether `granted` includes `asked`, both as returned by `wanted`."""
     if app.is_oauth:
         return asked <= expand(granted)
     return all(one in granted or one.partition(":")[0] + ":write" in granted for one in asked)
 
 
 def together(app: App, granted: frozenset[str], asked: frozenset[str]) -> frozenset[str]:
-    """What is allowed after `asked` was allowed too."""
     both = granted | asked
     return _strongest(both) if app.is_oauth else both
 
 
 def parse_stored(text: str) -> frozenset[str]:
-    """From a column."""
     return frozenset(text.split())
 
 
@@ -91,13 +88,13 @@ _end_open = [
 
 
 async def is_allowed(reader: Reader, app: App, user_id: int, asked: frozenset[str]) -> bool:
-    """Whether the user has allowed all this before. `asked`: as `wanted` answers it."""
+    """`asked`: as returned by `wanted`."""
     row = await reader.fetch_one(_find, {"app_id": app.id, "user_id": user_id})
     return row is not None and covers(app, parse_stored(row["scopes"]), asked)
 
 
 async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) -> None:
-    """The user has consented. What was allowed before stays allowed."""
+    """Store the user's consent, in addition to earlier ones."""
     await lock_app(tx, app.id)
     named, now = {"app_id": app.id, "user_id": user_id}, now_ms()
     await tx.execute(_begin, {**named, "scopes": "", "created_at": now, "updated_at": now})
@@ -108,13 +105,13 @@ async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) 
 
 
 async def lock_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """Lock the grant until the transaction ends; False if there is none (any more), or its user is disabled."""
+    """Return False if there is no grant, or its user is disabled."""
     named = {"app_id": app_id, "user_id": user_id}
     return await lock_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
 
 
 async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """With all that came of it: tokens, refresh tokens and codes. Answers whether there was a grant."""
+    """Revoke a grant with its tokens, refresh tokens and codes. Return whether there was one."""
     named = {"app_id": app_id, "user_id": user_id}
     deleted = await tx.execute(_delete, named)
     for statement in _end_open:
@@ -125,10 +122,8 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why there is no token. A value rather than an exception: what a refusal revokes or counts has to be committed.
-
-    `error`: for programs, the original's code; `interval`: seconds, with `slow_down` only.
-    """
+    """Why there is no token. A value rather than an exception, since what a refusal revokes or counts is committed.
+    `error`: GitHub's code; `interval`: seconds, with `slow_down` only."""
 
     error: str
     description: str
@@ -183,7 +178,7 @@ _alike = (
 async def issue_to(
     tx: Transaction, app: App, user_id: int, scopes: frozenset[str], *, family: str, public: bool
 ) -> TokenAnswer:
-    """A token of the app's kind. `family`: what came of the same consent; `public`: the client showed no secret."""
+    """Issue a token of the app's kind. `family`: the consent's; `public`: the client showed no secret."""
     if app.is_oauth:
         issued = await issue(tx, OAUTH, user_id, scopes=scopes, app_id=app.id, family=family)
         await _record(tx, app, user_id, "oauth_token.issue", token_id=issued.id)
@@ -210,8 +205,8 @@ async def issue_to(
 
 
 async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
-    """`what` was used twice: everything that came of the same consent is revoked. Told where that ends something: the
-    app could go on for ever."""
+    """Revoke everything that came of the same consent, since `what` was used twice. Recorded only if that ends
+    something: the app could repeat it for ever."""
     revoked = await revoke_of(tx, family=row["family"])
     if not revoked:
         return
@@ -221,15 +216,13 @@ async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
 
 
 async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail: object) -> None:
-    """In the user's audit log."""
+    """Record in the user's audit log."""
     await audit.record(tx, None, action, app.slug, account_id=user_id, detail={"client_id": app.client_id, **detail})
 
 
 async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) -> TokenAnswer | Refusal:
-    """Exchange a refresh token for a new pair; the old access token ends with the old refresh token (RFC 9700 4.14).
-
-    One that was used before tells of a theft, by whoever uses it first or second: all of its family is revoked.
-    """
+    """Exchange a refresh token for a new pair; the old access token ends with it (RFC 9700 4.14). One that was used
+    before has been stolen, and its family is revoked."""
     bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
     known = token_checks_out(token, REFRESH_PREFIX)
     row = await tx.fetch_one(_find_refresh_token, {"digest": digest_of(token)}) if known else None
@@ -269,7 +262,7 @@ async def list_grants(reader: Reader, user_id: int) -> list[Row]:
 
 
 async def revoke_own_grant(tx: Transaction, user_id: int, grant_id: int) -> int | None:
-    """Only one of this user's own, with every token that came of it. Answers the app's id, or None for no such."""
+    """Revoke one of the user's grants with its tokens. Return the app's id, or None if there is no such grant."""
     row = await tx.fetch_one(_app_of, {"grant_id": grant_id, "user_id": user_id})
     if row is None or not await revoke_grant(tx, row["app_id"], user_id):
         return None

@@ -42,7 +42,7 @@ _NOT_OF_A_LOGIN = re.compile(r"[^A-Za-z0-9]+")
 
 
 async def find(reader: Reader, claims: Claims) -> Account | None:
-    """Who signed in with this subject before."""
+    """Find the user who signed in with this subject before."""
     row = await _find(reader, claims)
     return account_of(row) if row else None
 
@@ -52,12 +52,9 @@ async def _find(reader: Reader, claims: Claims) -> Row | None:
 
 
 async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple[Account, str | None]:
-    """The user, and what was done for that: `linked`, `created` or None. Raises `SignInRefused` that says what to do,
-    and `UniqueViolation` where another request did the same at the same time: try again.
-
-    An address counts only if the provider has verified it and exactly one user has it who is nobody else there: a
-    subject that inherits somebody's address does not inherit the account.
-    """
+    """Return the user and what was done: `linked`, `created` or None. An address counts only if the provider has
+    verified it and exactly one user, without another identity there, has it: a subject that inherits an address does
+    not inherit the account. Raises `SignInRefused`, and `UniqueViolation` for a concurrent sign-in: try again."""
     known = await _find(tx, claims)
     if known is not None:
         return _enabled(known), None
@@ -76,8 +73,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
 
 
 async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
-    """From now on the subject signs in as this user. False: it does already. Raises `Conflict` where it is another's:
-    whoever signs in so would be somebody else without a word."""
+    """Return False if the subject signs in as this user already. Raises `Conflict` if it is another user's."""
     known = await find(tx, Claims(issuer, subject))
     if known is not None and known.id != user.id:
         raise Conflict(f"{subject} of {issuer} signs in as {known.login} already, and a subject is one user's.")
@@ -109,7 +105,7 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
 
 
 def _enabled(row: Row) -> Account:
-    """Raises `SignInRefused` for somebody who is disabled: nobody else is looked for, and nobody is made instead."""
+    """Raises `SignInRefused` for a disabled user: no other user is found or created instead."""
     if row["disabled_at"] is not None:
         raise SignInRefused("Your account here is disabled. Ask whoever runs this server.")
     return account_of(row)

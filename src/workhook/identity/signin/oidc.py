@@ -47,13 +47,13 @@ log = structlog.get_logger(__name__)
 
 
 class SignInRefused(Forbidden):
-    """The provider's answer does not let anybody in. The message says what to do."""
+    """The provider's answer lets nobody in. The message says what to do."""
 
     code = "oidc_refused"
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """Who somebody is, as the provider says. `email`: only one that it has verified."""
+    """A person, according to the provider. `email`: only a verified one."""
 
     issuer: str
     subject: str
@@ -64,8 +64,8 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
-    """What binds the provider's answer to the browser that began, which keeps it. The provider sees `state`, `nonce`
-    and the digest of `verifier`."""
+    """Binds the provider's answer to the browser that began. The provider sees `state`, `nonce` and the digest of
+    `verifier`."""
 
     state: str
     nonce: str
@@ -77,7 +77,7 @@ class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What discovery tells (OpenID Connect Discovery 1.0, 3)."""
+    """OpenID Connect Discovery 1.0, 3."""
 
     issuer: str
     authorization_endpoint: str
@@ -89,7 +89,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Provider:
-    """One provider, with what it has told lately."""
+    """A provider, with its cached metadata and keys."""
 
     def __init__(self, issuer: str, client_id: str, client_secret: str | None) -> None:
         self.issuer = issuer
@@ -104,7 +104,7 @@ class Provider:
         return f"Provider({self.issuer!r})"
 
     async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Where the browser goes. Raises `Unavailable`."""
+        """Raises `Unavailable`."""
         metadata = await self.metadata()
         query = {
             "response_type": "code",
@@ -137,7 +137,7 @@ class Provider:
         return self._metadata
 
     async def _discover(self, wanted_at: float) -> None:
-        """Ask for addresses and keys, unless somebody has done so since it was wanted."""
+        """Fetch addresses and keys, unless that was done since `wanted_at`."""
         async with self._lock:
             if self._known_since >= wanted_at:
                 return
@@ -191,8 +191,8 @@ class Provider:
 
 
 def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
-    """The claims of a token that one of the keys has signed. Raises `SignInRefused`, and `LookupError` that says why
-    where none of them has."""
+    """Return the claims of a token that one of the keys has signed. Raises `LookupError` if none has, and
+    `SignInRefused`."""
     # Few servers have a provider: those without do not pay for the library.
     from joserfc import jws, jwt
     from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
@@ -211,8 +211,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
 
 
 def _require_unicode(claims: Mapping[str, Any]) -> None:
-    """Raises `ValueError` for a lone surrogate anywhere: the library that reads the token lets it pass, and no database
-    or header takes it."""
+    """Raises `ValueError` for a lone surrogate, which the library lets pass, and databases and headers refuse."""
     builtin_json.dumps(claims, ensure_ascii=False).encode()
 
 
@@ -264,8 +263,7 @@ def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
 async def _with_userinfo(
     session: ClientSession, address: str, access_token: str, claims: dict[str, Any]
 ) -> dict[str, Any]:
-    """Core, 5.3: some providers tell the address only there. What was signed is not overridden, but does not vouch for
-    an address that was not."""
+    """Add the address that some providers return only here (Core, 5.3). Signed claims win, but do not vouch for it."""
     more = await _json(session, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
     if more.get("sub") != claims["sub"]:
         raise _refused("userinfo_sub")
@@ -298,7 +296,7 @@ def _is_safe(address: str) -> bool:
 
 
 def _key_set(document: Mapping[str, Any]) -> KeySet:
-    """The keys that sign among the first `KEYS_MAX`, of kinds that we take; others are passed over."""
+    """Return the supported signing keys among the first `KEYS_MAX`."""
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, KeySet, RSAKey
 
@@ -322,7 +320,7 @@ def _session() -> ClientSession:
 
 
 async def _json(session: ClientSession, method: str, address: str, **more: Any) -> dict[str, Any]:
-    """An answer that is an object. Raises `SignInRefused` where the provider refuses, `Unavailable` for all else."""
+    """Fetch an object. Raises `SignInRefused` if the provider refuses, otherwise `Unavailable`."""
     from aiohttp import ClientError
     from yarl import URL
 
@@ -372,6 +370,6 @@ def _unusable(issuer: str, why: str) -> Unavailable:
 
 
 def _refused(reason: str) -> SignInRefused:
-    """What exactly was wrong is for whoever runs the server: in the log."""
+    """The exact reason is for the operator, in the log."""
     log.warning("oidc_token_refused", reason=reason)
     return SignInRefused("The identity provider's answer could not be verified. Begin again at the sign-in page.")

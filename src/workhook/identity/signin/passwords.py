@@ -97,7 +97,6 @@ def normal(password: str) -> str:
 
 
 def faults_of(password: str, user: Account) -> Sequence[str]:
-    """Everything that speaks against this password for this user, in words; none: it is taken."""
     text = normal(password)
     found = []
     if len(text) < LENGTH_MIN:
@@ -115,7 +114,7 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
 
 
 def _is_unicode(text: str) -> bool:
-    """A terminal can hand over bytes that are no text."""
+    """A terminal can pass bytes that are not text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -134,7 +133,7 @@ def _plain(text: str) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """One or two characters over and over, or a row of digits or letters as they stand in their alphabet."""
+    """Tell whether it is one or two characters repeated, or a sequence of digits or letters."""
     if len(set(text)) <= 2:
         return True
     around = 10 if text.isascii() and text.isdigit() else 0x110000  # 0 comes after 9
@@ -143,12 +142,12 @@ def _repeats(text: str) -> bool:
 
 
 async def make_hash(password: str) -> str:
-    """Raises `Unavailable` where too many wait already."""
+    """Raises `Unavailable` if too many are waiting."""
     return await _in_thread(lambda: _hasher().hash(normal(password)))
 
 
 async def matches(stored: str | None, password: str) -> bool:
-    """Whether the password is the one of the hash. None, nobody's: false, after the same work. Raises `Unavailable`."""
+    """Verify the password; `stored` None takes the same work. Raises `Unavailable`."""
     return await _in_thread(lambda: _matches(stored, normal(password)))
 
 
@@ -190,13 +189,12 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 async def hash_of(reader: Reader, user_id: int) -> str | None:
-    """None: the user has no password."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
     return None if row is None else str(row["hash"])
 
 
 async def changed_at(reader: Reader, user_id: int) -> int:
-    """When the password was changed; 0: the user has none."""
+    """Return when the password was changed, or 0 without one."""
     row = await reader.fetch_one(_find_change, {"user_id": user_id})
     return 0 if row is None else int(row["changed_at"])
 
@@ -238,15 +236,14 @@ class KnownDevice(Protocol):
 
     @property
     def user_ids(self) -> Collection[int]:
-        """Who has signed in there, with whichever password."""
+        """Users who have signed in there, with any password."""
 
     def __call__(self, user_id: int, changed_at: int) -> str | None:
-        """The browser's id, if the user has signed in there since the password was changed."""
+        """Return the browser's id, if the user has signed in there since the password was changed."""
 
 
 class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
-    """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
-    user."""
+    """A password that was tried. `user`: None for an unknown or disabled one. `right` implies a user."""
 
     user: Account | None
     right: bool
@@ -258,14 +255,10 @@ class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
 async def check_password(
     database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
 ) -> PasswordCheck:
-    """`login`: a login, or an e-mail address that one user has, given by others or confirmed by themself. Unknown ones
-    take the same way, and as long.
-
-    `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. There it may also
-    be the address that a user of the browser has given themself: of others nobody's is looked for. The attempt
-    counts as failed until `complete`. While the user has been tried too often by another name no password is right
-    (`throttle.CountedAttempt.held`). Raises `TooManyRequests`, `Unavailable`.
-    """
+    """`login`: a login, or an e-mail address of one user, given by others or confirmed. Unknown ones take the same path
+    and time. `known_device`: in a browser with earlier sign-ins, one of its users may also use an unconfirmed address.
+    The attempt counts as failed until `complete`. No password is right after too many attempts by another name
+    (`throttle.CountedAttempt.held`). Raises `TooManyRequests`, `Unavailable`."""
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
     whose = throttle.nobody(login) if user is None else str(user.id)
@@ -281,7 +274,7 @@ async def check_password(
 
 
 async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
-    """In the transaction of what the right password lets in to. False: it has been changed at this very moment."""
+    """Call in the transaction of what the password gives access to. Return False if it has been changed meanwhile."""
     if not checked.right or checked.user is None or checked.stored is None:
         return False
     whose = {"user_id": checked.user.id}
@@ -295,7 +288,7 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
 
 
 async def new_hash(password: str, user: Account) -> str:
-    """For `set_password`, before its transaction: it takes a while. Raises `Invalid` for what is no good password."""
+    """Hash a password before the transaction of `set_password`: it takes a while. Raises `Invalid`."""
     faults = faults_of(password, user)
     if faults:
         raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
@@ -303,25 +296,25 @@ async def new_hash(password: str, user: Account) -> str:
 
 
 async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
-    """With it every session of the user ends, and so do the links that were made for them."""
+    """End the user's sessions and links, too."""
     await tx.execute(_set, {"user_id": user.id, "hash": hashed, "now": now_ms()})
     await sessions.end_others(tx, user.id)
     await sessions.end_links(tx, user.id)
 
 
 async def find_email(reader: Reader, user_id: int) -> str | None:
-    """The address that the user has given themself, for nobody else."""
+    """Return the address that the user claims."""
     row = await reader.fetch_one(_find_email, {"user_id": user_id})
     return row["email"] if row else None
 
 
 async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
-    """Keep the address that the user gives themself; None: they have none. False: the user has no password."""
+    """Return False if the user has no password."""
     return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
 
 
 async def find_named(reader: Reader, login: str) -> tuple[Account, bool] | None:
-    """The user with that login or e-mail address who is not disabled, and whether they have a password."""
+    """Find an enabled user by login or e-mail address, and whether they have a password."""
     user, stored, _ = await _find_user(reader, login.strip())
     return None if user is None else (user, stored is not None)
 
@@ -329,7 +322,7 @@ async def find_named(reader: Reader, login: str) -> tuple[Account, bool] | None:
 async def _find_user(
     reader: Reader, login: str, known_device: KnownDevice | None = None
 ) -> tuple[Account | None, str | None, int]:
-    """The user, the hash of the password, and when the password was changed (0: there is none)."""
+    """Return the user, the password's hash, and when it was changed (0 without one)."""
     if "\0" in login or len(login) > LOGIN_MAX_CHARS:
         return None, None, 0
     if "@" in login:  # no login has one
@@ -351,7 +344,7 @@ async def _find_user(
 
 
 async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Row | None:
-    """The user of this browser who says that this is their address. None where nobody does, or several do."""
+    """Find the one user of this browser who claims this address."""
     rows = await reader.fetch_all(_by_id, {"user_ids": list(known_device.user_ids)})
     key = throttle.login_key(login)
     fitting = [
@@ -378,11 +371,8 @@ _recent_link = (
 async def mail_password_link(
     database: Database, vault: Vault, login: str, address: str | None, *, without_password: bool
 ) -> None:
-    """Mail a link to whoever has this login or e-mail address, if they can be mailed.
-
-    `address`: of who asks. `without_password`: also to a user who has none; where people come by an identity provider,
-    it may be that which keeps somebody out. Raises `TooManyRequests`.
-    """
+    """Mail a link to the user with this login or e-mail address, if they can be mailed. `address`: the client's.
+    `without_password`: also to a user without one, whom an identity provider may keep out. Raises `TooManyRequests`."""
     began = time.monotonic()
     await throttle.count_asked(database, login, address)
     found = await find_named(database, login)

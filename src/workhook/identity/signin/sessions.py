@@ -69,7 +69,7 @@ _end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), se
 
 
 class ActiveSession(NamedTuple):
-    """A session that is in force. Times are milliseconds since the epoch."""
+    """A valid session. Times are milliseconds since the epoch."""
 
     id: int
     user: Account
@@ -79,14 +79,14 @@ class ActiveSession(NamedTuple):
 
 
 async def is_first_user(reader: Reader, user_id: int) -> bool:
-    """Whether the user is the only one of the server, and has never signed in."""
+    """Tell whether the user is the server's only one, and has never signed in."""
     if await reader.fetch_one(_other_user, {"user_id": user_id}) is not None:
         return False
     return await reader.fetch_one(_sign_in, {"user_id": user_id}) is None
 
 
 async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:
-    """The id of a new session, and the secret for its cookie, which is seen only here."""
+    """Return the new session's id, and the secret for its cookie, which is seen only here."""
     secret, now = secrets.token_urlsafe(_SECRET_BYTES), now_ms()
     params = {
         "digest": digest_of(secret),
@@ -103,7 +103,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
 
 
 async def find(reader: Reader, secret: str) -> ActiveSession | None:
-    """None for one that is unknown, has ended, was not used for too long, or is of a user who is disabled."""
+    """Return None for a session that is unknown, ended or idle, or whose user is disabled."""
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None
@@ -121,7 +121,7 @@ async def is_alive(reader: Reader, session_id: int) -> bool:
 
 
 async def note_seen(database: Database, found: ActiveSession) -> None:
-    """Moves the end by idleness along, at most to the absolute end. Most calls cost nothing."""
+    """Postpone the end by idleness, up to the absolute end. Most calls write nothing."""
     now = now_ms()
     if now - found.seen_at < SEEN_NOTED_MS:
         return
@@ -136,7 +136,7 @@ async def list_of(reader: Reader, user_id: int) -> list[Row]:
 
 
 async def end(tx: Transaction, user_id: int, session_id: int) -> bool:
-    """Only one of this user's own. Answers whether there was one."""
+    """End one of the user's own sessions. Return whether there was one."""
     return await tx.execute(_end, {"session_id": session_id, "user_id": user_id}) > 0
 
 
@@ -145,7 +145,7 @@ async def end_by_secret(tx: Transaction, secret: str) -> None:
 
 
 async def end_others(tx: Transaction, user_id: int, kept_id: int = 0) -> int:
-    """Every session of the user but one; 0: but none. Answers how many ended."""
+    """End the user's sessions but one. Return how many ended."""
     return await tx.execute(_end_others, {"user_id": user_id, "session_id": kept_id})
 
 
@@ -176,8 +176,6 @@ _end_of_user = (
 
 
 class SignInLink(NamedTuple):
-    """One that is still good."""
-
     user: Account
     purpose: str
     expires_at: int
@@ -205,8 +203,7 @@ async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: f
 
 
 async def find_link(reader: Reader, secret: str) -> SignInLink | None:
-    """None for one that is unknown, was used, is out of date, or of a user who is disabled. Looking does not use it
-    up."""
+    """Return None for a link that is unknown, used or expired, or whose user is disabled."""
     if len(secret) > _LENGTH_MAX:
         return None
     row = await reader.fetch_one(_find_link, {"link_digest": digest_of(secret), "now": now_ms()})
@@ -214,10 +211,9 @@ async def find_link(reader: Reader, secret: str) -> SignInLink | None:
 
 
 async def use_link(tx: Transaction, secret: str) -> bool:
-    """Whether it was good until now. Of two that use it at the same time one is told so."""
+    """Return whether it was valid. Only one of two concurrent uses succeeds."""
     return await tx.execute(_use, {"link_digest": digest_of(secret), "now": now_ms()}) > 0
 
 
 async def end_links(tx: Transaction, user_id: int) -> None:
-    """None of the user's links is good any more."""
     await tx.execute(_end_of_user, {"user_id": user_id, "now": now_ms()})

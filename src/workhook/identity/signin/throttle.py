@@ -99,7 +99,7 @@ _mailed = (
 
 
 class Limit(NamedTuple):
-    """`free`: failures before the first pause. `cleared`: a success clears the count, and does not only undo one."""
+    """`free`: failures before the first pause. `cleared`: a success clears the count, rather than undoing one."""
 
     key: str
     free: int
@@ -107,8 +107,8 @@ class Limit(NamedTuple):
 
 
 class CountedAttempt(NamedTuple):
-    """One that may be made, with the limits that it counts for and the pauses that it began, as ends in ms since the
-    epoch or 0. `held`: the user has been tried too often by another name, so that the right password is wrong, too."""
+    """An attempt that may be made, with its limits and the ends of the pauses that it began (ms since the epoch, or 0).
+    `held`: the user was tried too often by another name, so the right password is refused, too."""
 
     limits: tuple[Limit, ...]
     untils: tuple[int, ...]
@@ -116,13 +116,13 @@ class CountedAttempt(NamedTuple):
 
 
 def login_key(login: str) -> str:
-    """Of what was typed, known or not: an unknown login is treated no differently. A digest, since some people type
-    their password there. Whatever finds the same account has the same key: case makes no difference there either."""
+    """Return the key of the typed text, whether or not it is a login. It is a digest, since some people type their
+    password there. All spellings of an account's name have the same key."""
     return "login:" + _digest(login)
 
 
 def nobody(login: str) -> str:
-    """`whose` of a name that no user has: no id is written so."""
+    """Return `whose` for a name that no user has."""
     return f"?{_digest(login)}"
 
 
@@ -131,7 +131,7 @@ def _digest(login: str) -> str:
 
 
 def pause_ms(failures: int, free: int) -> int:
-    """After so many failures: none, then 5 s, 10 s, 20 s … 15 min."""
+    """Return the pause after so many failures: none, then 5 s, 10 s, 20 s … 15 min."""
     if failures < free:
         return 0
     return min(FIRST_PAUSE_MS << min(failures - free, 20), LONGEST_PAUSE_MS)
@@ -146,12 +146,9 @@ async def begin(
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
 ) -> CountedAttempt:
-    """Count an attempt as failed, for now. Raises `TooManyRequests`, with `Retry-After`, where it may not be made.
-
-    `whose`: the id of the user whose name `login` is, or `nobody`; None where there can be no other name. `device`: the
-    id of a browser that is known as the user's. `everywhere`: failures of the login over all addresses before the first
-    pause.
-    """
+    """Count an attempt as failed, for now. Raises `TooManyRequests` during a pause. `whose`: the id of the user with
+    this `login`, or `nobody`; None if a user has only one name. `device`: the id of a browser that the user is known
+    in. `everywhere`: failures of the login over all addresses before the first pause."""
     limits = limits_of(login, address, device, everywhere)
     keys = [each.key for each in limits]
     _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
@@ -167,7 +164,7 @@ async def begin(
 
 
 def limits_of(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
-    """Of a name: everywhere, at the address, and of the address; or of a browser that is known as the user's."""
+    """Limits of a name: everywhere, at the address, and of the address; or of a known browser."""
     if device is not None:
         return (Limit(f"device:{device}", FREE_BY_LOGIN, cleared=True),)
     at = subscriber(address)
@@ -179,7 +176,7 @@ def limits_of(login: str, address: str | None, device: str | None, everywhere: i
 
 
 def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
-    """Of a user by whichever name: everywhere, and at the address."""
+    """Limits of a user by any name: everywhere, and at the address."""
     return (
         Limit(f"user:{whose}", everywhere, cleared=True),
         Limit(f"place:{whose}:{subscriber(address)}", FREE_BY_LOGIN, cleared=True),
@@ -187,18 +184,18 @@ def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Li
 
 
 async def refuse_links(reader: Reader, address: str | None) -> None:
-    """Raises `TooManyRequests` where no link is looked at for now, a good one neither."""
+    """Raises `TooManyRequests` in a pause, for valid links too."""
     _refuse(await reader.fetch_one(_blocked, {"keys": [_key_of_links(address)]}), now_ms(), _LINKS)
 
 
 async def count_link(database: Database, address: str | None) -> None:
-    """A link was not good, or what came with a good one was refused. Raises `TooManyRequests` in a pause."""
+    """Count an invalid link or form behind one. Raises `TooManyRequests` in a pause."""
     key = _key_of_links(address)
     await database.in_transaction(lambda tx: _count_one(tx, key, FREE_BY_ADDRESS, _LINKS))
 
 
 async def count_asked(database: Database, login: str, address: str | None) -> None:
-    """Somebody asks for a link to be mailed to whoever `login` is, or nobody. Raises `TooManyRequests` in a pause."""
+    """Count a request for a link by mail. Raises `TooManyRequests` in a pause."""
 
     async def count(tx: Transaction) -> None:
         await _count_one(tx, f"asked:{_digest(login)}", FREE_ASKED, _ASKED)
@@ -208,8 +205,8 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
 
 
 async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
-    """Count a message; False where the key has had `most` within a day, which begins with the first. Of requests at
-    once, in whichever process, no more than `most` are counted."""
+    """Count a message. Return False if the key has had `most` within a day from the first. Concurrent requests do not
+    exceed it."""
     return await tx.fetch_one(_mailed, {"key": key, "most": most, "counted_ms": COUNTED_MS}) is not None
 
 
@@ -218,8 +215,8 @@ def _key_of_links(address: str | None) -> str:
 
 
 async def take_back(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
-    """It was not made, or it has `succeeded`: then the login's failures are forgotten, too. The address only gets this
-    attempt back: one that guesses other people's passwords cannot clear its count with an account of its own."""
+    """Uncount an attempt that was not made or has `succeeded`, which also clears the login's failures. The address only
+    gets this attempt back: a guesser cannot clear its count with an account of their own."""
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
         statement = _clear if succeeded and limit.cleared else _take_back
         await tx.execute(statement, {"failures_key": limit.key, "until": until or -1})
@@ -241,7 +238,7 @@ async def _count_one(tx: Transaction, key: str, free: int, what: str = _SIGN_IN)
 async def _count_for_user(
     tx: Transaction, limits: tuple[Limit, ...], attempt: CountedAttempt, now: int
 ) -> CountedAttempt:
-    """`attempt`, counted for its user as well or else `held`, which counts no further. Either takes as long."""
+    """Count the attempt for its user as well, or return it as `held`. Both take the same time."""
     rows = [await tx.fetch_one(_attempt, {"key": each.key, "now": now, "old": now - COUNTED_MS}) for each in limits]
     held = None in rows
     untils = []

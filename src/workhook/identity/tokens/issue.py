@@ -35,7 +35,7 @@ from workhook.storage.sweeping import in_batches
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`confined`: it carries permissions on chosen organizations and repositories rather than scopes."""
+    """`confined`: it has permissions on chosen organizations and repositories rather than scopes."""
 
     name: str
     prefix: str
@@ -45,7 +45,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def not_accessible(self) -> str:
-        """What a confined token is told where its permissions end, in the words that clients know."""
+        """The message for missing permissions, in the words that clients know."""
         return f"Resource not accessible by {'integration' if self.of_app else 'personal access token'}"
 
 
@@ -60,7 +60,7 @@ REFRESH_PREFIX = "whr_"  # it is no access token: it only buys one
 
 
 def kind_of(token: str) -> Kind | None:
-    """By prefix and checksum, so that a typing error or a foreign secret costs no look-up. None: it is no token."""
+    """Return the kind by prefix and checksum, so that a typing error or foreign secret costs no look-up."""
     for kind in KINDS.values():
         if token.startswith(kind.prefix):
             return kind if token_checks_out(token, kind.prefix) else None
@@ -68,7 +68,7 @@ def kind_of(token: str) -> Kind | None:
 
 
 def digest_of(secret: str) -> bytes:
-    """What is stored of a token, a code or a client's secret. They are random, so that one SHA-256 is enough."""
+    """Return the stored form of a token, code or client secret. These are random, so one SHA-256 is enough."""
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -104,7 +104,7 @@ _end_family = _end_family.values(used_at=big("now"))
 
 
 class IssuedToken(Secretive, msgspec.Struct, frozen=True):
-    """The only time that the token itself is seen. `expires_at`: milliseconds since the epoch."""
+    """A new token, which is seen only here. `expires_at`: milliseconds since the epoch."""
 
     id: int
     token: str
@@ -128,7 +128,7 @@ async def issue(
     note: str | None = None,
     expires_at: int | None = None,
 ) -> IssuedToken:
-    """Store a new token's digest. `user_id` is the bot's for an installation. See `identity.tables.tokens`."""
+    """Store a new token's digest. `user_id`: the bot's for an installation. See `identity.tables.tokens`."""
     token = new_token(kind.prefix)
     params = {
         "kind": kind.name,
@@ -153,7 +153,7 @@ async def issue(
 
 
 async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
-    """With every token that was made with them. Answers how many of all these were still good."""
+    """Revoke the tokens and every token that was made with them. Return how many were still valid."""
     changed = 0
     # Again until there are none: while the rows were waited for, one of them may have made another
     # (`personal.lock_living`), which this transaction sees only now.
@@ -171,7 +171,7 @@ async def revoke_of(
     installation_id: int | None = None,
     user_id: int | None = None,
 ) -> int:
-    """Of what one argument names; `user_id` goes with `app_id`. A family's refresh tokens end with it."""
+    """Revoke the tokens with this value; `user_id` goes with `app_id`. A family's refresh tokens end, too."""
     if app_id is not None and user_id is not None:
         rows = await tx.fetch_all(_of_grant, {"app_id": app_id, "user_id": user_id})
     else:
@@ -184,14 +184,14 @@ async def revoke_of(
 
 
 async def revoke_with_family(tx: Transaction, token_id: int, family: str | None) -> int:
-    """With what was made with it and, where an app could renew it, with what came of the same consent. Answers how many
-    tokens were still good."""
+    """Revoke a token, those made with it, and those of the same consent, by which an app could renew it. Return how
+    many were still valid."""
     ended = await revoke_of(tx, family=family) if family else 0  # first: refresh tokens are locked before tokens
     return ended + await revoke(tx, [token_id])
 
 
 def forget_after_commit(tx: Transaction, token_ids: Collection[int] = (0,)) -> None:
-    """After the commit every process forgets what it knows of these tokens; 0: of all of them."""
+    """Clear these tokens from every process's cache after the commit; 0: all tokens."""
     tx.signal(TOKENS, frozenset(token_ids))
 
 
@@ -209,7 +209,7 @@ _Over = Callable[[sa.FromClause], sa.ColumnElement[bool]]
 
 
 def _delete(key: sa.Column[object], over: _Over) -> sa.Delete:
-    """At most `limit` rows that are over; another process that does the same takes others."""
+    """Delete at most `limit` ended rows, which concurrent processes divide among themselves."""
     ended = key.table.alias("ended")
     chosen = sa.select(ended.c[key.name]).where(over(ended)).limit(big("limit")).offset(big("offset"))
     return sa.delete(key.table).where(key.in_(chosen.with_for_update(of=ended, skip_locked=True)))
@@ -237,10 +237,8 @@ _DELETES = (
 
 
 async def prune(database: Database, now: int) -> int:
-    """Delete what is over: tokens 90 days after their end, device codes an hour, the rest a day. Answers how many rows.
-
-    In small transactions; several processes may do this at once. Raises `Unavailable`.
-    """
+    """Delete ended tokens after 90 days, device codes after an hour, the rest after a day. Return the number of rows.
+    Several processes may do this at once. Raises `Unavailable`."""
     return sum([await _prune(database, statement, now) for statement in _DELETES])
 
 

@@ -28,17 +28,17 @@ LEVELS = (None, "read", "write")
 
 
 def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
-    """Whether the permissions there are enough. `need`: a permission and its level; write is also read."""
+    """Tell whether the permissions suffice. `need`: a permission and its level; write includes read."""
     return need is None or LEVELS.index(grant.permissions.get(need[0])) >= LEVELS.index(need[1])
 
 
 def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
-    """Whether the token sees the account and, if it is given, the repository of it; permissions aside."""
+    """Tell whether the token reaches the account and, if given, its repository, with any permissions."""
     return actor.grants is None or _grant_for(actor, account_id, repository_id) is not None
 
 
 def check_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> None:
-    """Raises `NotFound` outside of the token's grants and `Forbidden` where its permissions are not enough."""
+    """Raises `NotFound` outside the token's grants, and `Forbidden` if its permissions do not suffice."""
     if actor.grants is None:
         return
     grant = _grant_for(actor, account_id, repository_id)
@@ -50,7 +50,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
 
 
 def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
-    """Whether the token reaches the repository, or the account, with this permission, whatever is being done now."""
+    """Tell whether the token has this permission there, whatever the current operation needs."""
     if actor.grants is None:
         return True
     grant = _grant_for(actor, account_id, repository_id)
@@ -58,7 +58,7 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """For what chosen repositories cannot hold, such as a new one. Raises what `check_reach` raises."""
+    """Refuse tokens of chosen repositories, too, such as for a new one. Raises as `check_reach`."""
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
@@ -66,7 +66,7 @@ def check_whole_account(actor: Actor, account_id: int) -> None:
 
 
 def not_accessible(actor: Actor) -> Forbidden:
-    """The token's permissions are not enough."""
+    """The error for insufficient permissions."""
     return Forbidden(KINDS[actor.token_kind].not_accessible, code="missing_permission")
 
 
@@ -81,8 +81,8 @@ def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Gran
 def within_reach(
     account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any] | None
 ) -> sa.ColumnElement[bool]:
-    """A condition for lists that span projects; `reach_params` gives its parameters. Without a `repository_id`: a list
-    of what belongs to the account itself."""
+    """Condition for lists that span projects, with the parameters `reach_params`. Without a `repository_id`: for what
+    belongs to the account itself."""
     wide = sa.bindparam("reach_everything", type_=sa.Boolean())
     if repository_id is None:
         return sa.or_(wide, any_of(account_id, "reach_accounts"))
@@ -90,7 +90,7 @@ def within_reach(
 
 
 def reach_params(actor: Actor) -> Mapping[str, object]:
-    """Only where the permissions are enough for what is being done: elsewhere a list shows nothing."""
+    """Only grants with the permission that the operation needs count."""
     fitting = [each for each in actor.grants or () if allows(each, actor.need)]
     chosen = {one for each in fitting for one in each.repository_ids or ()}
     return {
@@ -154,12 +154,9 @@ _tokens = _every.where(any_of(tokens.c.id, "token_ids"))
 
 
 async def find_actor(reader: Reader, token: str) -> Actor | None:
-    """Whom the token stands for; None for one that is unknown, revoked, out of date, or of a user who is disabled.
-    Raises `Forbidden` for a token of an installation that is suspended. `address` and `need` are the call's to add.
-
-    Tokens are compared by the database's index over their digests, and by nothing else: how long that takes tells
-    something of the SHA-256 of a guess, which whoever guesses cannot choose, and nothing of a token.
-    """
+    """Find the actor of a valid token, without the call's `address` and `need`. Raises `Forbidden` for a suspended
+    installation. Tokens are compared only by the index over their digests: its timing tells something of a guess's
+    SHA-256, which the guesser cannot choose, and nothing of a token."""
     row = await reader.fetch_one(_token, {"digest": digest_of(token)})
     actor = _actor_of(row) if row else None
     if actor is not None and _is_suspended(actor):
@@ -168,7 +165,7 @@ async def find_actor(reader: Reader, token: str) -> Actor | None:
 
 
 async def find_actors(reader: Reader, token_ids: Collection[int]) -> dict[int, Actor]:
-    """Whom those of the tokens stand for that are good now, by their ids."""
+    """Find the actors of those tokens that are valid, by the tokens' ids."""
     rows = await reader.fetch_all(_tokens, {"token_ids": sorted(token_ids)})
     found = {row["token_id"]: _actor_of(row) for row in rows}
     return {token_id: actor for token_id, actor in found.items() if actor is not None and not _is_suspended(actor)}
@@ -200,7 +197,7 @@ def _is_suspended(actor: Actor) -> bool:
 
 
 def is_current(actor: Actor) -> bool:
-    """Tokens end at their time, whether or not they are looked up again."""
+    """Cached tokens expire, too."""
     return actor.expires_at is None or actor.expires_at > now_ms()
 
 
@@ -228,14 +225,13 @@ def _rows(value: Any) -> Any:
 
 
 def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """What both permit."""
+    """Return what both permit."""
     both = {name: min(level, other[name], key=LEVELS.index) for name, level in one.items() if name in other}
     return {name: level for name, level in both.items() if level}
 
 
 class Lookup:
-    """The tokens that this process has just seen. A change that another process makes to a token reaches it by signal
-    or, at the latest, when the entry has stood for `STANDS_S`."""
+    """Cached tokens of this process. Another process's change arrives by signal, or after `STANDS_S` at the latest."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -244,7 +240,6 @@ class Lookup:
         self.close = database.signals.listen(TOKENS, self._changed)
 
     async def find(self, token: str) -> Actor | None:
-        """`find_actor`, from memory where that stands."""
         key, now = digest_of(token), time.monotonic()
         until, actor = self._seen.get(key, (0.0, None))
         if actor is not None and now < until:

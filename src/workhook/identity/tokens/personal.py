@@ -155,12 +155,9 @@ class CreatedToken(Secretive, TokenShape, kw_only=True):
 
 
 class TokenDetails(Record, frozen=True):
-    """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch.
-
-    `allowed`: permissions and their levels, of the kinds that have them, at most. `repositories`: full names, of those
-    that may be told; None: all there, or it is not confined. `family`: what ends with it; None of one that was made
-    with another, which ends alone.
-    """
+    """A token, with the names of what it is confined to. Times: milliseconds since the epoch. `allowed`: the
+    permissions it has at most. `repositories`: full names of those that the viewer may see; None: all, or it is not
+    confined. `family`: what ends with it; None for a token that was made with another."""
 
     id: int
     kind: str
@@ -182,14 +179,13 @@ class TokenDetails(Record, frozen=True):
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:
-        """The repositories as they are shown."""
+        """The repositories as shown."""
         if self.repositories is not None:
             return list(self.repositories)
         return "all" if self.organization is not None else None
 
 
 def token_shape(shape: type[S], details: TokenDetails, base: str, **values: Any) -> S:
-    """`base`: what links in the body start with."""
     url, scopes = f"{base}/user/tokens/{details.id}", list(details.scopes)
     return shape_of(shape, details, url=url, scopes=scopes, repositories=details.confined_to, **values)
 
@@ -236,7 +232,7 @@ _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 
 async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
-    """A token that stands for the user and is good. `user_id` None: any, also one that is revoked."""
+    """Find a valid token of the user. `user_id` None: any token, also a revoked one."""
     if user_id is None:
         rows = await reader.fetch_all(_one, {"token_id": token_id})
     else:
@@ -246,28 +242,27 @@ async def find(reader: Reader, token_id: int, user_id: int | None = None) -> Tok
 
 
 async def count_living(tx: Transaction, user_id: int) -> int:
-    """How many personal tokens of the user are good. Until the transaction ends nobody else counts them: of two that
-    make the last one, the second finds it made."""
+    """Count the user's valid personal tokens, and keep others from counting until the transaction ends: of two
+    concurrent requests the second one sees the token of the first."""
     await lock_account(tx, user_id)
     row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
     return int(row["total"]) if row else 0
 
 
 async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
-    """All tokens, oldest first, also those that are revoked."""
+    """List all tokens, oldest first, including revoked ones."""
     rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_every)
     return await _with_names(reader, rows, None)
 
 
 async def lock_living(tx: Transaction, token_id: int) -> bool:
-    """Whether the token is not revoked. Until the transaction ends nobody revokes it: what is made with it meanwhile
-    is there when it is revoked, and is revoked with it."""
+    """Return whether the token is not revoked, and keep it from being revoked: what is made with it meanwhile is then
+    revoked with it."""
     return await tx.fetch_one(_living_locked, {"token_id": token_id}) is not None
 
 
 async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
-    """One more SELECT, if there is a token that is confined to repositories. `user_id`: who is told of those that they
-    see; None: of all."""
+    """Add repository names, with one more SELECT if needed. `user_id`: only those that the user sees; None: all."""
     chosen = {row["id"]: tuple(json.decode(row["repositories"])) for row in rows if row["repositories"] is not None}
     wanted = sorted({each for ids in chosen.values() for each in ids})
     names = {}
@@ -316,11 +311,9 @@ _COVERED_BY = {
 async def create(
     tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
 ) -> tuple[IssuedToken, TokenDetails]:
-    """The new token, which is seen only here. `by` None: the command line, which may give every scope. Somebody who
-    has signed in to the pages has no token: theirs ends by itself alone.
-
-    Raises `Invalid` with every fault, and `Unauthenticated` if the token that asks was revoked in this moment.
-    """
+    """Return the new token, which is seen only here. `by` None: the command line, which may give every scope. A user of
+    the pages has no token, so theirs has no parent. Raises `Invalid` with every fault, and `Unauthenticated` if the
+    parent was revoked meanwhile."""
     parent_id = (by.token_id or None) if by is not None else None
     if parent_id is not None and not await lock_living(tx, parent_id):
         raise Unauthenticated("Bad credentials")
@@ -359,8 +352,8 @@ async def create(
 
 
 async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
-    """A token that stands for the user, of whatever kind: itself, or one that can do no more. What can do more, a token
-    that was lost must neither see nor be able to end. Raises `NotFound`."""
+    """Find the token itself, or one of the user's that can do no more: a stolen token must neither see nor end stronger
+    ones. Raises `NotFound`."""
     found = await find(reader, token_id, actor.user.id)
     if found is not None and _sees(actor, found.id, found.scopes, found.allowed):
         return found
@@ -371,7 +364,7 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
 
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[TokenDetails], int]:
-    """A page of what `find_own` finds, newest first, and how many there are in all."""
+    """List what `find_own` finds, newest first, and their number."""
     mine = {"user_id": actor.user.id, "now": now_ms()}
     rows = await reader.fetch_all(_my_permissions, mine)
     seen = [row["id"] for row in rows if _sees(actor, row["id"], row["scopes"].split(), _allowed_by(row))]
@@ -385,7 +378,7 @@ def _sees(actor: Actor, token_id: int, scopes: Collection[str], allowed: Mapping
 
 
 async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
-    """`by` None: the command line, for any token. Answers how many were still good, of it and what came of it."""
+    """Return how many tokens were still valid, of it and what came of it. `by` None: the command line."""
     ended = await revoke_with_family(tx, token.id, token.family)
     if ended:
         await _record(tx, by, "token.revoke", token, token.user_id)
@@ -437,7 +430,7 @@ def _permission_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
 
 
 def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int | None:
-    """In milliseconds since the epoch; None: it stays good."""
+    """Return milliseconds since the epoch, or None."""
     days, ends = wanted.expires_in_days, by.expires_at if by else None
     confined = wanted.kind == FINE_GRAINED.name
     if days is None:
@@ -457,8 +450,7 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
 async def _place(
     tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
 ) -> tuple[int, tuple[int, ...] | None] | None:
-    """The ids of the account and of the repositories that the token is confined to, or None for all there. None if
-    there are faults."""
+    """Return the ids of the account and of the repositories (None: all there), or None with faults."""
     if isinstance(wanted.organization, UnsetType):
         message = "organization is required for a fine-grained token: an organization you are in, or your own login"
         faults.append(_fault("organization", message, "missing"))
