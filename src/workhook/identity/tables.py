@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import sqlalchemy as sa
 
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, metadata, of_account, partial_index
 from workhook.storage.record_rows import table_columns
 
 accounts = sa.Table(
@@ -31,11 +31,10 @@ partial_index("ix_accounts_deleting", accounts.c.id, where=sa.text("kind = 'dele
 memberships = sa.Table(
     "memberships",
     metadata,
-    sa.Column("organization_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("organization_id", primary_key=True),
+    of_account("user_id", primary_key=True, index=True),
     sa.Column("role", sa.Text, nullable=False),  # owner | member | app: the bot of an app that is installed there
     sa.Column("created_at", Millis, nullable=False),
-    sa.Index("ix_memberships_user_id", "user_id"),
     sa.Index("ix_memberships_role", "organization_id", "role", "user_id"),
 )
 
@@ -75,7 +74,7 @@ collaborators = sa.Table(
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
     ),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("role", sa.Text, nullable=False),  # read | write | admin
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_collaborators_user", "user_id", "repository_id"),
@@ -87,24 +86,23 @@ invitations = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     # Of the place: an organization, or the owner of the repository.
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("account_id", nullable=False),
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
     # Whom it is for: a user, or null and whoever has the address.
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),
+    of_account("user_id"),
     sa.Column("email", sa.Text),
     # Of an organization: owner | member; of a repository: read | write | admin | client.
     sa.Column("role", sa.Text, nullable=False),
-    sa.Column("inviter_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("inviter_id", nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
     # One for each person and place: the place is "o" or "r" with its id, the invitee "u" with theirs, or "e" with the
     # address in lower case.
     sa.Column("place", sa.Text, nullable=False),
-    sa.Column("invitee", sa.Text, nullable=False),
+    sa.Column("invitee", sa.Text, nullable=False, index=True),
     # SHA-256 of the secret of the link to it, which is stored nowhere; null: there is no link.
     sa.Column("link_digest", sa.LargeBinary),
     sa.UniqueConstraint("place", "invitee"),
-    sa.Index("ix_invitations_invitee", "invitee"),
     sa.Index("ix_invitations_expires_at", "expires_at"),
     sqlite_autoincrement=True,
 )
@@ -117,26 +115,21 @@ tokens = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.issue`
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token, which is stored nowhere
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False, index=True),
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; of the kinds that have permissions none
     sa.Column("permissions", sa.Text),  # JSON object; of fine-grained and installation tokens
     sa.Column("account_id", sa.BigInteger),  # of a fine-grained token: the organization or user it is confined to
     sa.Column("repositories", sa.Text),  # JSON array of ids it is confined to; null: all there
-    sa.Column("app_id", sa.BigInteger),  # that it was issued to
-    sa.Column("installation_id", sa.BigInteger),
-    sa.Column("parent_id", sa.BigInteger),  # the token it was made with: revoking that revokes this
+    sa.Column("app_id", sa.BigInteger, index=True),  # that it was issued to
+    sa.Column("installation_id", sa.BigInteger, index=True),
+    sa.Column("parent_id", sa.BigInteger, index=True),  # the token it was made with: revoking that revokes this
     sa.Column("root_id", sa.BigInteger),  # the first of these, whose request limit all share; null: itself
-    sa.Column("family", sa.Text),  # what came of one consent: a replay revokes all of it
+    sa.Column("family", sa.Text, index=True),  # what came of one consent: a replay revokes all of it
     sa.Column("note", sa.Text),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis),
     sa.Column("last_used_at", Millis),
     sa.Column("revoked_at", Millis),
-    sa.Index("ix_tokens_user_id", "user_id"),
-    sa.Index("ix_tokens_app_id", "app_id"),
-    sa.Index("ix_tokens_installation_id", "installation_id"),
-    sa.Index("ix_tokens_parent_id", "parent_id"),
-    sa.Index("ix_tokens_family", "family"),
     sqlite_autoincrement=True,
 )
 sa.Index("ix_tokens_ended", sa.func.coalesce(tokens.c.revoked_at, tokens.c.expires_at))
@@ -144,7 +137,7 @@ sa.Index("ix_tokens_ended", sa.func.coalesce(tokens.c.revoked_at, tokens.c.expir
 administrators = sa.Table(
     "administrators",
     metadata,
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("created_at", Millis, nullable=False),
 )
 
@@ -180,10 +173,9 @@ rate_windows = sa.Table(
     "rate_windows",
     metadata,
     sa.Column("caller", sa.Text, primary_key=True),  # token:ID, app:ID:user:ID, installation:ID or app:ID
-    sa.Column("resets_at", Millis, nullable=False),
+    sa.Column("resets_at", Millis, nullable=False, index=True),
     sa.Column("used", sa.Integer, nullable=False),  # with what processes have taken and not used yet
     sa.Column("granted", sa.Integer, nullable=False),  # to the process that came last
-    sa.Index("ix_rate_windows_resets_at", "resets_at"),
 )
 
 
@@ -192,7 +184,7 @@ apps = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # oauth | app
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("account_id", nullable=False, index=True),
     sa.Column("client_id", sa.Text, nullable=False, unique=True),
     sa.Column("slug", sa.Text, nullable=False, unique=True),  # of the name; apps are addressed by it
     sa.Column("name", sa.Text, nullable=False),
@@ -205,7 +197,6 @@ apps = sa.Table(
     sa.Column("bot_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # apps: the account that installations act as
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
-    sa.Index("ix_apps_account_id", "account_id"),
     sqlite_autoincrement=True,
 )
 
@@ -213,12 +204,11 @@ app_secrets = sa.Table(
     "app_secrets",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the secret, which is stored nowhere
     sa.Column("last_eight", sa.Text, nullable=False),  # so that its owners know which one it is
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("last_used_at", Millis),
-    sa.Index("ix_app_secrets_app_id", "app_id"),
     sqlite_autoincrement=True,
 )
 
@@ -226,11 +216,10 @@ app_keys = sa.Table(
     "app_keys",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("public_key", sa.Text, nullable=False),  # PEM; the private key is shown once and stored nowhere
     sa.Column("fingerprint", sa.Text, nullable=False),  # SHA256:… of the public key
     sa.Column("created_at", Millis, nullable=False),
-    sa.Index("ix_app_keys_app_id", "app_id"),
     sqlite_autoincrement=True,
 )
 
@@ -239,7 +228,7 @@ installations = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("account_id", nullable=False, index=True),
     sa.Column("repository_selection", sa.Text, nullable=False),  # all | selected
     sa.Column("permissions", sa.Text, nullable=False),  # JSON object; what the organization has granted
     sa.Column("suspended_at", Millis),
@@ -247,7 +236,6 @@ installations = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("app_id", "account_id"),
-    sa.Index("ix_installations_account_id", "account_id"),
     sqlite_autoincrement=True,
 )
 
@@ -270,12 +258,11 @@ grants = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False, index=True),
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("app_id", "user_id"),
-    sa.Index("ix_grants_user_id", "user_id"),
     sqlite_autoincrement=True,
 )
 
@@ -284,7 +271,7 @@ authorization_codes = sa.Table(
     metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False),
     sa.Column("redirect_uri", sa.Text, nullable=False),  # where the code was sent, also where it was not asked for
     sa.Column("scopes", sa.Text, nullable=False),
     sa.Column("code_challenge", sa.Text),  # the method is S256, the only one that is taken
@@ -307,7 +294,7 @@ device_codes = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
     sa.Column("polled_at", Millis),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),  # who decided
+    of_account("user_id"),  # who decided
     sa.Column("decision", sa.Text),  # approved | denied
     sa.Column("used_at", Millis),
     sa.Index("ix_device_codes_app_id", "app_id", "expires_at"),
@@ -320,7 +307,7 @@ refresh_tokens = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False),
     sa.Column("family", sa.Text, nullable=False),
     # It came of a flow without a secret (RFC 8252, RFC 8628), so that it is taken without one.
     sa.Column("public", sa.Boolean, nullable=False),
@@ -337,7 +324,7 @@ refresh_tokens = sa.Table(
 passwords = sa.Table(
     "passwords",
     metadata,
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
     sa.Column("changed_at", Millis, nullable=False),
     # What the user says their e-mail address is, which nobody has verified. It is a name to sign in with, beside the
@@ -350,14 +337,12 @@ sessions = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the cookie's value
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False, index=True),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("seen_at", Millis, nullable=False),  # right to some minutes
-    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False, index=True),
     sa.Column("address", sa.Text),
     sa.Column("user_agent", sa.Text),
-    sa.Index("ix_sessions_user_id", "user_id"),
-    sa.Index("ix_sessions_expires_at", "expires_at"),
     sqlite_autoincrement=True,
 )
 
@@ -377,13 +362,11 @@ sign_in_links = sa.Table(
     "sign_in_links",
     metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False, index=True),
     sa.Column("purpose", sa.Text, nullable=False),  # sign_in | set_password
     sa.Column("created_at", Millis, nullable=False),
-    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False, index=True),
     sa.Column("used_at", Millis),
-    sa.Index("ix_sign_in_links_user_id", "user_id"),
-    sa.Index("ix_sign_in_links_expires_at", "expires_at"),
 )
 
 # Failures to sign in, counted in every process together.
@@ -392,9 +375,8 @@ sign_in_failures = sa.Table(
     metadata,
     sa.Column("key", sa.Text, primary_key=True),  # of `signin.throttle`, such as login:… or mailed:…
     sa.Column("failures", sa.Integer, nullable=False),
-    sa.Column("since", Millis, nullable=False),
+    sa.Column("since", Millis, nullable=False, index=True),
     sa.Column("blocked_until", Millis, nullable=False),
-    sa.Index("ix_sign_in_failures_since", "since"),
 )
 
 # Whom an OpenID provider knows under which subject.
@@ -403,9 +385,8 @@ identities = sa.Table(
     metadata,
     sa.Column("issuer", sa.Text, primary_key=True),
     sa.Column("subject", sa.Text, primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False, index=True),
     sa.Column("created_at", Millis, nullable=False),
-    sa.Index("ix_identities_user_id", "user_id"),
 )
 
 
@@ -434,7 +415,7 @@ def told_columns() -> list[sa.Column[object]]:
     return [
         sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
         # The organization or person that the project belongs to, or that it is about itself.
-        sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+        of_account("account_id", nullable=False),
         sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
         *map(_about, _ABOUT),
         sa.Column("payment_id", sa.Text),  # goes with its invoice
@@ -455,7 +436,7 @@ notifications = sa.Table(
     "notifications",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False),
     sa.Column("kind", sa.Text, nullable=False),  # of `NOTIFICATION_KINDS`
     *told_columns(),
     sa.Column("created_at", Millis, nullable=False),
@@ -482,7 +463,7 @@ partial_index(
 notification_settings = sa.Table(
     "notification_settings",
     metadata,
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("inbox", sa.Boolean, nullable=False),
     sa.Column("email", sa.Boolean),  # null: chosen before there was mail, and so as in the inbox
@@ -504,7 +485,7 @@ mail_messages = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     # Null: whoever has the address of the invitation.
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),
+    of_account("user_id"),
     sa.Column("kind", sa.Text, nullable=False),  # of `MailKind`
     *told_columns(),
     sa.Column("created_at", Millis, nullable=False),
@@ -543,7 +524,7 @@ index_references(mail_messages)
 mail_recipients = sa.Table(
     "mail_recipients",
     metadata,
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("language", sa.Text),  # that the pages had for them last
     # The address that the person has given themself, once they have shown that it is theirs.
     sa.Column("confirmed", sa.Text),

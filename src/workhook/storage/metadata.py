@@ -54,6 +54,11 @@ def in_project() -> sa.Column[Any]:
     return sa.Column("repository_id", sa.BigInteger, project, nullable=False)
 
 
+def of_account(name: str, **options: Any) -> sa.Column[Any]:
+    """A column for a user or organization, with which the row is deleted."""
+    return sa.Column(name, sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), **options)
+
+
 def is_in_project(table: sa.Table) -> bool:
     """Return whether it has the column `in_project`."""
     return any(each.target_fullname == "projects.repository_id" for each in table.foreign_keys)
