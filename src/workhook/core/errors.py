@@ -8,10 +8,11 @@ everywhere, so the API answers with it. A page finds its own words for it, in th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+T = TypeVar("T")
 FAULTS_MAX = 100  # in one answer: a small request can have very many faults
 SHOWN_MAX_CHARS = 80
 
@@ -164,6 +165,13 @@ class NotFound(Problem):
 
     def __init__(self, message: str = "Not Found", **more: Any) -> None:
         super().__init__(message, **more)
+
+
+def existing(found: T | None) -> T:
+    """Return `found`. Raises `NotFound` for None."""
+    if found is None:
+        raise NotFound()
+    return found
 
 
 class MethodNotAllowed(Problem):

@@ -92,7 +92,7 @@ _remove_roles = sa.delete(collaborators).where(
 
 
 async def lock_address(tx: Transaction, email: str) -> None:
-    """Lock an address, before an account is looked up by it and created. No table keeps two accounts from having one."""
+    """Lock an address before an account is looked up by it and created: no constraint keeps it unique."""
     await tx.fetch_one(_lock_address, {"email": email})
 
 
@@ -317,7 +317,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
     now = now_ms()
     if not await tx.execute(_disable, {"user_id": user.id, "now": now}):  # somebody else has, at this very moment
         return Disabled(await queries.disabled_at(tx, user.id) or now, changed=False)
-    await _sign_out(tx, user)
+    await sessions.end_all(tx, user.id)
     await removal.rights_lost(tx, None, user_id=user.id, base=base)
     forget_after_commit(tx)
     await audit.record(tx, actor, "user.disable", user.login, account_id=user.id)
@@ -328,11 +328,6 @@ async def enable(tx: Transaction, user: Account, *, actor: Actor | None = None) 
     """Return whether the user was disabled."""
     if not await tx.execute(_enable, {"user_id": user.id}):
         return False
-    await _sign_out(tx, user)  # who was signing in while the user was disabled has a session that never was good
+    await sessions.end_all(tx, user.id)  # a sign-in during the disabling has left a session that was never valid
     await audit.record(tx, actor, "user.enable", user.login, account_id=user.id)
     return True
-
-
-async def _sign_out(tx: Transaction, user: Account) -> None:
-    await sessions.end_others(tx, user.id)
-    await sessions.end_links(tx, user.id)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, say
 from workhook.identity import audit
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, administrators
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
@@ -42,11 +42,11 @@ async def is_administrator(reader: Reader, user_id: int) -> bool:
     return await reader.fetch_one(_one, {"user_id": user_id}) is not None
 
 
-async def appoint(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
+async def appoint(tx: Transaction, user: Account) -> bool:
     """Return False if the user is an administrator already."""
     if not await tx.execute(_appoint, {"user_id": user.id, "created_at": now_ms()}):
         return False
-    await audit.record(tx, actor, "administrator.add", user.login, account_id=user.id)
+    await audit.record(tx, None, "administrator.add", user.login, account_id=user.id)
     return True
 
 
@@ -56,12 +56,12 @@ async def appoint_first(tx: Transaction, user: Account) -> None:
         await appoint(tx, user)
 
 
-async def dismiss(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
+async def dismiss(tx: Transaction, user: Account) -> bool:
     """Return whether the user was an administrator. Raises `Invalid` for the last who is not disabled."""
     await keep_one(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False
-    await audit.record(tx, actor, "administrator.remove", user.login, account_id=user.id)
+    await audit.record(tx, None, "administrator.remove", user.login, account_id=user.id)
     return True
 
 

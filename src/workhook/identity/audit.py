@@ -433,7 +433,7 @@ def _path_of(call: Call, repository_id: int | None) -> str:
 
 
 def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:
-    """A refusal that waited for the database has the time when it was written: entries are ordered and found by that."""
+    """A refusal that waited for the database has the time when it is written: entries are ordered by that."""
     values = key._asdict()
     detail = {"reason": values.pop("reason")}
     if now - seen.at > LATE_MS:

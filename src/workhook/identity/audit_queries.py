@@ -92,7 +92,7 @@ _WANTED = {
 }
 
 
-def _fields(name: str, value: str) -> dict[str, str | int]:
+def _fields(name: str, value: str) -> Mapping[str, str | int]:
     """Return the fields that a qualifier sets; empty for an invalid value."""
     if name == "action":
         return {"action": value.lower()}
@@ -105,11 +105,12 @@ def _fields(name: str, value: str) -> dict[str, str | int]:
     return _range(value)
 
 
-def _range(value: str) -> dict[str, str | int]:
+def _range(value: str) -> dict[str, int]:
     try:
         first, dots, last = value.partition("..")
         if dots:
-            return _between(None if first in ("", "*") else first, None if last in ("", "*") else last)
+            bounds = {} if first in ("", "*") else {"since": _span(first)[0]}
+            return bounds if last in ("", "*") else {**bounds, "until": _span(last)[1]}
         operator, moment = _OPERATORS.fullmatch(value).groups()  # type: ignore[union-attr]  # it fits any text
         begin, end = _span(moment)
     except (ValueError, OverflowError):
@@ -119,15 +120,6 @@ def _range(value: str) -> dict[str, str | int]:
     if operator in ("<", "<="):
         return {"until": begin if operator == "<" else end}
     return {"since": begin, "until": end}
-
-
-def _between(first: str | None, last: str | None) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {}
-    if first is not None:
-        fields["since"] = _span(first)[0]
-    if last is not None:
-        fields["until"] = _span(last)[1]
-    return fields
 
 
 def _span(text: str) -> tuple[int, int]:
@@ -207,16 +199,13 @@ def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa
 
 @cache
 def _of_account(given: frozenset[str], newest_first: bool) -> PerDialect:
-    return PerDialect(
-        sqlite=_found("sqlite", given, newest_first), postgresql=_found("postgresql", given, newest_first)
-    )
+    def write(dialect: str) -> sa.Select[Any]:
+        found = entry_ids(dialect, given, newest_first).subquery("found")
+        by_id = [each.desc() if newest_first else each for each in (found.c.id, audit_log.c.id)]
+        first = sa.select(found.c.id).order_by(by_id[0]).limit(big("limit"))
+        return _entries.where(audit_log.c.id.in_(first)).order_by(by_id[1])
 
-
-def _found(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    found = entry_ids(dialect, given, newest_first).subquery("found")
-    by_id = [each.desc() if newest_first else each for each in (found.c.id, audit_log.c.id)]
-    first = sa.select(found.c.id).order_by(by_id[0]).limit(big("limit"))
-    return _entries.where(audit_log.c.id.in_(first)).order_by(by_id[1])
+    return PerDialect.made_by(write)
 
 
 async def read(

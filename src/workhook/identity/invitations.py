@@ -19,13 +19,13 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Number, say
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Number, existing, say
 from workhook.identity.notifications import tell_invited
 from workhook.identity.queries import account_columns, lock_account, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
 from workhook.identity.tokens.issue import digest_of
+from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
@@ -79,7 +79,7 @@ _administering = collaborators.alias("administering")
 
 
 def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = False) -> sa.ColumnElement[bool]:
-    """Tell whether the parameter `user_id` and the person are in one organization; `as_owner`: one that the user owns."""
+    """Tell whether the parameter `user_id` and the person share an organization; `as_owner`: one that the user owns."""
     shared = (
         sa.select(_mine.c.role)
         .join_from(_mine, _theirs, _theirs.c.organization_id == _mine.c.organization_id)
@@ -296,10 +296,7 @@ async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tup
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
     """Raises `NotFound`."""
-    found = await _find_here(reader, place, viewer, "id", number)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await _find_here(reader, place, viewer, "id", number))
 
 
 async def find_pending(
@@ -411,18 +408,11 @@ def invitation_of(row: Row, viewer: Account | None) -> Invitation:
     )
 
 
-class InvitationLink(Secretive, msgspec.Struct, frozen=True):
-    """`path` holds the secret, which is seen only here. `expires_at`: milliseconds since the epoch."""
-
-    path: str
-    expires_at: int
-
-
-async def make_link(tx: Transaction, invitation: Invitation) -> InvitationLink:
+async def make_link(tx: Transaction, invitation: Invitation) -> SecretLink:
     """Create the link to an invitation that this transaction has created or renewed."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     await tx.execute(_set_link, {"id": invitation.id, "new_digest": digest_of(secret)})
-    return InvitationLink(PATH + secret, invitation.expires_at)
+    return SecretLink(PATH + secret, invitation.expires_at)
 
 
 async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import sqlalchemy as sa
 
-from workhook.core.errors import NotFound
+from workhook.core.errors import NotFound, existing
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API, Query
@@ -94,7 +94,7 @@ async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) ->
 async def list_seen(
     reader: Reader, actor: Actor, which: Listed, page: Page, **others: object
 ) -> tuple[list[Repository], int]:
-    """List the repositories in which the caller has a role, within the token's reach, oldest first, and their number."""
+    """List the caller's repositories within the token's reach, oldest first, and their number."""
     rows, number = await read_page(reader, which, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
@@ -102,9 +102,7 @@ async def list_seen(
 async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **others: object) -> Account:
     """Raises `NotFound` for accounts that the caller does not see."""
     row = await reader.fetch_one(which, {"user_id": actor.user.id, **reach_params(actor), **others})
-    if row is None:
-        raise NotFound()
-    return account_of(row)
+    return account_of(existing(row))
 
 
 MemberRole = Literal["all", "admin", "member"]
@@ -434,8 +432,7 @@ async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]
 @routes.get("/orgs/{org}/members/{username}")
 async def organization_member_check(call: Call, username: str) -> None:
     """Check whether somebody is in an organization."""
-    if await find_member(call.database, named_organization(call).account.id, username) is None:
-        raise NotFound()  # also for the bots of its apps
+    existing(await find_member(call.database, named_organization(call).account.id, username))
 
 
 @routes.get("/orgs/{org}/memberships/{username}")
@@ -446,13 +443,9 @@ async def organization_membership(call: Call, username: str) -> s.Membership:
     if member is not None:
         return s.membership_shape(place.account, member.account, member.role, call.base)
     # Owners see who is invited, too.
-    person = await find_account(call.database, username) if place.role == "owner" else None
-    if person is None:
-        raise NotFound()
+    person = existing(await find_account(call.database, username) if place.role == "owner" else None)
     pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
-    if pending is None:
-        raise NotFound()
-    return s.pending_membership_shape(pending, person, call.base)
+    return s.pending_membership_shape(existing(pending), person, call.base)
 
 
 @routes.get(
@@ -497,7 +490,4 @@ async def repository_collaborator_permission(call: Call, username: str) -> s.Col
 
 async def _require_somebody(call: Call, login: str) -> InRepository:
     """Raises `NotFound` for somebody who is neither in the repository nor visible elsewhere."""
-    found = await find_somebody(call.database, actor_of(call), named_repository(call), login)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await find_somebody(call.database, actor_of(call), named_repository(call), login))

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Forbidden, NotFound, say
+from workhook.core.errors import Forbidden, NotFound, existing, say
 from workhook.http.openapi import Requirement
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
@@ -201,8 +201,7 @@ def admit(actor: Actor, rule: Rule) -> Actor:
 
 def check_repository(repository: Repository | None, rule: Rule, actor: Actor) -> Repository:
     """Raises `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
-    if repository is None:
-        raise NotFound()
+    repository = existing(repository)
     hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
     actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if repository.role is None or hidden:
@@ -218,8 +217,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
 
 def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
     """Raises `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
-    if organization is None:
-        raise NotFound()
+    organization = existing(organization)
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
     hidden = not is_seen or not covers(actor, organization.account.id)
     actor.request.touches(organization.account.id, hidden=hidden, names=[organization.account.login])

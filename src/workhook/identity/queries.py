@@ -12,9 +12,18 @@ from workhook.core.clock import MINUTE_MS
 from workhook.core.errors import Problem
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.schemas import Account, Organization, Repository, account_of
-from workhook.identity.tables import accounts, app_secrets, collaborators, memberships, projects, tokens
+from workhook.identity.tables import (
+    accounts,
+    app_secrets,
+    collaborators,
+    installation_repositories,
+    installations,
+    memberships,
+    projects,
+    tokens,
+)
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import selected
 from workhook.storage.statements import hot
@@ -91,6 +100,13 @@ _repository_by_id = hot(repositories.where(projects.c.repository_id == big("repo
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 
 
+chosen_ids = (
+    sa.select(json_rows(installation_repositories.c.repository_id))
+    .where(installation_repositories.c.installation_id == installations.c.id)
+    .correlate(installations)
+    .scalar_subquery()
+)
+"""The repositories of an installation, as rows in JSON."""
 _named = repositories.where(
     projects.c.account_id == big("account_id"),
     sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "repository_ids")),
@@ -122,14 +138,12 @@ async def disabled_at(reader: Reader, user_id: int) -> int | None:
     return row["disabled_at"] if row else None
 
 
-async def find_organization(reader: Reader, login: str, user_id: int) -> Organization | None:
-    """Return the organization with the user's role in it (None for a stranger)."""
-    row = await reader.fetch_one(_organization, {"login_key": key_of(login), "user_id": user_id})
-    return Organization(account_of(row), row["role"]) if row else None
-
-
-async def find_organization_by_id(reader: Reader, organization_id: int, user_id: int) -> Organization | None:
-    row = await reader.fetch_one(_organization_by_id, {"id": organization_id, "user_id": user_id})
+async def find_organization(reader: Reader, named: str | int, user_id: int) -> Organization | None:
+    """Find an organization by login or id, with the user's role in it (None for a stranger)."""
+    if isinstance(named, int):
+        row = await reader.fetch_one(_organization_by_id, {"id": named, "user_id": user_id})
+    else:
+        row = await reader.fetch_one(_organization, {"login_key": key_of(named), "user_id": user_id})
     return Organization(account_of(row), row["role"]) if row else None
 
 

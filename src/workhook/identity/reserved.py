@@ -9,73 +9,26 @@ from __future__ import annotations
 
 from workhook.core.errors import say
 
-LOGINS = frozenset(
-    {
-        # of the API and of what runs the server
-        "admin",
-        "api",
-        "app",
-        "applications",
-        "apps",
-        "docs",
-        "graphql",
-        "healthz",
-        "installation",
-        "meta",
-        "metrics",
-        "organizations",
-        "orgs",
-        "readyz",
-        "repos",
-        "repositories",
-        "user",
-        "users",
-        "webhook-events",
-        "zen",
-        # of pages
-        "calendar",
-        "inbox",
-        "invitations",
-        "invoices",
-        "login",
-        "logout",
-        "mail",
-        "new",
-        "receive",
-        "search",
-        "settings",
-        "start",
-        "static",
-        "tasks",
-        "time",
-        "welcome",
-    }
-)
-"""No user and no organization is called so, whatever the case."""
+LOGINS = frozenset({
+    # the API and operations
+    "admin", "api", "app", "applications", "apps", "docs", "graphql", "healthz", "installation", "meta", "metrics",
+    "organizations", "orgs", "readyz", "repos", "repositories", "user", "users", "webhook-events", "zen",
+    # pages
+    "calendar", "inbox", "invitations", "invoices", "login", "logout", "mail", "new", "receive", "search", "settings",
+    "start", "static", "tasks", "time", "welcome",
+})  # fmt: skip
+"""Reserved logins of users and organizations, in any case."""
 
-PROJECTS = frozenset(
-    {
-        "-",
-        "activity",
-        "audit",
-        "billing",
-        "clients",
-        "invoices",
-        "new",
-        "people",
-        "projects",
-        "services",
-        "settings",
-        "time",
-        "webhooks",
-    }
-)
-"""No project is called so, whatever the case: pages of an organization are."""
+PROJECTS = frozenset({
+    "-", "activity", "audit", "billing", "clients", "invoices", "new", "people", "projects", "services", "settings",
+    "time", "webhooks",
+})  # fmt: skip
+"""Reserved names of projects, in any case: an organization's own pages."""
 
 
-def login_fault(login: str, field: str = "login") -> str | None:
+def login_fault(login: str) -> str | None:
     """Return why the login is reserved, or None."""
-    return _fault(field, login) if login.lower() in LOGINS else None
+    return _fault("login", login) if login.lower() in LOGINS else None
 
 
 def project_fault(name: str) -> str | None:

@@ -217,7 +217,7 @@ def account_shape(account: Account, base: str) -> AccountShape:
         avatar_url=account.avatar or "",
         gravatar_id="",
         url=f"{base}/{path}/{account.login}",
-        html_url=f"{_web(base)}/{account.login}",
+        html_url=f"{web_base(base)}/{account.login}",
         type=account.type,
         site_admin=False,
         username=account.login,
@@ -232,7 +232,7 @@ def repository_shape(repository: Repository, base: str, *, permissions: bool = F
         full_name=repository.full_name,
         private=repository.private,
         owner=account_shape(repository.owner, base),
-        html_url=f"{_web(base)}/{repository.full_name}",
+        html_url=f"{web_base(base)}/{repository.full_name}",
         description=repository.title,
         fork=False,
         url=f"{base}/repos/{repository.full_name}",
@@ -270,13 +270,13 @@ def organization_shape(account: Account, base: str) -> OrganizationShape:
         members_url=f"{url}/members{{/member}}",
         public_members_url=f"{url}/public_members",
         avatar_url=account.avatar or "",
-        html_url=f"{_web(base)}/{account.login}",
+        html_url=f"{web_base(base)}/{account.login}",
         description=None,
         type="Organization",
     )
 
 
-def _web(base: str) -> str:
+def web_base(base: str) -> str:
     return base.removesuffix("/api/v3").removesuffix("/api/v1")
 
 

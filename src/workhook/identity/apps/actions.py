@@ -6,6 +6,7 @@ Where somebody else takes a name, or installs the same app, at the same time, th
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,13 +16,13 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, NotFound, must_be, say
+from workhook.core.errors import Fault, Invalid, NotFound, existing, must_be, say
 from workhook.http.calls import Call
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate, OauthAppEdit
-from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key, own_key
+from workhook.identity.apps.credentials import NewKey, new_client_id, new_key, own_key
 from workhook.identity.apps.installing import cut, uninstall
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import named_organization
@@ -215,10 +216,7 @@ async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int
 
 
 async def _lock(tx: Transaction, app: App) -> App:
-    found = await queries.find_app(tx, app.id, for_update=True)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await queries.find_app(tx, app.id, for_update=True))
 
 
 async def _check(tx: Transaction, app: App) -> None:
@@ -259,7 +257,7 @@ def _bot_values(app: App) -> dict[str, Any]:
 
 
 async def _insert_new_secret(tx: Transaction, app: App) -> tuple[AppSecret, str]:
-    secret, now = new_client_secret(), now_ms()
+    secret, now = secrets.token_hex(20), now_ms()
     values = {"app_id": app.id, "digest": digest_of(secret), "last_eight": secret[-8:], "created_at": now}
     row = await tx.fetch_one(_insert_secret, values)
     assert row is not None
@@ -325,9 +323,7 @@ async def make_key(public_key: str | None) -> NewKey:
 
 async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
     """Raises `NotFound`, also for an installation on another organization."""
-    found = await queries.find_installation(reader, number)
-    if found is None:
-        raise NotFound()
+    found = existing(await queries.find_installation(reader, number))
     if found.account.id != named_organization(call).account.id:
         call.record.touches(found.account.id, hidden=True)
         raise NotFound()

@@ -13,7 +13,7 @@ import msgspec
 
 from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing
 from workhook.http import parameters
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
@@ -144,14 +144,8 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 async def _own(reader: Reader, app_id: int, number: int) -> Installation:
     """Raises `NotFound`, also for another app's installation."""
-    found = _existing(await queries.find_installation(reader, number))
-    return _existing(found if found.app.id == app_id else None)
-
-
-def _existing(installation: Installation | None) -> Installation:
-    if installation is None:
-        raise NotFound()
-    return installation
+    found = existing(await queries.find_installation(reader, number))
+    return existing(found if found.app.id == app_id else None)
 
 
 @routes.get("/app")
@@ -219,7 +213,7 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 @routes.get("/orgs/{org}/installation", action="installation.get")
 async def app_installation_of_organization(call: Call, org: str) -> s.InstallationShape:
     """Get the app's installation on an organization."""
-    found = _existing(await queries.find_on(call.database, app_of(call), org))
+    found = existing(await queries.find_on(call.database, app_of(call), org))
     if found.account.kind != "organization":
         raise NotFound()
     return s.installation_shape(found, call.base)
@@ -229,14 +223,14 @@ async def app_installation_of_organization(call: Call, org: str) -> s.Installati
 async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
     """Get the app's installation that covers a repository."""
     found = await queries.find_reaching(call.database, app_of(call), named=(owner, repo))
-    return s.installation_shape(_existing(found), call.base)
+    return s.installation_shape(existing(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation", action="installation.get")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
     """Get the app's installation that covers a repository, by the repository's id."""
     found = await queries.find_reaching(call.database, app_of(call), repository_id=repository_id)
-    return s.installation_shape(_existing(found), call.base)
+    return s.installation_shape(existing(found), call.base)
 
 
 @routes.get("/app/installation-requests", action="installation.list_requests")
@@ -249,7 +243,7 @@ async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
 async def app_installation_of_user(call: Call, username: str) -> s.InstallationShape:
     """Get the app's installation on an account."""
     found = await queries.find_on(call.database, app_of(call), username)
-    return s.installation_shape(_existing(found), call.base)
+    return s.installation_shape(existing(found), call.base)
 
 
 @routes.get("/installation/repositories", access="installation", action="installation.list_repositories")
@@ -294,11 +288,10 @@ async def user_installation_repositories_list(
 ) -> Paged[s.InstallationRepositories]:
     """List the repositories of an installation that the user sees."""
     actor = actor_of(call)
-    installation = await queries.find_of_user(
+    found = await queries.find_of_user(
         call.database, actor.app_id or 0, actor.user.id, installation_id, place_id=actor.narrowed_to
     )
-    if installation is None:
-        raise NotFound()
+    installation = existing(found)
     if installation.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
     ids = installation.repository_ids

@@ -27,6 +27,7 @@ from workhook.identity.schemas import (
     account_shape,
     repository_shape,
     shape_of,
+    web_base,
 )
 
 NAMED_MAX = 500
@@ -190,11 +191,6 @@ _OF_ACCOUNT = tuple(
     name.removesuffix("_url") for name in OwnerShape.__struct_fields__ if name not in AccountShape.__struct_fields__
 )
 
-ONLY_REPOSITORIES: dict[str, Any] = {
-    "single_file_name": None, "has_multiple_single_files": False, "single_file_paths": [],
-}  # fmt: skip
-"""Permissions for single files are not known here."""
-
 
 def owner_shape(account: Account, base: str) -> OwnerShape:
     shape = account_shape(account, base)
@@ -204,7 +200,7 @@ def owner_shape(account: Account, base: str) -> OwnerShape:
 
 
 def integration_shape(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
-    page = f"{_web(base)}/apps/{app.slug}"
+    page = f"{web_base(base)}/apps/{app.slug}"
     return shape_of(
         IntegrationShape,
         app,
@@ -226,7 +222,7 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
         account=owner_shape(account, base),
         access_tokens_url=f"{base}/app/installations/{installation.id}/access_tokens",
         repositories_url=f"{base}/installation/repositories",
-        html_url=f"{_web(base)}/organizations/{account.login}/settings/installations/{installation.id}",
+        html_url=f"{web_base(base)}/organizations/{account.login}/settings/installations/{installation.id}",
         app_id=app.id,
         app_slug=app.slug,
         client_id=app.client_id,
@@ -235,7 +231,9 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
         permissions=levels(installation.permissions),
         events=[],
         suspended_by=None,
-        **ONLY_REPOSITORIES,
+        single_file_name=None,
+        has_multiple_single_files=False,
+        single_file_paths=[],
     )
 
 
@@ -258,10 +256,6 @@ def levels(permissions: Mapping[str, str]) -> dict[str, Level]:
 
 def _path(name: str) -> str:
     return name.replace("_", "/")
-
-
-def _web(base: str) -> str:
-    return base.removesuffix("/api/v3")
 
 
 # --- for those who manage apps ----------------------------------------------------------------------------------------

@@ -40,12 +40,6 @@ _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_
 )
 
 
-def looks_like_jwt(token: str) -> bool:
-    """Tell a JWT by its three parts: Workhook's tokens have no full stop. Its first characters tell nothing, since the
-    JSON may have line breaks ("ewo…")."""
-    return token.count(".") == 2
-
-
 async def authenticate_app(reader: Reader, token: str) -> App:
     """Return the app whose key signed the JWT (RFC 7519). Raises `Unauthenticated`, in the words that clients know."""
     claims = _unverified_claims(token)
@@ -172,11 +166,6 @@ def new_client_id(kind: str) -> str:
     prefix = _CLIENT_ID_PREFIXES[kind]
     letters = string.ascii_letters + string.digits
     return prefix + "".join(secrets.choice(letters) for _ in range(_CLIENT_ID_LENGTH - len(prefix)))
-
-
-def new_client_secret() -> str:
-    """40 hexadecimal characters: 160 random bits."""
-    return secrets.token_hex(20)
 
 
 async def new_key() -> NewKey:

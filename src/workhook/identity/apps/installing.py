@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say
+from workhook.core.errors import Fault, Forbidden, Invalid, existing, say
 from workhook.identity import audit, removal
 from workhook.identity.actions import add_membership, remove_membership
 from workhook.identity.apps import queries, schemas
@@ -117,9 +117,7 @@ async def edit_installation(
 ) -> Installation:
     """Grant other permissions, at most those that the app asks for, or choose other repositories (None: all). Raises
     `Invalid` with the faults that are `known` already, and `NotFound`."""
-    app = await queries.find_app(tx, installation.app.id, for_update=True)
-    if app is None:
-        raise NotFound()
+    app = existing(await queries.find_app(tx, installation.app.id, for_update=True))
     old = await _lock(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)
     chosen = old.repository_ids if repository_ids is UNSET else repository_ids
@@ -195,10 +193,7 @@ async def _set_suspended(
 
 
 async def _lock(tx: Transaction, installation_id: int) -> Installation:
-    installation = await queries.find_installation(tx, installation_id, for_update=True)
-    if installation is None:
-        raise NotFound()
-    return installation
+    return existing(await queries.find_installation(tx, installation_id, for_update=True))
 
 
 async def _repository_faults(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing, say, shown
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API, Query
@@ -53,10 +53,7 @@ async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
 
 
 def _with_id(found: Sequence[H], number: int) -> H:
-    for each in found:
-        if each.id == number:
-            return each
-    raise NotFound()
+    return existing(next((each for each in found if each.id == number), None))
 
 
 def _listed(call: Call, found: tuple[list[App], int]) -> Paged[list[Any]]:
@@ -368,9 +365,7 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
     """Lock an installation on an organization that the caller owns and that has the repository. Raises `NotFound` and
     `Forbidden`."""
     tx = write.tx
-    found = await queries.find_installation(tx, number)
-    if found is None:
-        raise NotFound()
+    found = existing(await queries.find_installation(tx, number))
     role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)
     write.actor.request.touches(found.account.id, hidden=role is None)
     if role is None:
@@ -378,8 +373,8 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
     if role != "owner":
         raise Forbidden("You must be an organization owner.", code="missing_role")
     await queries.find_app(tx, found.app.id, for_update=True)  # before the installation, as everybody
-    found = await queries.find_installation(tx, number, for_update=True)
-    if found is None or not await find_repositories(tx, found.account, ids=[repository_id]):
+    found = existing(await queries.find_installation(tx, number, for_update=True))
+    if not await find_repositories(tx, found.account, ids=[repository_id]):
         raise NotFound()
     return found
 

@@ -11,7 +11,14 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
-from workhook.identity.queries import account_columns, key_of, repositories, repository_of, role_columns
+from workhook.identity.queries import (
+    account_columns,
+    chosen_ids,
+    key_of,
+    repositories,
+    repository_of,
+    role_columns,
+)
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import (
     accounts,
@@ -25,7 +32,7 @@ from workhook.identity.tables import (
     projects,
 )
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.pages import EVERYTHING, Listed, Page, count, listed, read_page
 from workhook.storage.record_rows import row_reader, selected
@@ -46,17 +53,11 @@ _secret_list = _secret_list.order_by(app_secrets.c.id)
 _key_of, _secret_of = row_reader(AppKey), row_reader(AppSecret)
 
 
-_chosen = (
-    sa.select(json_rows(installation_repositories.c.repository_id))
-    .where(installation_repositories.c.installation_id == installations.c.id)
-    .correlate(installations)
-    .scalar_subquery()
-)
 _NAMES = ("id", "permissions", "repository_selection", "suspended_at", "suspended_by", "created_at", "updated_at")
 installed = (
     sa.select(
         *(installations.c[name].label("installation_" + name) for name in _NAMES),
-        _chosen.label("repositories"),
+        chosen_ids.label("repositories"),
         *(each.label("app_" + each.name) for each in app_columns),
         *account_columns("account_"),
     )
@@ -300,7 +301,7 @@ async def list_of_user(
 async def list_repositories(
     reader: Reader, account: Account, repository_ids: Collection[int] | None, user_id: int, page: Page
 ) -> tuple[list[Repository], int]:
-    """List the account's repositories that the user sees, oldest first, and their number. `repository_ids`: only these."""
+    """List the repositories that the user sees, oldest first, and their number. `repository_ids`: only these."""
     params = {
         "account_id": account.id,
         "all": repository_ids is None,

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing, shown
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WEBHOOK_API
@@ -212,10 +212,7 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
     """Raises `NotFound` unless it is a valid token that was issued to the app for a user."""
     if kind_of(token) not in (OAUTH, APP_USER):
         raise NotFound()
-    row = await find_issued(reader, app.id, token)
-    if row is None:
-        raise NotFound()
-    return row
+    return existing(await find_issued(reader, app.id, token))
 
 
 async def locked(tx: Transaction, app: App, token: str) -> Row:
@@ -352,10 +349,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
     await record(
         tx, app, parent, "oauth_token.scope", made=issued.id, organization=installation.account.login, **details
     )
-    row = await find_issued(tx, app.id, issued.token)
-    if row is None:
-        raise NotFound()  # the parent has just come to its end
-    return row, issued.token
+    return existing(await find_issued(tx, app.id, issued.token)), issued.token  # None: the parent has just expired
 
 
 async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBody) -> Installation:

@@ -28,9 +28,9 @@ from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import grants
 from workhook.identity.oauth.grants import requested, wanted
 from workhook.identity.tables import authorization_codes, device_codes
-from workhook.identity.tokens.issue import digest_of
+from workhook.identity.tokens import one_time
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 
 # --- PKCE -------------------------------------------------------------------------------------------------------------
 
@@ -222,36 +222,15 @@ def _fault(given: Mapping[str, Sequence[str]], request: AuthorizationRequest) ->
 
 CODE_MS = 10 * MINUTE_MS
 
-_insert_code = insert_into(
-    authorization_codes,
-    "digest", "app_id", "user_id", "redirect_uri", "scopes", "code_challenge", "created_at", "expires_at", "family",
-)  # fmt: skip
-_find_code = sa.select(authorization_codes).where(authorization_codes.c.digest == sa.bindparam("digest"))
-_use_code = sa.update(authorization_codes).where(
-    authorization_codes.c.digest == sa.bindparam("digest"), authorization_codes.c.used_at.is_(None)
-)
-_use_code = _use_code.values(used_at=big("now"))
-
 
 async def create_code(
     tx: Transaction, app: App, user_id: int, *, redirect_uri: str, scopes: frozenset[str], challenge: str | None
 ) -> str:
     """Return 40 hexadecimal characters, valid for ten minutes."""
-    code, now = secrets.token_hex(20), now_ms()
-    await tx.execute(
-        _insert_code,
-        {
-            "digest": digest_of(code),
-            "app_id": app.id,
-            "user_id": user_id,
-            "redirect_uri": redirect_uri,
-            "scopes": " ".join(sorted(scopes)),
-            "code_challenge": challenge,
-            "created_at": now,
-            "expires_at": now + CODE_MS,
-            "family": new_guid(),
-        },
-    )
+    code = secrets.token_hex(20)
+    asked = {"redirect_uri": redirect_uri, "scopes": " ".join(sorted(scopes)), "code_challenge": challenge}
+    owner = {"app_id": app.id, "user_id": user_id, "family": new_guid()}
+    await one_time.store(tx, authorization_codes, code, CODE_MS, **owner, **asked)
     return code
 
 
@@ -261,16 +240,15 @@ async def redeem_code(
     """Exchange a code for a token. A code that is used twice revokes every token that came of it (RFC 6749 4.1.2);
     other faults leave it valid."""
     bad = grants.Refusal("bad_verification_code", "The code passed is incorrect or expired.")
-    digest = digest_of(code)
-    row = await tx.fetch_one(_find_code, {"digest": digest})
-    if row is None or row["app_id"] != app.id:
+    row = await one_time.find(tx, authorization_codes, app.id, code)
+    if row is None:
         return bad
     refusal = _code_fault(row, redirect_uri, verifier, secret_shown)
     if refusal is not None:
         return refusal
     if not await grants.lock_grant(tx, app.id, row["user_id"]):
         return bad
-    if await tx.execute(_use_code, {"digest": digest, "now": now_ms()}) == 0:
+    if not await one_time.use(tx, authorization_codes, code):
         await grants.end_stolen(tx, app, row, "code")
         return bad
     if row["expires_at"] <= now_ms():
@@ -308,10 +286,6 @@ asks for codes, so that nobody else gets any, would have to poll for each of the
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _USER_CODE = re.compile(f"[{_LETTERS}]{{8}}")
 
-_insert_device_code = insert_into(
-    device_codes,
-    "digest", "user_code", "app_id", "scopes", "interval_s", "created_at", "expires_at",
-)  # fmt: skip
 _waiting = (
     sa.select(device_codes.c.digest)
     .where(
@@ -323,7 +297,6 @@ _waiting = (
     .limit(big("most"))
 )
 _count_waiting = sa.select(sa.func.count().label("number")).select_from(_waiting.subquery())
-_by_device_code = sa.select(device_codes).where(device_codes.c.digest == sa.bindparam("digest"))
 _open_request = sa.select(device_codes.c.app_id, device_codes.c.scopes, device_codes.c.user_code).where(
     device_codes.c.user_code == sa.bindparam("user_code"),
     device_codes.c.decision.is_(None),
@@ -337,10 +310,6 @@ _decide = sa.update(device_codes).where(
 _decide = _decide.values(decision=sa.bindparam("outcome"), user_id=big("who"))
 _polled = sa.update(device_codes).where(device_codes.c.digest == sa.bindparam("of"))
 _polled = _polled.values(polled_at=big("now"), interval_s=sa.bindparam("seconds", type_=sa.Integer()))
-_use_device_code = sa.update(device_codes).where(
-    device_codes.c.digest == sa.bindparam("of"), device_codes.c.used_at.is_(None)
-)
-_use_device_code = _use_device_code.values(used_at=big("now"))
 
 
 class DeviceRequest(msgspec.Struct, frozen=True):
@@ -361,18 +330,8 @@ async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) 
         text = f"{WAITING_MAX} codes of this app wait for a person already: ask again in a minute."
         return grants.Refusal("slow_down", text, 60)
     user_code = "".join(secrets.choice(_LETTERS) for _ in range(8))
-    await tx.execute(
-        _insert_device_code,
-        {
-            "digest": digest_of(device_code),
-            "user_code": user_code,
-            "app_id": app.id,
-            "scopes": " ".join(sorted(scopes)),
-            "interval_s": INTERVAL_S,
-            "created_at": now,
-            "expires_at": now + EXPIRES_S * 1000,
-        },
-    )
+    asked = {"app_id": app.id, "scopes": " ".join(sorted(scopes)), "user_code": user_code}
+    await one_time.store(tx, device_codes, device_code, EXPIRES_S * 1000, **asked, interval_s=INTERVAL_S)
     return device_code, format_user_code(user_code)
 
 
@@ -407,10 +366,9 @@ async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, appro
 
 async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswer | grants.Refusal:
     """Answer the device that waits for the decision (RFC 8628 3.5)."""
-    digest = digest_of(device_code)
-    row = await tx.fetch_one(_by_device_code, {"digest": digest})
+    row = await one_time.find(tx, device_codes, app.id, device_code)
     invalid = grants.Refusal("incorrect_device_code", "The device_code provided is not valid.")
-    if row is None or row["app_id"] != app.id or row["used_at"] is not None:
+    if row is None or row["used_at"] is not None:
         return invalid
     now = now_ms()
     if row["expires_at"] <= now:
@@ -418,7 +376,7 @@ async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswe
     if row["decision"] is None:
         return await _wait(tx, row, now)
     allowed = row["decision"] == "approved" and await grants.lock_grant(tx, app.id, row["user_id"])
-    if await tx.execute(_use_device_code, {"of": digest, "now": now}) == 0:  # by another poll at the same time
+    if not await one_time.use(tx, device_codes, device_code):  # by another poll at the same time
         return invalid
     if not allowed:
         return grants.Refusal("access_denied", "The user has refused.")

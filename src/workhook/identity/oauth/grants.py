@@ -23,10 +23,11 @@ from workhook.identity.apps.queries import lock_app
 from workhook.identity.apps.schemas import App
 from workhook.identity.policy import OAUTH_SCOPES, expand
 from workhook.identity.tables import accounts, apps, authorization_codes, device_codes, grants, refresh_tokens, tokens
-from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, digest_of, issue, revoke, revoke_of
+from workhook.identity.tokens import one_time
+from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, issue, revoke, revoke_of
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 
 _SEPARATORS = re.compile(r"[\s,]+")
@@ -154,14 +155,6 @@ ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as the or
 
 log = structlog.get_logger(__name__)
 
-_insert_refresh_token = insert_into(
-    refresh_tokens, "digest", "app_id", "user_id", "family", "public", "created_at", "expires_at"
-)  # fmt: skip
-_find_refresh_token = sa.select(refresh_tokens).where(refresh_tokens.c.digest == sa.bindparam("digest"))
-_use_refresh_token = sa.update(refresh_tokens).where(
-    refresh_tokens.c.id == big("id"), refresh_tokens.c.used_at.is_(None)
-)
-_use_refresh_token = _use_refresh_token.values(used_at=big("now"))
 _alike = (
     sa.select(tokens.c.id)
     .where(
@@ -185,22 +178,12 @@ async def issue_to(
         alike = {"app_id": app.id, "user_id": user_id, "scopes": " ".join(sorted(scopes))}
         await revoke(tx, [row["id"] for row in await tx.fetch_all(_alike, alike)])
         return TokenAnswer(issued.token, "bearer", ",".join(sorted(scopes)))
-    now = now_ms()
-    issued = await issue(tx, APP_USER, user_id, app_id=app.id, family=family, expires_at=now + APP_USER_TOKEN_S * 1000)
+    expires_at = now_ms() + APP_USER_TOKEN_S * 1000
+    issued = await issue(tx, APP_USER, user_id, app_id=app.id, family=family, expires_at=expires_at)
     await _record(tx, app, user_id, "oauth_token.issue", token_id=issued.id)
     refresh = new_token(REFRESH_PREFIX)
-    await tx.execute(
-        _insert_refresh_token,
-        {
-            "digest": digest_of(refresh),
-            "app_id": app.id,
-            "user_id": user_id,
-            "family": family,
-            "public": public,
-            "created_at": now,
-            "expires_at": now + REFRESH_TOKEN_S * 1000,
-        },
-    )
+    owner = {"app_id": app.id, "user_id": user_id, "family": family, "public": public}
+    await one_time.store(tx, refresh_tokens, refresh, REFRESH_TOKEN_S * 1000, **owner)
     return TokenAnswer(issued.token, "bearer", "", APP_USER_TOKEN_S, refresh, REFRESH_TOKEN_S)
 
 
@@ -225,14 +208,14 @@ async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) ->
     before has been stolen, and its family is revoked."""
     bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
     known = token_checks_out(token, REFRESH_PREFIX)
-    row = await tx.fetch_one(_find_refresh_token, {"digest": digest_of(token)}) if known else None
-    if row is None or row["app_id"] != app.id or row["expires_at"] <= now_ms():
+    row = await one_time.find(tx, refresh_tokens, app.id, token) if known else None
+    if row is None or row["expires_at"] <= now_ms():
         return bad
     if not secret_shown and not row["public"]:
         return Refusal("incorrect_client_credentials", "This refresh token is taken only with the client secret.")
     if not await lock_grant(tx, app.id, row["user_id"]):
         return bad
-    if await tx.execute(_use_refresh_token, {"id": row["id"], "now": now_ms()}) == 0:
+    if not await one_time.use(tx, refresh_tokens, token):
         await end_stolen(tx, app, row, "refresh token")
         return bad
     await revoke_of(tx, family=row["family"])

@@ -70,8 +70,9 @@ MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
 # to come back.
 THREADS, WAITING_MAX = 2, 40
 
-_find = sa.select(passwords.c.hash).where(passwords.c.user_id == big("user_id"))
-_find_change = sa.select(passwords.c.changed_at).where(passwords.c.user_id == big("user_id"))
+_find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(
+    passwords.c.user_id == big("user_id")
+)
 # Held until the session is stored: a change of the password comes before it, or after it and ends that session too.
 _lock_hash = _find.with_for_update(read=True)
 _set = (
@@ -79,7 +80,6 @@ _set = (
     .values(user_id=big("user_id"), hash=sa.bindparam("hash"), changed_at=big("now"))
     .on_conflict_do_update(index_elements=["user_id"], set_={"hash": sa.bindparam("hash"), "changed_at": big("now")})
 )
-_find_email = sa.select(passwords.c.email).where(passwords.c.user_id == big("user_id"))
 _set_email = sa.update(passwords).where(passwords.c.user_id == big("user_id")).values(email=sa.bindparam("email"))
 _renew = (
     sa.update(passwords)
@@ -195,7 +195,7 @@ async def hash_of(reader: Reader, user_id: int) -> str | None:
 
 async def changed_at(reader: Reader, user_id: int) -> int:
     """Return when the password was changed, or 0 without one."""
-    row = await reader.fetch_one(_find_change, {"user_id": user_id})
+    row = await reader.fetch_one(_find, {"user_id": user_id})
     return 0 if row is None else int(row["changed_at"])
 
 
@@ -298,13 +298,12 @@ async def new_hash(password: str, user: Account) -> str:
 async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
     """End the user's sessions and links, too."""
     await tx.execute(_set, {"user_id": user.id, "hash": hashed, "now": now_ms()})
-    await sessions.end_others(tx, user.id)
-    await sessions.end_links(tx, user.id)
+    await sessions.end_all(tx, user.id)
 
 
 async def find_email(reader: Reader, user_id: int) -> str | None:
     """Return the address that the user claims."""
-    row = await reader.fetch_one(_find_email, {"user_id": user_id})
+    row = await reader.fetch_one(_find, {"user_id": user_id})
     return row["email"] if row else None
 
 

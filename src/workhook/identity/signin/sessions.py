@@ -8,16 +8,16 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
-from workhook.core.disclosure import Secretive
 from workhook.identity import administrators
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, audit_log, sessions, sign_in_links
+from workhook.identity.tokens import one_time
 from workhook.identity.tokens.issue import digest_of
+from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 
@@ -152,7 +152,6 @@ async def end_others(tx: Transaction, user_id: int, kept_id: int = 0) -> int:
 SIGN_IN, SET_PASSWORD = "sign_in", "set_password"  # no secret
 _LENGTH_MAX = 100
 
-_insert_link = insert_into(sign_in_links, "digest", "user_id", "purpose", "created_at", "expires_at")
 _good = (
     sign_in_links.c.digest == sa.bindparam("link_digest"),
     sign_in_links.c.used_at.is_(None),
@@ -181,25 +180,10 @@ class SignInLink(NamedTuple):
     expires_at: int
 
 
-class NewLink(Secretive, msgspec.Struct, frozen=True):
-    """`path` holds the secret, which is seen only here."""
-
-    path: str
-    expires_at: int
-
-
-async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: float) -> NewLink:
-    secret, now = secrets.token_urlsafe(32), now_ms()
-    expires_at = now + round(minutes * MINUTE_MS)
-    params = {
-        "digest": digest_of(secret),
-        "user_id": user_id,
-        "purpose": purpose,
-        "created_at": now,
-        "expires_at": expires_at,
-    }
-    await tx.execute(_insert_link, params)
-    return NewLink(f"/login/link/{secret}", expires_at)
+async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: float) -> SecretLink:
+    secret, good_ms = secrets.token_urlsafe(_SECRET_BYTES), round(minutes * MINUTE_MS)
+    expires_at = await one_time.store(tx, sign_in_links, secret, good_ms, user_id=user_id, purpose=purpose)
+    return SecretLink(f"/login/link/{secret}", expires_at)
 
 
 async def find_link(reader: Reader, secret: str) -> SignInLink | None:
@@ -215,5 +199,7 @@ async def use_link(tx: Transaction, secret: str) -> bool:
     return await tx.execute(_use, {"link_digest": digest_of(secret), "now": now_ms()}) > 0
 
 
-async def end_links(tx: Transaction, user_id: int) -> None:
+async def end_all(tx: Transaction, user_id: int) -> None:
+    """End the user's sessions and links."""
+    await end_others(tx, user_id)
     await tx.execute(_end_of_user, {"user_id": user_id, "now": now_ms()})

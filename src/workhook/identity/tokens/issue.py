@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -86,17 +88,6 @@ _living = sa.select(tokens.c.id).where(tokens.c.id.in_(sa.select(_made.c.id)), t
 _living = _living.order_by(tokens.c.id).with_for_update(of=tokens, key_share=True)
 _revoke = sa.update(tokens).where(any_of(tokens.c.id, "ids"), tokens.c.revoked_at.is_(None))
 _revoke = _revoke.values(revoked_at=big("now"))
-_COLUMN_TYPES = {"family": sa.Text()}
-_of = {
-    name: sa.select(tokens.c.id).where(
-        tokens.c[name] == sa.bindparam("value", type_=_COLUMN_TYPES.get(name, sa.BigInteger())),
-        tokens.c.revoked_at.is_(None),
-    )
-    for name in ("family", "app_id", "installation_id")
-}
-_of_grant = sa.select(tokens.c.id).where(
-    tokens.c.app_id == big("app_id"), tokens.c.user_id == big("user_id"), tokens.c.revoked_at.is_(None)
-)
 _end_family = sa.update(refresh_tokens).where(
     refresh_tokens.c.family == sa.bindparam("family"), refresh_tokens.c.used_at.is_(None)
 )
@@ -163,6 +154,12 @@ async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
     return changed
 
 
+@cache
+def _living_with(names: tuple[str, ...]) -> sa.Select[Any]:
+    equal = (tokens.c[name] == sa.bindparam(name, type_=tokens.c[name].type) for name in names)
+    return sa.select(tokens.c.id).where(*equal, tokens.c.revoked_at.is_(None))
+
+
 async def revoke_of(
     tx: Transaction,
     *,
@@ -171,13 +168,10 @@ async def revoke_of(
     installation_id: int | None = None,
     user_id: int | None = None,
 ) -> int:
-    """Revoke the tokens with this value; `user_id` goes with `app_id`. A family's refresh tokens end, too."""
-    if app_id is not None and user_id is not None:
-        rows = await tx.fetch_all(_of_grant, {"app_id": app_id, "user_id": user_id})
-    else:
-        named = {"family": family, "app_id": app_id, "installation_id": installation_id}
-        [(name, value)] = [(name, value) for name, value in named.items() if value is not None]
-        rows = await tx.fetch_all(_of[name], {"value": value})
+    """Revoke the tokens with these values, at least one. A family's refresh tokens end, too."""
+    values = {"family": family, "app_id": app_id, "installation_id": installation_id, "user_id": user_id}
+    params = {name: value for name, value in values.items() if value is not None}
+    rows = await tx.fetch_all(_living_with(tuple(params)), params)
     if family is not None:
         await tx.execute(_end_family, {"family": family, "now": now_ms()})
     return await revoke(tx, [row["id"] for row in rows])

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound
-from workhook.identity.queries import account_columns
+from workhook.identity.queries import account_columns, chosen_ids
 from workhook.identity.schemas import Actor, Grant, account_of
-from workhook.identity.tables import accounts, apps, installation_repositories, installations, tokens
+from workhook.identity.tables import accounts, apps, installations, tokens
 from workhook.identity.tokens.issue import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, digest_of, kind_of
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of, json_rows
@@ -115,16 +115,10 @@ _installed = sa.and_(
         ),
     ),
 )
-_chosen = (
-    sa.select(json_rows(installation_repositories.c.repository_id))
-    .where(installation_repositories.c.installation_id == installations.c.id)
-    .correlate(installations)
-    .scalar_subquery()
-)
 _reaches = (
     sa.select(
         json_rows(
-            installations.c.account_id, installations.c.permissions, installations.c.repository_selection, _chosen
+            installations.c.account_id, installations.c.permissions, installations.c.repository_selection, chosen_ids
         )
     )
     .where(_installed)

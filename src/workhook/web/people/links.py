@@ -21,11 +21,12 @@ from workhook.http.operations import PAGES
 from workhook.identity import rate
 from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
-from workhook.identity.invitations import PATH, Invitation, InvitationLink
+from workhook.identity.invitations import PATH, Invitation
 from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_confirmation
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords, throttle
+from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.web.frame import flash
@@ -47,7 +48,7 @@ class MadeLink(Secretive, msgspec.Struct, frozen=True):
     role: str
     is_bound: bool
     is_sent: bool
-    link: InvitationLink
+    link: SecretLink
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
@@ -64,7 +65,7 @@ async def renewed_link(write: Write, invitation: Invitation) -> MadeLink:
     return _made(invitation, await links.renew_link(write, invitation, language()))
 
 
-def _made(invitation: Invitation, link: InvitationLink) -> MadeLink:
+def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
     who = invitation.invitee.login if invitation.invitee else invitation.email or ""
     return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), link)
 

@@ -13,12 +13,13 @@ import sqlalchemy as sa
 
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
-from workhook.identity.invitations import BY_EMAIL, Invitation, InvitationLink, make_link
+from workhook.identity.invitations import BY_EMAIL, Invitation, make_link
 from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_invitation_link
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import collaborators
+from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.kernel.people import person_shape
@@ -115,7 +116,7 @@ def is_mailed(invitation: Invitation) -> bool:
     return recipients.sends_mail() and invitation.email is not None
 
 
-async def add_link(write: Write, invitation: Invitation, language: str | None = None) -> InvitationLink:
+async def add_link(write: Write, invitation: Invitation, language: str | None = None) -> SecretLink:
     """Create a link to an invitation of this transaction, and send it if possible. `language`: of the message."""
     await record_invitation(write, invitation, "link", detail={"role": invitation.role})
     link = await make_link(write.tx, invitation)

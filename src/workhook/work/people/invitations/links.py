@@ -11,10 +11,11 @@ from workhook.core.errors import Conflict, Fault, Forbidden, NotFound, say
 from workhook.http.parameters import Title
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
-from workhook.identity.invitations import CLIENT, Invitation, InvitationLink, find_by_link
+from workhook.identity.invitations import CLIENT, Invitation, find_by_link
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
+from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader, Transaction
 from workhook.work.kernel.people import Email
 from workhook.work.people.clients import is_client, put_in
@@ -40,7 +41,7 @@ class NewAccount(msgspec.Struct):
     email: Email | None = None
 
 
-async def renew_link(write: Write, found: Invitation, language: str | None = None) -> InvitationLink:
+async def renew_link(write: Write, found: Invitation, language: str | None = None) -> SecretLink:
     """Replace the link: the caller renews the invitation."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,

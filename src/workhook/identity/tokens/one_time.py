@@ -1,0 +1,58 @@
+"""Secrets that work once: links, authorization codes, device codes and refresh tokens.
+
+Only their digests are stored, with the time of their use: a code that is used twice was stolen.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.core.disclosure import Secretive
+from workhook.identity.tables import authorization_codes, device_codes, refresh_tokens
+from workhook.identity.tokens.issue import digest_of
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big, insert_into
+
+_OF_APPS = (authorization_codes, device_codes, refresh_tokens)
+_find = {table: sa.select(table).where(table.c.digest == sa.bindparam("digest")) for table in _OF_APPS}
+_use = {
+    table: sa.update(table)
+    .where(table.c.digest == sa.bindparam("digest"), table.c.used_at.is_(None))
+    .values(used_at=big("now"))
+    for table in _OF_APPS
+}
+
+
+class SecretLink(Secretive, msgspec.Struct, frozen=True):
+    """`path` holds the secret, which is seen only here. `expires_at`: milliseconds since the epoch."""
+
+    path: str
+    expires_at: int
+
+
+@cache
+def _insert(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
+    return insert_into(table, *names)
+
+
+async def store(tx: Transaction, table: sa.Table, secret: str, good_ms: int, **values: object) -> int:
+    """Store the digest of a new secret with these values. Return when it expires, in milliseconds since the epoch."""
+    now = now_ms()
+    row = {**values, "digest": digest_of(secret), "created_at": now, "expires_at": now + good_ms}
+    await tx.execute(_insert(table, tuple(row)), row)
+    return now + good_ms
+
+
+async def find(reader: Reader, table: sa.Table, app_id: int, secret: str) -> Row | None:
+    """Find a secret of the app, even if it has expired or was used."""
+    row = await reader.fetch_one(_find[table], {"digest": digest_of(secret)})
+    return row if row is not None and row["app_id"] == app_id else None
+
+
+async def use(tx: Transaction, table: sa.Table, secret: str) -> bool:
+    """Return whether the secret was unused. Only one of two concurrent uses succeeds."""
+    return await tx.execute(_use[table], {"digest": digest_of(secret), "now": now_ms()}) > 0
