@@ -152,7 +152,7 @@ async def test_an_invitation_holds_as_long_as_its_inviter_is_not_disabled(scene:
         await invitations.invite(tx, scene.other, scene.eve, "member", invitee=invited)
 
     async def holding() -> set[str]:
-        found, _ = await invitations.list_to_organizations(database, invited, Page(10))
+        found, _ = await invitations.list_for(database, invited, Account, Page(10))
         keys = [key_of(each.login) for each in (scene.place, scene.other)]
         ones = [each for key in keys for each in await invitations.find_to_organization(database, invited, key)]
         assert {each.account.login for each in ones} == {each.account.login for each in found}

@@ -51,7 +51,7 @@ class Site:
         await organization.join(Write(tx, self.guest, BASE), self.place.login)
 
     async def join_project(self, tx: Transaction) -> None:
-        found, _ = await invitations.list_to_repositories(tx, self.guest.user, Page(1))
+        found, _ = await invitations.list_for(tx, self.guest.user, Repository, Page(1))
         if not found:
             raise NotFound()
         await repository.join(Write(tx, self.guest, BASE), found[0])

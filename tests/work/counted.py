@@ -27,7 +27,7 @@ from workhook.storage.statements import PerDialect
 T = TypeVar("T")
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
-COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many", "flush")
+COUNTED = ("fetch_all", "fetch_one", "fetch_row", "fetch_slow", "execute", "execute_many", "flush")
 
 
 _texts: WeakKeyDictionary[Any, str] = WeakKeyDictionary()

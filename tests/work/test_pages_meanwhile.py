@@ -45,6 +45,9 @@ class Meanwhile:
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         return await self._reader.fetch_one(statement, params)
 
+    async def fetch_row(self, statement: Executable, params: Params | None = None) -> Row:
+        return await self._reader.fetch_row(statement, params)
+
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         return await self._reader.fetch_slow(statement, params)
 

@@ -190,8 +190,7 @@ async def announce_leaving(tx: Transaction, owner: str, epoch: int) -> None:
 
 
 async def raise_generation(tx: Transaction) -> int:
-    row = await tx.fetch_one(_raise_generation)
-    assert row is not None
+    row = await tx.fetch_row(_raise_generation)
     return int(row["generation"])
 
 

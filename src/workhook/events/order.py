@@ -90,8 +90,7 @@ class CommitSnapshot(msgspec.Struct, frozen=True):
 
 
 async def commit_snapshot(reader: Reader) -> CommitSnapshot:
-    row = await reader.fetch_one(_snapshot)
-    assert row is not None, "it is an aggregate"
+    row = await reader.fetch_row(_snapshot)
     appending: dict[int, set[str]] = defaultdict(set)
     for key, transaction in json.decode(row["appending"]):
         appending[key].add(transaction)

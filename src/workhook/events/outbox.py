@@ -116,8 +116,7 @@ async def append(tx: Transaction, draft: Draft) -> int:
     """Insert an event now and return its id. The caller sends it (a ping, a test): no fan-out sees it, and activity
     does not list it."""
     await send(tx)
-    row = await tx.fetch_one(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])
-    assert row is not None
+    row = await tx.fetch_row(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])
     number: int = row["id"]
     return number
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated, say
+from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated, existing, say
 from workhook.core.urls import requested_url
 from workhook.core.vault import Vault
 from workhook.events import samples
@@ -125,8 +125,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
         installation_id=actor.installation_id if actor else None,
     )  # fmt: skip
     await _check_against_others(write, hook)
-    row = await tx.fetch_one(_insert, _stored(hook))
-    assert row is not None
+    row = await tx.fetch_row(_insert, _stored(hook))
     hook = msgspec.structs.replace(hook, id=row["id"])
     tx.defer(_insert_lane, [{"hook_id": hook.id, "manual_minute": 0, "manual_count": 0}])
     _audit(tx, actor, owner, hook, "hook.create")
@@ -180,14 +179,10 @@ async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, ho
 
 async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, hook_id: int) -> None:
     """Delete a webhook that an OAuth app made, for an owner of its organization. Raises `NotFound` for any other."""
-    row = await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id})
-    if row is None:
-        raise NotFound()
+    row = existing(await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id}))
     repository = None
     if row["repository_id"] is not None:
-        repository = await identity_queries.find_repository_by_id(tx, row["repository_id"], actor.user.id)
-        if repository is None:
-            raise NotFound()
+        repository = existing(await identity_queries.find_repository_by_id(tx, row["repository_id"], actor.user.id))
     await delete_hook(tx, actor, HookOwner(organization, repository), hook_id)
 
 
@@ -255,10 +250,7 @@ async def lock_owner(write: HookWrite) -> None:
 
 
 async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> Hook:
-    hook = await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True)
-    if hook is None:
-        raise NotFound()
-    return hook
+    return existing(await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True))
 
 
 def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
@@ -410,10 +402,7 @@ def hook_write(call: Call, tx: Transaction) -> HookWrite:
 
 async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
     """Return the hook if the caller sees it. Raises `NotFound`."""
-    hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
-    if hook is None:
-        raise NotFound()
-    return hook
+    return existing(await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call)))
 
 
 async def hook_by_hand(call: Call, tx: Transaction, hook_id: int) -> Hook:

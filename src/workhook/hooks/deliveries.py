@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, must_be, say, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, existing, must_be, say, shown
 from workhook.events.hook_config import whole_number
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states, history
@@ -204,9 +204,7 @@ async def find_delivery(
     reader: Reader, hook_id: int, delivery_id: int, *, retries: int | None = None
 ) -> DeliveryDetail:
     """Raises `NotFound`."""
-    row = await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id})
-    if row is None:
-        raise NotFound()
+    row = existing(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
     payload = json.decode(row["payload"]) if row["payload"] is not None else {}
     if payload and row["hook_installation_id"] is not None:  # as it was sent
         payload["installation"] = installation_shape(row["hook_installation_id"])
@@ -219,9 +217,7 @@ async def find_delivery(
 
 async def redeliver(tx: Transaction, hook_id: int, delivery_id: int, *, most: int) -> None:
     """Send one delivery again, with the same guid. Raises `NotFound`, or what `count_manual` raises."""
-    row = await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id})
-    if row is None:
-        raise NotFound()
+    row = existing(await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id}))
     await count_manual(tx, hook_id, most)
     if not await make_due(tx, hook_id, [row["dispatch_id"]]):
         raise NotFound()  # purged at this moment

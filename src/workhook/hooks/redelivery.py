@@ -15,7 +15,7 @@ import structlog
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
-from workhook.core.errors import Invalid, NotFound, Unavailable
+from workhook.core.errors import Invalid, Unavailable, existing
 from workhook.hooks import history
 from workhook.hooks.deliveries import IDS_MAX, make_due
 from workhook.hooks.history import Filters, Shape
@@ -93,15 +93,13 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
         raise Invalid(message, code="already_running")
     now = now_ms()
     await tx.execute(_forget, {"hook_id": hook_id, "before": now - KEPT_MS})
-    ends = await tx.fetch_one(_ends, {"hook_id": hook_id})
-    assert ends is not None, "it is an aggregate"
+    ends = await tx.fetch_row(_ends, {"hook_id": hook_id})
     times = await history.moments.bounds(tx, since=filters.since)
     first = max(times.low, (ends["oldest"] or 1) - 1)
     last = max(first, ends["newest"] or 0)
     asked = json.encode_text(msgspec.to_builtins(filters))
     job = Redelivery(0, hook_id, asked, first, first, last, 0, now, now, None)
-    row = await tx.fetch_one(_insert, msgspec.structs.asdict(job))
-    assert row is not None
+    row = await tx.fetch_row(_insert, msgspec.structs.asdict(job))
     return int(row["id"])
 
 
@@ -160,9 +158,7 @@ def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
     """Raises `NotFound`, also for a job of another hook."""
-    row = await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id})
-    if row is None:
-        raise NotFound()
+    row = existing(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id}))
     return _redelivery_of(row)
 
 

@@ -38,7 +38,7 @@ _rename = (
 )
 ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
 _email = sa.bindparam("email", type_=sa.Text)
-# The database's own `lower`, as where accounts are looked for by address. SQLite has one writer at a time.
+# The database's own `lower`, as in look-ups by address. SQLite has one writer at a time.
 _lock_address = PerDialect(
     sqlite=sa.select(sa.literal_column("1").label("held")),
     postgresql=sa.select(
@@ -63,8 +63,7 @@ add_membership = (
 remove_membership = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
-# Held until the transaction ends, always in this order: of two owners who go at the same time, the second sees that the
-# first has gone.
+# Always in this order: of two owners who leave at the same time, the second sees that the first has left.
 _owners_and_one = (
     sa.select(memberships.c.user_id, memberships.c.role)
     .where(
@@ -82,7 +81,7 @@ _set_collaborator = (
 _remove_collaborator = sa.delete(collaborators).where(
     collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
 )
-# In all projects of the account, deleted ones too: these can come back.
+# Also in deleted projects, which can be restored.
 _remove_roles = sa.delete(collaborators).where(
     collaborators.c.user_id == big("user_id"),
     collaborators.c.repository_id.in_(
@@ -105,10 +104,9 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
         raise Invalid(faults=faults)
     now = now_ms()
     fields = {"kind": kind, "login": login, "name": one_line(name or "") or None, "email": email, "avatar": None}
-    row = await tx.fetch_one(
+    row = await tx.fetch_row(
         _insert_account, {**fields, "login_key": key_of(login), "created_at": now, "updated_at": now}
     )
-    assert row is not None
     return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
 
 
@@ -156,7 +154,7 @@ async def set_member(
     was = await _keep_an_owner(tx, organization, user)
     if was == "member" or (was is None and await tx.execute(add_membership, params) > 0):
         return
-    # An owner until now, also where somebody else has made the user one at this moment.
+    # The user was an owner, or has concurrently become one.
     await tx.execute(_set_member, params)
     await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
 
@@ -241,8 +239,7 @@ _own = memberships.alias("own")
 _others = memberships.alias("others")
 _other_people = accounts.alias("other_people")
 _owned = sa.select(_own.c.organization_id).where(_own.c.user_id == big("user_id"), _own.c.role == "owner")
-# Held until the transaction ends, in the order in which `actions` holds those of one organization: of two owners who go
-# at the same time, by whatever way, the second sees that the first has gone.
+# In the same order as the owners of one organization.
 _lock_owners_of = (
     sa.select(memberships.c.user_id)
     .where(memberships.c.organization_id.in_(_owned), memberships.c.role == "owner")

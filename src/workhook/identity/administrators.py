@@ -27,7 +27,7 @@ _appoint = (
     .on_conflict_do_nothing(index_elements=["user_id"])
 )
 _dismiss = sa.delete(administrators).where(administrators.c.user_id == big("user_id"))
-# Held until the transaction ends, in this order: of two who go at the same time, the second sees that the first has.
+# In this order: of two who leave at the same time, the second sees that the first has left.
 _lock = sa.select(administrators.c.user_id).order_by(administrators.c.user_id).with_for_update()
 _others = (
     sa.select(administrators.c.user_id)

@@ -52,7 +52,7 @@ async def organization_audit_log_list(call: Call) -> Answer:
     selection = audit_queries.parse_phrase(call.query_text("phrase") or "", named_organization(call).account.id)
     include, order = _choice(call, "include", ("web", "git", "all")), _choice(call, "order", ("desc", "asc"))
     newest_first, nothing = order == "desc", include == "git"
-    # An OAuth app sees its own webhooks only (the specification, Authentication 3); of those no settings are kept here.
+    # An OAuth app sees only its own webhooks (the specification, Authentication 3), whose settings are not kept here.
     hooks = actor_of(call).token_kind != OAUTH.name
     if any(name == audit_queries.LINES for name, _ in weighted(call.header("accept"))):
         body = audit_queries.export_lines(

@@ -174,7 +174,7 @@ _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "since": audit_log.c.at >= big("since"),
     "until": audit_log.c.at < big("until"),
 }
-# The oldest are the first, but for a refusal that waited for a moment.
+# In order of age, except for refusals that waited for a moment.
 _by_age = (
     sa.select(audit_log.c.id, audit_log.c.at)
     .where(audit_log.c.id > big("after_id"))

@@ -162,7 +162,7 @@ class Authenticator:
         task.add_done_callback(self._tasks.discard)
 
     async def _count(self, call: Call, actor: Actor | None, app: App | None) -> rate.Usage:
-        # Asking for the limit does not use it up; nor does a call that is checked again.
+        # Reading the limit does not count, nor does a call that is checked again.
         count = 0 if call.operation.name == "rate_limit" or call.recheck is not None else 1
         caller = actor.counted_as if actor else f"app:{app.id}" if app else f"address:{call.address}"
         usage, within = await self._limiter.hit(caller, count=count)
@@ -172,10 +172,9 @@ class Authenticator:
                 call.unchanged = partial(self._unchanged, caller)
             return usage
         message = "API rate limit exceeded. Wait until the time in X-RateLimit-Reset."
-        retry = {"Retry-After": str(max(1, usage.reset - now_ms() // 1000))}
         if call.operation.area.style == "github":
-            raise Forbidden(message, code="rate_limited", headers=retry)
-        raise TooManyRequests(message, headers=retry)
+            raise Forbidden(message, code="rate_limited", headers={"Retry-After": str(usage.wait_s)})
+        raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     def _unchanged(self, caller: str) -> dict[str, str]:
         """Return the headers of a 304, which does not count against the rate limit, as on GitHub, within the bounds of

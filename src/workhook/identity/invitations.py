@@ -153,7 +153,7 @@ to_repositories = (
     .where(projects.c.deleted_at.is_(None), holds)
 )
 is_client = invitations.c.role == CLIENT
-# Of an organization's invitations by e-mail: whoever has the address now.
+# By e-mail, whoever has the address now.
 for_invited = sa.or_(
     invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
 )
@@ -174,7 +174,7 @@ _all_here = {
     for clients in (False, True)
 }
 _to_user = {kind: listed(each.where(for_invited), invitations.c.id) for kind, each in _statements.items()}
-# By login and by e-mail there can be two: the newer one comes first.
+# There can be two, by login and by e-mail.
 _to_caller = to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
     invitations.c.created_at.desc(), invitations.c.id.desc()
 )
@@ -207,7 +207,7 @@ _take_by_link = _take.where(_by_digest)
 _of_place = sa.delete(invitations).where(_here)
 _withdraw = _of_place.where(_of_invitee)
 _withdraw_all = _of_place.where(for_invited)
-# A link gives the role that it was made for.
+# A changed role ends the link.
 _change = sa.update(invitations).where(_by_id).values(role=sa.bindparam("role"), link_digest=sa.null())
 _set_link = sa.update(invitations).where(_by_id).values(link_digest=sa.bindparam("new_digest", type_=sa.LargeBinary))
 
@@ -248,18 +248,16 @@ async def invite(
         raise Forbidden(NO_STRANGERS, code="missing_role")
     if room["others"] >= PENDING_MAX:
         raise _too_many(repository.full_name if repository else account.login, field)
-    row = await tx.fetch_one(_write, {**values, **times})
-    assert row is not None
+    row = await tx.fetch_row(_write, {**values, **times})
     tell_invited(tx, values, row["id"], now)
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 
 async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
     """Count the others' invitations and lock the inviter's right. Raises `Forbidden` if they have lost it."""
-    # Who takes a right of theirs away locks it, too: both look again once they have it.
+    # Locked by whoever takes the right away, too (`removal.end_invitations`).
     await lock_account(tx, inviter.id)
-    row = await tx.fetch_one(_room, {**values, "now": now})
-    assert row is not None
+    row = await tx.fetch_row(_room, {**values, "now": now})
     if not row["may_invite"]:
         raise Forbidden(say("You may not invite anybody here any more."), code="missing_role")
     return row
@@ -284,14 +282,11 @@ async def list_of(
     return await _find_page(reader, _all_here[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
-async def list_to_organizations(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
+async def list_for(
+    reader: Reader, user: Account, kind: type[Account | Repository], page: Page
+) -> tuple[list[Invitation], int]:
     """List the invitations that the user may accept, oldest first, and their number."""
-    return await _find_page(reader, _to_user[Account], invited(user), user, page)
-
-
-async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
-    """List the invitations that the user may accept, oldest first, and their number."""
-    return await _find_page(reader, _to_user[Repository], invited(user), user, page)
+    return await _find_page(reader, _to_user[kind], invited(user), user, page)
 
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import sqlalchemy as sa
 
@@ -24,7 +24,7 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Listed, Page, listed, read_page
 
 _theirs = memberships.alias("theirs")
-# The organizations that the caller and somebody are both in; the caller's own are those with itself.
+# Organizations of both the caller and another user. The caller's own are those shared with itself.
 _shared = listed(
     sa.select(*account_columns())
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
@@ -37,7 +37,7 @@ _shared = listed(
     accounts.c.id,
 )
 
-# By what the user is in, so that it costs nothing how many others the server has.
+# By the roles of the user, so that the number of other projects does not matter.
 _seen = repositories.where(
     sa.or_(
         projects.c.account_id == big("user_id"),
@@ -122,7 +122,7 @@ class InRepository(NamedTuple):
     role: s.Role
 
 
-# The bots of apps are no members.
+# Bots of apps are not members.
 _people = (
     sa.select(*account_columns(), memberships.c.role.label("role"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
@@ -142,7 +142,7 @@ _of_caller = (
 _own = listed(_of_caller, accounts.c.id)
 _own_one = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
 
-# As `repository_of` tells the caller's own role: the stronger of what the place and being added give.
+# The same as `repository_of`: the stronger of the roles by membership and by collaboration.
 _member, _addition = memberships.alias("member"), collaborators.alias("addition")
 _by_place = sa.case(
     (sa.or_(accounts.c.id == big("owner_id"), _member.c.role == "owner"), 3),
@@ -162,7 +162,7 @@ _anybody = (
 _owner = accounts.alias("owner")
 _least = big("least")
 _in_it_by_place, _in_it_by_hand = memberships.alias("in_it_by_place"), collaborators.alias("in_it_by_hand")
-# By who can be in it, so that it costs nothing how many others the server has; and of these by who can do so much.
+# Candidates first, so that the number of other accounts does not matter.
 _candidates = sa.union(
     sa.select(_in_it_by_place.c.user_id).where(
         _in_it_by_place.c.organization_id == big("owner_id"), sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
@@ -235,9 +235,9 @@ def _in_repository_of(row: Row) -> InRepository:
     return InRepository(account_of(row), _ROLES[row["rank"]])
 
 
-_MEMBERS = ("all", "admin", "member")
-_AFFILIATIONS = ("all", "direct", "outside")
-# What clients call a role, by the role that is enough for it.
+_MEMBERS: tuple[MemberRole, ...] = get_args(MemberRole)
+_AFFILIATIONS: tuple[Affiliation, ...] = get_args(Affiliation)
+# The role that suffices for each of the clients' names.
 _LEAST: dict[str, s.Role] = {"pull": "read", "triage": "write", "push": "write", "maintain": "admin", "admin": "admin"}
 
 
@@ -391,7 +391,7 @@ async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
     if state != "active":  # those that wait to be accepted come after the others
         room = page.limit - len(shapes)
         rest = Page(max(1, room), max(0, page.offset - active))
-        waiting, pending = await invitations.list_to_organizations(call.database, actor.user, rest)
+        waiting, pending = await invitations.list_for(call.database, actor.user, Account, rest)
         shapes += [s.pending_membership_shape(each, actor.user, call.base) for each in waiting[:room]]
     return Paged(shapes, active + pending)
 
@@ -442,7 +442,7 @@ async def organization_membership(call: Call, username: str) -> s.Membership:
     member = await find_member(call.database, place.account.id, username)
     if member is not None:
         return s.membership_shape(place.account, member.account, member.role, call.base)
-    # Owners see who is invited, too.
+    # Owners see pending invitations, too.
     person = existing(await find_account(call.database, username) if place.role == "owner" else None)
     pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
     return s.pending_membership_shape(existing(pending), person, call.base)

@@ -97,7 +97,7 @@ def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> T
     }
     by_mail = told.with_only_columns(*queued.values()).where(wants(kind, accounts.c.id, "email"), can_be_mailed)
     return Telling(
-        # Only invitations are told of once; nothing else is unique here.
+        # Only the notification of an invitation is unique.
         upsert(notifications).from_select(list(columns), in_inbox, include_defaults=False).on_conflict_do_nothing(),
         sa.insert(mail_messages).from_select(list(queued), by_mail, include_defaults=False),
     )
@@ -105,7 +105,7 @@ def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> T
 
 _about = {"invitation_id": big("invitation_id")}
 _invited = sa.select(accounts).where(accounts.c.id == big("invitee_id"))
-# Some have an address that is only alike. They do not see the invitation, nor what tells of it.
+# Addresses that differ beyond ASCII match too, but their users see neither the invitation nor its notification.
 _addressed = sa.select(accounts).where(
     sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("address", type_=sa.Text))
 )
@@ -120,5 +120,5 @@ def tell_invited(tx: Transaction, invitation: Mapping[str, object], invitation_i
     if invitation["user_id"] is not None:
         _tell_invited.defer(tx, {**told, "invitee_id": invitation["user_id"]})
     else:
-        # Whoever has the address gets a link by mail, with or without an account.
+        # The address gets a link by mail, with or without an account.
         tx.defer(_tell_addressed.inbox, [{**told, "address": invitation["email"]}])

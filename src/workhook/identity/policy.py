@@ -73,7 +73,7 @@ RULES = {
     "repository_hooks.delete": Rule("repository", ("admin:repo_hook", "repo"), _WRITE_HOOKS, "admin"),
     "organization_hooks.read": Rule("organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner"),
     "organization_hooks.write": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
-    # Those that OAuth apps made. No app sees what another has made, so that only a user's own tokens do.
+    # Those that OAuth apps made: only a user's own tokens see them, since no app sees another's.
     "oauth_hooks.read": Rule(
         "organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner", _PERSONAL, whole=True
     ),
@@ -85,11 +85,10 @@ RULES = {
     # work management; roles are each resource's own (`work.kernel.access`)
     "work.read": Rule("user", ("work:read",), ("work", "read")),
     "work.write": Rule("user", ("work",), ("work", "write")),
-    # What a person is told of spans organizations, so that no token that is confined to one shows or changes it.
+    # Notifications span organizations, so confined tokens have no access.
     "notifications.read": Rule("user", ("work:read",), kinds=_UNCONFINED),
     "notifications.write": Rule("user", ("work",), kinds=_UNCONFINED),
-    # members, collaborators and invitations. Who reads or removes somebody else has to be an owner or admin; anybody
-    # can remove themselves (`work.people.invitations`).
+    # members, collaborators and invitations. Only owners and admins read or remove others (`work.people.invitations`).
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
     "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_CLASSIC),
     "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_CLASSIC),  # or leave
@@ -99,14 +98,14 @@ RULES = {
     "user.invitations": Rule("user", ("repo",), kinds=_CLASSIC),
     # the organization's apps and its audit log
     "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
-    # Everything that the organization has. Its own operation asks for the scope of reading work, too.
+    # All data of the organization. The operation requires `work:read`, too.
     "organization.export": Rule("user", ("admin:org",), kinds=_CLASSIC),
-    # A webhook on every event tells its owner as much as the audit log does, so that its scope is enough.
+    # A webhook on every event shows its owner as much as the audit log does, so its scope suffices.
     "audit_log.read": Rule(
         "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True
     ),
     "installations.write": Rule("user", ("admin:org",), kinds=_CLASSIC),  # the path names no organization
-    # the server; that the caller administers it is asked by the operation
+    # the server; the operation checks that the caller administers it
     "site_admin": Rule("user", ("site_admin",), kinds=_CLASSIC),
     # tokens
     "tokens": Rule("user", kinds=_CLASSIC),
@@ -206,7 +205,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
     actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if repository.role is None or hidden:
         raise NotFound()
-    # Of an installation the permission decides, which is checked next.
+    # For an installation the permission decides, which is checked next.
     if actor.installation_id is None and _ROLES.index(repository.role) < _ROLES.index(rule.role):
         if rule.role == "admin":
             raise Forbidden("Must have admin rights to Repository.", code="missing_role")

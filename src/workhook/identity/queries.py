@@ -82,10 +82,9 @@ def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
 
 
 by_membership = by_membership_in(projects)
-"""Whether a membership, joined with a project of its organization, gives a place in it."""
-# What `repository_of` needs besides, to tell the role of the parameter `user_id`.
+"""Whether a membership, joined with a project of its organization, gives a role in it."""
+# Columns for the role of the parameter `user_id`.
 role_columns = (_collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
-# Every repository that exists.
 repositories = (
     sa.select(*repository_columns(), *role_columns)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
@@ -203,14 +202,14 @@ def _effective_role(
     """Return the strongest role by ownership, membership or collaboration. Members see what is not private."""
     if owner.id == user_id or member_role == "owner":
         return "admin"
-    # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.lookup`).
+    # An installation's tokens reach only its repositories, including private ones (`tokens.lookup`).
     member = "write" if member_role == "app" or (member_role == "member" and not private) else None
     order = [None, "read", "write", "admin"]
     return max(member, collaborator_role, key=order.index)
 
 
 USE_NOTED_MS = 10 * MINUTE_MS
-"""How right `last_used_at` is: a write a call would cost more than the call."""
+"""The accuracy of `last_used_at`: a write per call would cost more than the call."""
 
 
 async def note_use(database: Database, table: sa.Table, number: int, now: int) -> None:

@@ -73,6 +73,10 @@ class Usage(NamedTuple):
     remaining: int
     reset: int
 
+    @property
+    def wait_s(self) -> int:
+        return max(1, self.reset - now_ms() // 1000)
+
 
 UNKNOWN = Usage(0, 0, 0, 0)
 """Of a call that was not counted yet."""
@@ -133,13 +137,11 @@ class PageLimiter:
             return
         usage, within = windows.hit(caller)
         if not within:
-            wait_s = max(1, usage.reset - now_ms() // 1000)
+            minutes = -(-usage.wait_s // 60)
             message = say(
-                "You have opened {} pages within an hour, which is the most. Wait {} min.",
-                usage.limit,
-                -(-wait_s // 60),
+                "You have opened {} pages within an hour, which is the most. Wait {} min.", usage.limit, minutes
             )
-            raise TooManyRequests(message, retry_after_s=wait_s)
+            raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
 
 class RateLimiter:
@@ -192,11 +194,11 @@ class RateLimiter:
         """Raises `TooManyRequests` beyond the limit."""
         usage, within = await self.hit(caller)
         if not within:
-            wait_s = max(1, usage.reset - now_ms() // 1000)
+            minutes = -(-usage.wait_s // 60)
             message = say(
-                "You have sent {} forms within an hour, which is the most. Wait {} min.", usage.limit, -(-wait_s // 60)
+                "You have sent {} forms within an hour, which is the most. Wait {} min.", usage.limit, minutes
             )
-            raise TooManyRequests(message, retry_after_s=wait_s)
+            raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     async def close(self) -> None:
         """Return unused blocks. Counting may continue."""

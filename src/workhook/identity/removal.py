@@ -97,7 +97,7 @@ async def rights_lost(
         await each(tx, loss)
 
 
-# The places of an account: itself as an organization, and each of its repositories. They are written as in the index.
+# The places of an account: the organization and its repositories, spelled as in the index.
 _of_repositories = sa.select(sa.literal("r", sa.Text) + sa.cast(projects.c.repository_id, sa.Text)).where(
     projects.c.account_id == big("account_id")
 )
@@ -106,7 +106,7 @@ _in_account = invitations.c.place.in_(_places)
 _here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 
 _invitee = accounts.alias("invitee")
-# All are held first: of two rights that go at the same time, the second loss sees that the first right has gone.
+# Locked first: of two rights lost at the same time, the second loss sees the first.
 _made = (
     sa.select(
         invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")
@@ -129,7 +129,7 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
     """End invitations whose inviter may no longer invite there. An `OnLoss`."""
     if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
         return  # a consent makes nobody an owner or admin, and who sees a project does not either
-    # Locked by who invites, too: what is written before that is seen, and nobody writes after it without the right.
+    # Locked by `invitations.invite`, too: earlier invitations are seen here, later ones see that the right is gone.
     await lock_account(tx, loss.user_id)
     whole = loss.repository_id is None
     params = {**_where(loss.account_id, loss.repository_id), "inviter_id": loss.user_id}

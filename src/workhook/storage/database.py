@@ -75,6 +75,12 @@ class Reader(Protocol):
         rows = await self.fetch_all(statement, params)
         return rows[0] if rows else None
 
+    async def fetch_row(self, statement: Executable, params: Params | None = None) -> Row:
+        """Fetch the row that the statement always has: an aggregate, or `INSERT … RETURNING`."""
+        row = await self.fetch_one(statement, params)
+        assert row is not None, "the statement always has a row"
+        return row
+
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         """`fetch_all` for a query that may look at many rows. Outside of transactions it raises
         `storage.slow.QueryTooSlow` when that takes seconds."""

@@ -78,8 +78,7 @@ class TimeIndex:
 
     async def _halve(self, reader: Reader, moment: int) -> tuple[int, int]:
         """Two ids: rows up to the first are of `moment` or earlier, rows from the second on are of later times."""
-        row = await reader.fetch_one(self._statement, {"moment": moment})
-        assert row is not None, "it is an aggregate"
+        row = await reader.fetch_row(self._statement, {"moment": moment})
         return row["low"], row["high"] if row["high"] <= row["newest"] else HIGHEST
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from workhook.core.clock import parse_rfc3339
-from workhook.core.errors import NotFound
+from workhook.core.errors import existing
 from workhook.http import parameters
 from workhook.http.calls import Answer
 from workhook.identity import queries
@@ -111,10 +111,7 @@ async def _project(visit: Visit) -> Repository | None:
     if not visit.query("project"):
         return None
     owner, _, name = visit.query("project").partition("/")
-    found = await queries.find_repository(visit.database, owner, name, visit.actor.user.id)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await queries.find_repository(visit.database, owner, name, visit.actor.user.id))
 
 
 async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -> SearchResults:

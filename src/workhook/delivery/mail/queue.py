@@ -138,8 +138,7 @@ async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
     if message.kind in OWN_LINKS:  # which have limits of their own where they are asked for
         return 0
     params = {"recipient": message.recipient, "actor_id": message.actor_id or 0, "hour_ms": HOUR_MS}
-    row = await reader.fetch_one(_in_hour, params)
-    assert row is not None, "it is an aggregate"
+    row = await reader.fetch_row(_in_hour, params)
     waits = [row["left"]] if row["number"] >= PER_HOUR else []
     if row["from_one"] >= PER_HOUR_FROM_ONE:
         waits.append(row["left_from_one"])

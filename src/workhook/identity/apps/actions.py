@@ -62,7 +62,7 @@ _insert_secret = insert_into(app_secrets, "app_id", "digest", "last_eight", "cre
 _delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == big("id"))
 _insert_key = insert_into(app_keys, "app_id", "public_key", "fingerprint", "created_at").returning(app_keys.c.id)
 _delete_key = sa.delete(app_keys).where(app_keys.c.id == big("id"))
-# What could become a token of the app, in the order in which all lock it.
+# Rows that could become a token, in the order in which they are locked.
 _forget = [
     sa.delete(table).where(table.c.app_id == big("app_id"))
     for table in (grants, authorization_codes, device_codes, refresh_tokens)
@@ -97,11 +97,9 @@ async def _store(
     app = App(id=0, kind=kind, bot_id=None, **fields)
     await _check(tx, app)
     if not app.is_oauth:
-        row = await tx.fetch_one(_insert_bot, {**_bot_values(app), "kind": "bot", "created_at": app.created_at})
-        assert row is not None
+        row = await tx.fetch_row(_insert_bot, {**_bot_values(app), "kind": "bot", "created_at": app.created_at})
         app = msgspec.structs.replace(app, bot_id=row["id"])
-    row = await tx.fetch_one(_insert, _stored(app, _COLUMNS))
-    assert row is not None
+    row = await tx.fetch_row(_insert, _stored(app, _COLUMNS))
     app = msgspec.structs.replace(app, id=row["id"])
     await _audit(tx, actor, app, "create", **_settings(app))
     return app, (await _insert_new_secret(tx, app))[1]
@@ -259,16 +257,14 @@ def _bot_values(app: App) -> dict[str, Any]:
 async def _insert_new_secret(tx: Transaction, app: App) -> tuple[AppSecret, str]:
     secret, now = secrets.token_hex(20), now_ms()
     values = {"app_id": app.id, "digest": digest_of(secret), "last_eight": secret[-8:], "created_at": now}
-    row = await tx.fetch_one(_insert_secret, values)
-    assert row is not None
+    row = await tx.fetch_row(_insert_secret, values)
     return AppSecret(row["id"], secret[-8:], now, None), secret
 
 
 async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> AppKey:
     now = now_ms()
     values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now}
-    row = await tx.fetch_one(_insert_key, values)
-    assert row is not None
+    row = await tx.fetch_row(_insert_key, values)
     return AppKey(row["id"], key.public_key, key.fingerprint, now)
 
 

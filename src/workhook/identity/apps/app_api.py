@@ -36,7 +36,7 @@ from workhook.storage.pages import Page
 LIFETIME_MS = HOUR_MS
 Body = TypeVar("Body", bound=AccessTokenBody)
 _RESOURCE = "Installation"
-# The field's words.
+# GitHub's messages.
 _NOT_GRANTED = "The permissions requested are not granted to this installation."
 _NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
 
@@ -191,7 +191,7 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
     )
     if made.named is not None:
         shape.repositories = [s.app_repository_shape(each, call.base) for each in made.named]
-    # Where the token itself, as the credential, finds what it is: it is deleted there.
+    # The token can be deleted there, with itself as the credential.
     return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
 
 

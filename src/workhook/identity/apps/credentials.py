@@ -46,7 +46,7 @@ async def authenticate_app(reader: Reader, token: str) -> App:
     app = await _issuer(reader, claims)
     if app is None or app.is_oauth:
         raise Unauthenticated("Integration not found")
-    # Each of its keys in turn: the header's `kid`, `jwk`, `jku` or `x5u` choose none, anybody could have written them.
+    # All of its keys: the header's `kid`, `jwk`, `jku` or `x5u` cannot be trusted to choose one.
     if not any(_is_signed_with(token, each.public_key) for each in await queries.list_keys(reader, app.id)):
         raise Unauthenticated(_UNDECODABLE)
     _check_times(claims)
@@ -83,7 +83,7 @@ def _unverified_claims(token: str) -> dict[str, Any]:
     if len(token) > _LENGTH_MAX or not _COMPACT.fullmatch(token):
         raise Unauthenticated(_UNDECODABLE)
     header, claims = (_object(part) for part in token.split(".")[:2])
-    # RFC 7515, 4.1.11: a token whose `crit` is not understood is refused, and nothing of it is understood here.
+    # RFC 7515, 4.1.11: a token with an unknown `crit` is refused, and all are unknown here.
     if header.get("alg") not in _ALGORITHMS or "crit" in header:
         raise Unauthenticated(_UNDECODABLE)
     return claims
@@ -112,13 +112,13 @@ async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
 
 
 def _is_signed_with(token: str, pem: str) -> bool:
-    # Few servers have apps: those without do not pay for the library.
+    # Few servers need the library.
     from joserfc import jws
     from joserfc.errors import JoseError
     from joserfc.jwk import RSAKey
 
     try:
-        # The key is of RSA, and the algorithm is not the token's to choose (RFC 8725, 3.1): no HMAC with its text.
+        # The token cannot choose the algorithm (RFC 8725, 3.1), such as HMAC with the public key.
         jws.deserialize_compact(token, RSAKey.import_key(pem), algorithms=_ALGORITHMS)
     except (JoseError, ValueError, RecursionError):
         return False

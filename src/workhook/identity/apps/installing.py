@@ -72,10 +72,9 @@ async def install(
     now = now_ms()
     values = {"app_id": fresh.id, "account_id": organization.id, "permissions": json.encode_text(granted)}
     selection = "all" if repository_ids is None else "selected"
-    row = await tx.fetch_one(
+    row = await tx.fetch_row(
         _insert, {**values, "repository_selection": selection, "created_at": now, "updated_at": now}
     )
-    assert row is not None
     await _choose(tx, row["id"], repository_ids)
     member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
     await tx.execute(add_membership, member)

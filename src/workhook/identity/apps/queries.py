@@ -196,7 +196,7 @@ _is_chosen = (
     .correlate(installations, projects)
     .exists()
 )
-# Somebody from outside has a part in it by a repository that the installation reaches.
+# Outside collaborators have access through a repository that the installation reaches.
 _collaborator = (
     sa.select(collaborators.c.user_id)
     .join_from(collaborators, projects, projects.c.repository_id == collaborators.c.repository_id)
@@ -209,7 +209,7 @@ _collaborator = (
     .correlate(installations)
     .exists()
 )
-# By the places of the user, so that it costs nothing on how many others the app is.
+# By the roles of the user, so that the number of other installations does not matter.
 _mine, _added, _inside = memberships.alias("mine"), collaborators.alias("added"), projects.alias("inside")
 _places = sa.union(
     sa.select(_mine.c.organization_id).where(_mine.c.user_id == big("user_id")),

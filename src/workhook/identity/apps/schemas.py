@@ -90,7 +90,7 @@ CALLBACKS_MAX = 10
 LEVELS = ("read", "write")
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-# RFC 3986 without `#` and `*`: no space, no control character, nothing beyond ASCII, no fragment, no wildcard.
+# RFC 3986 without fragments (`#`) and wildcards (`*`).
 _URL_CHARACTERS = re.compile(r"(?:[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=]|%[0-9A-Fa-f]{2})+")
 
 

@@ -49,7 +49,7 @@ PER_INVITER = 100
 PER_PLACE = 5
 """Invitations that the projects of one organization send to a mailbox in a day."""
 PER_MAILBOX = 10
-"""Invitations to a mailbox in a day, whoever sends them."""
+"""Invitations to a mailbox in a day, from all inviters."""
 
 _TEXTS = ("kind", "recipient", "language", "detail")
 _NUMBERS = ("user_id", "actor_id", "account_id", "repository_id", "invitation_id", "created_at")
@@ -150,18 +150,16 @@ def _signature(key: bytes, what: str) -> str:
 
 
 # --- a link confirms an address ---------------------------------------------------------------------------------------
-# Somebody has given it themself, and shows that it is theirs. The link is for one person and one address, good for a
-# day. Links are counted for each person, who is told of the limit, and for each address over all accounts. Where an
-# address has had its number, the request is answered and written as any other, and nothing is sent: what others have
-# asked for is nobody's business.
+# A user confirms an address that they have entered. The link is for one user and address, valid for a day. Links are
+# counted per user, who sees an error, and per address over all accounts. Beyond that limit nothing is sent, but the
+# answer is the same: it must not show what others have requested.
 
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
 ASKED_MAX = 5
-"""Links for one person in a day: nobody can have strangers written to for long."""
+"""Links for one person in a day, so that nobody can pester strangers."""
 ADDRESS_MAX = 10
-"""Links to one address in a day that begins with the first, whoever asks: nobody can fill a mailbox with many accounts.
-"""
+"""Links to one address within a day of the first, from all accounts together."""
 
 _CONFIRM = "mail-address"
 _mail = mail_messages.c
@@ -215,8 +213,7 @@ def _confirmed(user_id: int, address: str, until: str) -> str:
 
 
 # --- a link ends a kind of mail ---------------------------------------------------------------------------------------
-# For one person, without signing in (RFC 8058). It holds whose mail it ends and of which kind. It can do no more than
-# that, and works as long as the key does.
+# One kind of mail to one person, without signing in (RFC 8058). The link holds both and works as long as the key does.
 
 UNSUBSCRIBE_PATH = "/mail/unsubscribe/"
 _UNSUBSCRIBE = "mail-unsubscribe"

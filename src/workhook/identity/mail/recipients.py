@@ -19,7 +19,7 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
 from workhook.storage.metadata import big
 
-# Whether this process has a mail server. Without one nothing is queued, so that nothing is sent late either.
+# Processes without a mail server queue nothing, so that nothing is sent late.
 _senders = {"count": 0}
 
 
@@ -111,7 +111,7 @@ _confirmed = (
     .correlate_except(_own, _given)
     .scalar_subquery()
 )
-# Nobody has shown that an address is theirs which they have given themself, until they confirm it.
+# An address that people have entered themselves counts once it is confirmed.
 mail_address = sa.func.coalesce(sa.func.nullif(accounts.c.email, ""), _confirmed)
 """Where a person in `accounts` gets e-mail, or null."""
 can_be_mailed = sa.and_(
@@ -202,11 +202,7 @@ _confirm = (
 async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
     """Return None for an unknown or disabled user."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
-    return (
-        None
-        if row is None
-        else Recipient(row["address"], row["language"], row["bounce"], row["bounced_at"], row["own"])
-    )
+    return Recipient(*(row[name] for name in Recipient.__struct_fields__)) if row else None
 
 
 async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, Undelivered]:

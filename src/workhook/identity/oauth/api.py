@@ -33,7 +33,7 @@ BODY_MAX_BYTES = 64 * 1024
 FIELDS_MAX = 100
 INVALID_REQUEST = "invalid_request"
 FORM = "application/x-www-form-urlencoded"
-# RFC 6749 5.1: what holds a token is kept by nobody in between.
+# RFC 6749 5.1: tokens must not be cached.
 NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -127,14 +127,14 @@ _NO_DEVICE_FLOW = Refusal(
     "device_flow_disabled", "The device flow is not enabled for this app: its owner can enable it."
 )
 
-# What tells of credentials that are not good; the rest are steps of a flow, or faults of a program.
+# Errors of invalid credentials. The others are steps of a flow, or faults of a program.
 _NOT_GOOD = {
     _WRONG_CLIENT.error, "bad_verification_code", "bad_refresh_token", "incorrect_device_code", "redirect_uri_mismatch",
 }  # fmt: skip
 
 Fields = Mapping[str, str]
 
-# What each grant takes, and the original's word for one that is not good.
+# The field of each grant type, and GitHub's error for an invalid one.
 _TAKEN = {
     "authorization_code": ("code", "bad_verification_code"),
     "refresh_token": ("refresh_token", "bad_refresh_token"),
@@ -243,7 +243,7 @@ async def oauth_access_token(call: Call) -> Answer:
 
 
 async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenAnswer | Refusal:
-    # The original's clients name no grant type for a code.
+    # GitHub's clients send no grant type with a code.
     grant_type = fields.get("grant_type", "authorization_code")
     if grant_type not in _TAKEN:
         return Refusal("unsupported_grant_type", f"grant_type must be {', '.join(_TAKEN)}.")

@@ -124,8 +124,7 @@ async def oauth_token_check(call: Call) -> Answer:
 @routes.patch("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
 async def oauth_token_reset(call: Call) -> Answer:
     """Exchange a token of the app."""
-    # The new one stands for the same user with the same scopes. One that was narrowed stays so, and ends when it would
-    # have ended.
+    # The new token has the same user and scopes. A narrowed one stays so, and keeps its end.
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> tuple[Row, str]:
@@ -166,7 +165,7 @@ async def oauth_token_delete(call: Call) -> None:
 
     async def step(tx: Transaction) -> None:
         row = await locked(tx, app, token)
-        # With its refresh token, if it has one. One that was narrowed ends alone.
+        # A narrowed token ends alone, others with their refresh token.
         await revoke_with_family(tx, row["id"], row["family"] if row["parent_id"] is None else None)
         await record(tx, app, row, "oauth_token.revoke")
 

@@ -73,7 +73,7 @@ def verifier_fault(verifier: str | None, challenge: str | None) -> str | None:
 # --- redirect URIs ----------------------------------------------------------------------------------------------------
 
 _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
-# A browser runs or shows these itself instead of handing them to an app.
+# A browser opens these itself.
 _OF_THE_BROWSER = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "filesystem", "view-source"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
@@ -118,7 +118,7 @@ def _host(uri: str) -> str:
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
-# What the page's form carries on, to be read and checked again.
+# The page's form submits them, to be checked again.
 PARAMETERS = (
     "client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method",
     "login", "prompt",
@@ -258,7 +258,7 @@ async def redeem_code(
 
 
 def _code_fault(row: Row, redirect_uri: str | None, verifier: str | None, secret_shown: bool) -> grants.Refusal | None:
-    # The original's clients do not all repeat `redirect_uri` here, and exact matching made it certain before.
+    # Not all of GitHub's clients repeat `redirect_uri` here. It was matched exactly before.
     if redirect_uri is not None and redirect_uri != row["redirect_uri"]:
         return grants.Refusal("redirect_uri_mismatch", "redirect_uri must be the one that the code was asked for with.")
     if not secret_shown:
@@ -282,7 +282,7 @@ WAITING_MAX = 1000
 HEARD_OF_MS = MINUTE_MS
 """A code counts as long as its device was heard of in so many milliseconds. Devices poll every few seconds; who only
 asks for codes, so that nobody else gets any, would have to poll for each of them, which the request limit forbids."""
-# No vowels, so that it spells nothing, and nothing that looks like something else (RFC 8628 6.1): 20⁸ codes.
+# No vowels, which could spell words, and no look-alikes (RFC 8628 6.1): 20⁸ codes.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _USER_CODE = re.compile(f"[{_LETTERS}]{{8}}")
 

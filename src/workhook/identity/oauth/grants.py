@@ -99,8 +99,7 @@ async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) 
     await lock_app(tx, app.id)
     named, now = {"app_id": app.id, "user_id": user_id}, now_ms()
     await tx.execute(_begin, {**named, "scopes": "", "created_at": now, "updated_at": now})
-    row = await tx.fetch_one(_lock, named)
-    assert row is not None, "it was inserted or was there"
+    row = await tx.fetch_row(_lock, named)
     scopes = together(app, parse_stored(row["scopes"]), asked)
     await tx.execute(_widen, {**named, "scopes_now": " ".join(sorted(scopes)), "now": now})
 

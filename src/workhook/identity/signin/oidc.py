@@ -165,7 +165,7 @@ class Provider:
         headers = {"Accept": "application/json"}
         if self._client_secret is not None:
             if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-                # RFC 6749, 2.3.1: both are encoded as in a form before they become Basic credentials.
+                # RFC 6749, 2.3.1: both are form-encoded first.
                 pair = f"{quote(self._client_id, safe='')}:{quote(self._client_secret, safe='')}"
                 headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
             else:
@@ -193,7 +193,7 @@ class Provider:
 def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
     """Return the claims of a token that one of the keys has signed. Raises `LookupError` if none has, and
     `SignInRefused`."""
-    # Few servers have a provider: those without do not pay for the library.
+    # Few servers need the library.
     from joserfc import jws, jwt
     from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LENGTH_MIN, LENGTH_MAX = 10, 1024
-# The most common ones that are long enough to be taken otherwise, without regard to case and punctuation.
+# The most common ones of sufficient length, without case and punctuation.
 COMMON_PASSWORDS = frozenset(
     """
     0123456789 1029384756 10293847565 1111111111 1122334455 112233445566 123123123123 1234512345 12345678910
@@ -66,14 +66,13 @@ COMMON_PASSWORDS = frozenset(
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. About 25 ms of one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
-# Two at a time take 38 MiB and leave the loop its share of the processor; who would wait for more than a second is told
-# to come back.
+# Two at a time take 38 MiB and leave processor time to the loop. Requests that would wait over a second are refused.
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(
     passwords.c.user_id == big("user_id")
 )
-# Held until the session is stored: a change of the password comes before it, or after it and ends that session too.
+# Locked until the session is stored, so that a later change of the password ends that session, too.
 _lock_hash = _find.with_for_update(read=True)
 _set = (
     upsert(passwords)
@@ -164,7 +163,7 @@ def _matches(stored: str | None, password: str) -> bool:
 
 @cache
 def _hasher() -> PasswordHasher:
-    # Few processes ever see a password: the others do not pay for the library.
+    # Few processes need the library.
     from argon2 import PasswordHasher, Type
 
     return PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES, type=Type.ID)
@@ -207,14 +206,14 @@ _known = (
     .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
-# The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
+# The database's own `lower` on both sides: they differ in letters beyond ASCII.
 _typed = sa.func.lower(sa.bindparam("email", type_=sa.Text))
 _by_email = (
     _known.where(sa.func.lower(accounts.c.email) == _typed)
     .add_columns(accounts.c.email.label("address"))
     .limit(sa.literal(2, sa.BigInteger))
 )
-# An address that a person has given themself counts once they have followed the link that was sent there.
+# An address that people have entered themselves counts once it is confirmed.
 _by_confirmed = (
     _known.join(mail_recipients, mail_recipients.c.user_id == accounts.c.id)
     .where(
@@ -332,8 +331,7 @@ async def _find_user(
         if row is not None and throttle.login_key(row["address"]) != throttle.login_key(login):
             row = None  # the database folds more letters than is counted as one: no way around the count
         if known_device is not None and not (row and known_device(row["user_id"], row["changed_at"] or 0)):
-            # First, and where there is none the other: who has given themself another's address must not be told by a
-            # refusal that it is another's.
+            # Preferred, so that a refusal does not show a user that the address they entered is another's.
             row = await _find_own(reader, login, known_device) or row
     else:
         row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})

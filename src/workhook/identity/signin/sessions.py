@@ -97,8 +97,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
         "address": address[:ADDRESS_MAX_CHARS] if address else None,
         "user_agent": user_agent[:AGENT_MAX_CHARS] if user_agent else None,
     }
-    row = await tx.fetch_one(_insert, params)
-    assert row is not None
+    row = await tx.fetch_row(_insert, params)
     return row["id"], secret
 
 

@@ -61,7 +61,7 @@ _block = (
 )
 _blocked = sa.select(sa.func.max(_failures.blocked_until).label("until")).where(any_of(_failures.key, "keys"))
 _clear = sa.delete(sign_in_failures).where(_failures.key == sa.bindparam("failures_key"))
-# An attempt that was none after all: the pause goes only where it is still the one that this attempt began.
+# The pause is removed only if it is still the one that this attempt began.
 _take_back = (
     sa.update(sign_in_failures)
     .where(_failures.key == sa.bindparam("failures_key"), _failures.failures > 0)
@@ -72,7 +72,7 @@ _take_back = (
 )
 
 
-# In one statement whether a pause begins, the attempt is taken back or neither: none of these is to take longer.
+# One statement for beginning a pause, uncounting the attempt, or neither: all take the same time.
 _settle = (
     sa.update(sign_in_failures)
     .where(_failures.key == sa.bindparam("failures_key"))
@@ -156,7 +156,7 @@ async def begin(
 
     async def count(tx: Transaction) -> CountedAttempt:
         now = now_ms()  # before the pauses that are told begin: the user's end no later
-        # Always in this order: two attempts never wait for each other.
+        # Always in this order, so that two attempts never deadlock.
         attempt = CountedAttempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
         return await _count_for_user(tx, by_user, attempt, now) if by_user else attempt
 
@@ -261,6 +261,4 @@ def _refuse(row: Row | None, now: int, what: str = _SIGN_IN) -> None:
 def _too_many(wait_ms: int, what: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
     wait = say("{} seconds", seconds) if seconds < 120 else say("{} minutes", -(-seconds // 60))
-    return TooManyRequests(
-        say("There were too many {}. Try again in {}.", what, wait), headers={"Retry-After": str(seconds)}
-    )
+    return TooManyRequests(say("There were too many {}. Try again in {}.", what, wait), retry_after_s=seconds)

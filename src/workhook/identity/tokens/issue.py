@@ -80,11 +80,11 @@ _COLUMNS = (
 )  # fmt: skip
 _insert = insert_into(tokens, *_COLUMNS).returning(tokens.c.id)
 
-# A token, what was made with it, and what was made with that.
+# The tokens and all tokens made with them, transitively.
 _made = sa.select(tokens.c.id).where(any_of(tokens.c.id, "ids")).cte("made", recursive=True)
 _made = _made.union(sa.select(tokens.c.id).where(tokens.c.parent_id == _made.c.id))
 _living = sa.select(tokens.c.id).where(tokens.c.id.in_(sa.select(_made.c.id)), tokens.c.revoked_at.is_(None))
-# All in one order: two who revoke some of the same never wait for each other. As strong as the UPDATE's own lock.
+# In one order, so that two revocations never deadlock. As strong as the UPDATE's own lock.
 _living = _living.order_by(tokens.c.id).with_for_update(of=tokens, key_share=True)
 _revoke = sa.update(tokens).where(any_of(tokens.c.id, "ids"), tokens.c.revoked_at.is_(None))
 _revoke = _revoke.values(revoked_at=big("now"))
@@ -138,16 +138,14 @@ async def issue(
         "created_at": now_ms(),
         "expires_at": expires_at,
     }
-    row = await tx.fetch_one(_insert, params)
-    assert row is not None
+    row = await tx.fetch_row(_insert, params)
     return IssuedToken(row["id"], token, expires_at)
 
 
 async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
     """Revoke the tokens and every token that was made with them. Return how many were still valid."""
     changed = 0
-    # Again until there are none: while the rows were waited for, one of them may have made another
-    # (`personal.lock_living`), which this transaction sees only now.
+    # Repeated, since a token may have made another one while its lock was waited for (`personal.lock_living`).
     while ids := [row["id"] for row in await tx.fetch_all(_living, {"ids": list(token_ids)})]:
         changed += await tx.execute(_revoke, {"ids": ids, "now": now_ms()})
         forget_after_commit(tx, ids)

@@ -191,7 +191,7 @@ def token_shape(shape: type[S], details: TokenDetails, base: str, **values: Any)
 
 
 _places = accounts.alias("places")
-# What it may do beside its scopes, at most: an app's user has no more than the app asks for.
+# Permissions beside the scopes: an app's user has at most those of the app.
 _of_app = sa.and_(tokens.c.kind == APP_USER.name, tokens.c.permissions.is_(None))
 _allowed = sa.case((_of_app, apps.c.permissions), else_=tokens.c.permissions).label("allowed")
 _tokens = (
@@ -297,7 +297,7 @@ FINE_GRAINED_MAX_DAYS = 366
 LIVING_MAX = 100
 """Personal tokens of one user, those that are revoked or over aside."""
 
-# What a token with scopes needs to give a permission away. Write includes deleting, which `write:repo_hook` does not.
+# The scope that is needed to grant a permission. Write includes deleting, which `write:repo_hook` does not.
 _COVERED_BY = {
     ("repository_hooks", "read"): "read:repo_hook",
     ("repository_hooks", "write"): "admin:repo_hook",

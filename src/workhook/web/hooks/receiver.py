@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Malformed, NotFound
+from workhook.core.errors import Conflict, Malformed, existing
 from workhook.core.urls import new_receiver_key
 from workhook.hooks import actions, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
@@ -77,9 +77,7 @@ async def arrived(visit: Visit) -> Answer:
 async def newest_arrival(visit: Visit) -> Answer:
     """Tell a page whether something arrived that it does not show."""
     site = await _site(visit, "read")
-    hook = await receivers.find_receiver(visit.database, site.owner)
-    if hook is None:
-        raise NotFound()
+    hook = existing(await receivers.find_receiver(visit.database, site.owner))
     mark = await _mark(visit.database, hook)
     return Answer(mark.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
 

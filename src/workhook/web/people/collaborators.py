@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Fault, Invalid, NotFound, existing
 from workhook.http.calls import Answer
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
@@ -125,9 +125,7 @@ async def remove(visit: Visit) -> Answer:
     visit.require_recent(f"{settings_address(visit)}/people/{quote(login, safe='')}/remove")
 
     async def end(write: Write) -> None:
-        account = await find_account(write.tx, login)
-        if account is None:
-            raise NotFound()
+        account = existing(await find_account(write.tx, login))
         await api.repository_collaborators_remove(write, account.login)
 
     await visit.change(end)

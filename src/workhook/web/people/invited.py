@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from workhook.core.errors import NotFound
+from workhook.core.errors import existing
 from workhook.http.calls import Answer
 from workhook.identity import invitations
 from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
+from workhook.identity.schemas import Account, Repository
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -23,7 +24,7 @@ async def find_invitations(visit: Visit) -> list[Invitation]:
     """To organizations, then to projects; of each kind the oldest twenty."""
     reader, user, page = visit.database, visit.actor.user, Page(SHOWN_MAX)
     found = await asyncio.gather(
-        invitations.list_to_organizations(reader, user, page), invitations.list_to_repositories(reader, user, page)
+        invitations.list_for(reader, user, Account, page), invitations.list_for(reader, user, Repository, page)
     )
     return [each for some, _ in found for each in some]
 
@@ -50,9 +51,7 @@ async def accept_project(visit: Visit) -> Answer:
     invitation_id = visit.call.path_integer("invitation_id")
 
     async def accept(write: Write) -> Invitation:
-        found = await invitations.find_to_repository(write.tx, write.actor.user, invitation_id)
-        if found is None:
-            raise NotFound()
+        found = existing(await invitations.find_to_repository(write.tx, write.actor.user, invitation_id))
         await repository.join(write, found)
         return found
 

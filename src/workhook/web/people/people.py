@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Fault, Invalid, NotFound, existing
 from workhook.http.calls import Answer
 from workhook.identity import invitations
 from workhook.identity.context import Write
@@ -166,9 +166,7 @@ async def remove(visit: Visit) -> Answer:
     """Remove somebody from an organization, or leave it."""
     place = await visit.organization("organization.leave")
     login = visit.path("login")
-    member = await find_member(visit.database, place.account.id, login)
-    if member is None:
-        raise NotFound()
+    member = existing(await find_member(visit.database, place.account.id, login))
     visit.require_recent(f"{_address(visit)}/{member.account.login}/remove")
     await visit.change(lambda write: api.organization_members_remove(write, login))
     if key_of(login) == key_of(visit.actor.user.login):
@@ -210,10 +208,7 @@ async def cancel(visit: Visit) -> Answer:
 
 async def _member(write: Write, place: Organization, login: str) -> InOrganization:
     """Raises `NotFound`."""
-    found = await find_member(write.tx, place.account.id, login)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await find_member(write.tx, place.account.id, login))
 
 
 def _address(visit: Visit) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import Invalid, NotFound, existing
 from workhook.hooks.queries import has_any_hook
 from workhook.hooks.records import HookOwner, viewer_of
 from workhook.http.calls import Answer
@@ -155,10 +155,7 @@ async def _project(visit: Visit, organization: Account) -> Repository | None:
         if not newest:
             return None
         name = newest[0].name
-    found = await find_repository(visit.database, organization.login, name, visit.actor.user.id)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await find_repository(visit.database, organization.login, name, visit.actor.user.id))
 
 
 async def _names_page(visit: Visit, organization: Account, faults: dict[str, str]) -> Answer:

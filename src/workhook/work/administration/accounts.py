@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, existing, say
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API
@@ -161,9 +161,7 @@ def _user_of(row: Row) -> UserOfServer:
 
 async def lock_user(tx: Transaction, login: str) -> UserOfServer:
     """Lock a user's account. Raise `NotFound`."""
-    row = await tx.fetch_one(_locked, {"login_key": key_of(login)})
-    if row is None:
-        raise NotFound()
+    row = existing(await tx.fetch_one(_locked, {"login_key": key_of(login)}))
     return _user_of(row)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
-from workhook.core.errors import Forbidden, NotFound, PreconditionFailed, Problem, Unauthenticated
+from workhook.core.errors import Forbidden, PreconditionFailed, Problem, Unauthenticated, existing
 from workhook.core.records import to_response
 from workhook.http import idempotency, lists, parameters
 from workhook.http.calls import Answer, Call, names_tag
@@ -216,10 +216,7 @@ async def _find_allowed(call: Call) -> Content:
     expires, signature = call.query_text("expires"), call.query_text("signature")
     is_link = expires is not None and signature is not None
     if is_link and is_signed(call.services.vault, file_id, expires or "", signature or ""):
-        content = await actions.find_content(call.database, file_id)
-        if content is None:
-            raise NotFound()
-        return content
+        return existing(await actions.find_content(call.database, file_id))
     actor = caller_of(call).actor
     if actor is None and (expires is not None or signature is not None):
         raise Forbidden("The link is not good, or has expired. Get the file again for a new one.", code="bad_link")

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from sqlalchemy.sql.expression import Executable
 
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, say
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, existing, say
 from workhook.http.calls import Call, Place, Standing
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import (
@@ -245,9 +245,7 @@ async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Ac
         check_reach(actor, actor.user.id)
         actor.request.rests_on(actor.user.id, None, RANKS["owner"])
         return actor.user
-    found = await find_organization(reader, login, actor.user.id)
-    if found is None:
-        raise NotFound()
+    found = existing(await find_organization(reader, login, actor.user.id))
     actor.request.touches(found.account.id, hidden=found.role is None)
     if found.role is None:
         raise NotFound()

@@ -72,8 +72,7 @@ class BudgetStanding(msgspec.Struct, frozen=True):
 
 
 async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
-    row = await reader.fetch_one(_standing, {"repository_id": repository_id})
-    assert row is not None, "sums are one row"
+    row = await reader.fetch_row(_standing, {"repository_id": repository_id})
     used, billed = (
         TimeAndMoney(int(row[f"{name}_ms"] or 0), int(row[f"{name}_minor"] or 0)) for name in ("used", "billed")
     )

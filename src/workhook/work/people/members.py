@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, say
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, existing, say
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -309,9 +309,7 @@ async def list_organization_members(call: Call, login: str, query: lists.ListQue
     """
     after, actor = _after(query), actor_of(call)
     params = {"login_key": key_of(login), "user_id": actor.user.id, "after": after, "limit": query.limit + 1}
-    row = await call.database.fetch_one(_caller_role, params)
-    if row is None:
-        raise NotFound()
+    row = existing(await call.database.fetch_one(_caller_role, params))
     check_reach(actor, row["organization_id"])
     if row["role"] == "owner":
         actor.request.views_as_owner(row["organization_id"])

@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, SECOND_MS
-from workhook.core.errors import Fault, Invalid, NotFound, say, shown
+from workhook.core.errors import Fault, Invalid, existing, say, shown
 from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
@@ -192,9 +192,7 @@ class MemberTerms(msgspec.Struct, frozen=True):
 
 
 async def get_member(reader: Reader, account: Account, username: str) -> MemberTerms:
-    row = await reader.fetch_one(_member, {"account_id": account.id, "login_key": key_of(username)})
-    if row is None:
-        raise NotFound()
+    row = existing(await reader.fetch_one(_member, {"account_id": account.id, "login_key": key_of(username)}))
     return _member_of(row)
 
 

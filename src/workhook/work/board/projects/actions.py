@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Forbidden, Invalid, Message, NotFound, say
+from workhook.core.errors import Fault, Forbidden, Invalid, Message, NotFound, existing, say
 from workhook.core.ids import new_id, slug
 from workhook.core.records import to_response
 from workhook.http import lists
@@ -88,9 +88,7 @@ _delete = (
 async def find_project(reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _one) -> Project:
     """Find a project. Raise `NotFound`, also outside the token's reach, and `Forbidden` if its permissions are not
     enough."""
-    row = await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id})
-    if row is None:
-        raise NotFound()
+    row = existing(await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id}))
     project = project_of(row, actor)
     actor.request.touches(row["owner_id"], row["repository_id"], hidden=project is None)
     if project is None:
@@ -131,8 +129,7 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
         "created_at": write.now,
         "updated_at": write.now,
     }
-    row = await tx.fetch_one(_insert, values)
-    assert row is not None, "it returns the new row"
+    row = await tx.fetch_row(_insert, values)
     repository = await find_repository_by_id(tx, row["repository_id"], actor.user.id)
     assert repository is not None, "it was inserted in this transaction"
     # Owners are admins anyway. A member would have a lower role, and none in a private project. An app keeps the role

@@ -214,8 +214,7 @@ async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: i
         return found
     if sum(task[-1] for task in found) > PAGE_CHARS:
         return None
-    row = await reader.fetch_one(_heavy, {"heavy": sorted(places), "column_id": column_id})
-    assert row is not None, "the statement selects one value"
+    row = await reader.fetch_row(_heavy, {"heavy": sorted(places), "column_id": column_id})
     heavy = _decoder.decode(row["tasks"])
     whole = [*(task for task in found if task[-1] <= light), *heavy]
     is_moved = {task[_KEY]: task[:_KEY] for task in heavy} != places

@@ -129,8 +129,7 @@ async def read_task_history(
         "low": (await moments.bounds(reader, since=task.created_at)).low,
         "looks_at": looks_at,
     }
-    reach = await reader.fetch_one(_REACH, params)
-    assert reach is not None, "it is an aggregate"
+    reach = await reader.fetch_row(_REACH, params)
     needles = {"needle": f'"id":"{task.id}"'.encode(), "reference": f"#{task.number}".encode()}
     more = {**needles, "limit": limit + 1, "bytes_max": PAGE_BYTES}
     found = await reader.fetch_all(_ABOUT_TASK, {**params, **more})

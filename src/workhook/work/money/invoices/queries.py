@@ -94,8 +94,7 @@ async def count_one(tx: Transaction, account_id: int, year: int) -> str:
     assert row is not None, "the statement inserts or updates"
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
     if number_format.is_yearly:
-        row = await tx.fetch_one(_count_in_year, {"account_id": account_id, "year": year})
-        assert row is not None, "the statement inserts or updates"
+        row = await tx.fetch_row(_count_in_year, {"account_id": account_id, "year": year})
         number = row["last"]
     return number_format.number_text(number, year)
 

@@ -73,8 +73,7 @@ async def refund(
     require_issued(invoice)
     if payment.kind == "refund":
         raise Conflict(say("This is a refund; only a payment can be given back."), code="not_a_payment")
-    row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
-    assert row is not None, "a sum is always there"
+    row = await write.tx.fetch_row(_given_back, {"payment_id": payment.id})
     left = payment.amount_minor + row["sum"]
     nothing = Conflict(say("All of the payment was given back."), code="nothing_left")
     more = say("amount: {} is left of the payment; give back that or less", _money_text(left, invoice))

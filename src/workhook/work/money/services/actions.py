@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import NotFound
+from workhook.core.errors import NotFound, existing
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.http import lists
@@ -125,8 +125,7 @@ async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
         role=owner.role,
     )
     columns = {**_columns_of(service), "account_id": owner.account.id}
-    row = await write.tx.fetch_one(_insert, {**columns, "position": None} if last else columns)
-    assert row is not None
+    row = await write.tx.fetch_row(_insert, {**columns, "position": None} if last else columns)
     service = msgspec.structs.replace(service, position=row["position"])
     await _insert_new_prices(write.tx, service, ())
     await publish_event(write, service.owner, "service", "created", to_response(service))
@@ -186,9 +185,7 @@ async def lock_service(write: Write, service_id: str) -> Service:
 
 async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, actor: Actor) -> Service:
     """Raises `NotFound`, also for a service of an account that the caller is not in."""
-    row = await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id})
-    if row is None:
-        raise NotFound()
+    row = existing(await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id}))
     hidden = row["role"] is None and row["account_id"] != actor.user.id
     actor.request.touches(row["account_id"], hidden=hidden)
     if hidden:

@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
@@ -87,9 +87,7 @@ class KnownUser(msgspec.Struct, frozen=True):
 
 async def find_user(write: Write, login: str) -> KnownUser:
     """Raise `NotFound`."""
-    row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
-    if row is None:
-        raise NotFound()
+    row = existing(await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)}))
     return KnownUser(account_of(row), bool(row["is_owned"]), bool(row["is_known"]))
 
 
@@ -230,9 +228,7 @@ async def decline(write: Write, login: str) -> None:
 async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> Membership:
     """Accept an invitation to an organization."""
     await join(write, org)
-    member = await members.find_own(write.tx, write.actor, org)
-    if member is None:
-        raise NotFound()
+    member = existing(await members.find_own(write.tx, write.actor, org))
     return membership_shape(member.account, write.actor.user, member.role, write.call.base)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Forbidden, NotFound
+from workhook.core.errors import Forbidden, NotFound, existing
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API
@@ -16,6 +16,7 @@ from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT, Invitation
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import find_member_role, key_of
+from workhook.identity.schemas import Repository
 from workhook.storage.pages import Page
 from workhook.work.people.clients import put_in
 from workhook.work.people.invitations.links import is_in
@@ -125,15 +126,12 @@ async def _delete(write: Write, invitation: Invitation) -> None:
 @routes.get("/user/repository_invitations", access="user.invitations", action="invitation.list")
 async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
     """List the repositories that the caller is invited to."""
-    found, total = await invitations.list_to_repositories(call.database, actor_of(call).user, page)
+    found, total = await invitations.list_for(call.database, actor_of(call).user, Repository, page)
     return Paged([repository_invitation(each, call.base) for each in found], total)
 
 
 async def _own(write: Write, number: int) -> Invitation:
-    found = await invitations.find_to_repository(write.tx, write.actor.user, number)
-    if found is None:
-        raise NotFound()
-    return found
+    return existing(await invitations.find_to_repository(write.tx, write.actor.user, number))
 
 
 @routes.patch("/user/repository_invitations/{invitation_id}", access="user.invitations", action="member.add")
@@ -145,9 +143,7 @@ async def user_repository_invitations_accept(write: Write, invitation_id: int) -
 async def join(write: Write, invitation: Invitation) -> None:
     """Accept an invitation. People who have been added meanwhile keep their role. Raise `NotFound` if the invitation no
     longer exists."""
-    taken = await invitations.take(write.tx, invitation)
-    if taken is None:
-        raise NotFound()
+    taken = existing(await invitations.take(write.tx, invitation))
     assert taken.repository is not None, "it is to a repository"
     if taken.role == CLIENT:
         assert taken.email is not None, "a client is invited by an address"

@@ -356,8 +356,7 @@ async def add_people(
     for person, each in named:
         values = {"kind": each.kind, "login": each.login, "login_key": key_of(each.login), "name": person.name}
         fixed = {"email": None, "avatar": None, "created_at": now, "updated_at": now, "disabled_at": now}
-        row = await tx.fetch_one(_insert, {**values, **fixed})
-        assert row is not None, "it was inserted"
+        row = await tx.fetch_row(_insert, {**values, **fixed})
         ids[person.login] = row["id"]
     return ids, [each for _, each in named]
 
