@@ -250,8 +250,7 @@ async def read_all(
 
 async def count(reader: Reader, selection: Selection) -> int:
     given = _given(selection)
-    rows = await reader.fetch_all(_count(frozenset(given)), _params(given))
-    return int(rows[0]["number"])
+    return int((await reader.fetch_row(_count(frozenset(given)), _params(given)))["number"])
 
 
 def _given(selection: Selection) -> dict[str, Any]:

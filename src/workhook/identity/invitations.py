@@ -354,12 +354,10 @@ def place_key(place: Account | Repository) -> str:
 
 
 def _key(invitee: Account | None, email: str | None) -> str:
-    return f"u{invitee.id}" if invitee else f"e{_folded(email or '')}"
-
-
-def _folded(email: str) -> str:
-    """Fold ASCII letters only: the kelvin sign is `k` in lower case, and an address with it is another one."""
-    return "".join(each.lower() if each.isascii() else each for each in email)
+    if invitee:
+        return f"u{invitee.id}"
+    # ASCII letters only: the kelvin sign is `k` in lower case, and an address with it is another one.
+    return "e" + "".join(each.lower() if each.isascii() else each for each in email or "")
 
 
 def invited(user: Account) -> dict[str, object]:

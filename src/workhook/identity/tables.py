@@ -405,11 +405,6 @@ _ABOUT = {
 }
 
 
-def _about(name: str) -> sa.Column[object]:
-    target, kind = _ABOUT[name]
-    return sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE"))
-
-
 def told_columns() -> list[sa.Column[object]]:
     """Return references to what happened, where, and who did it. A row is deleted with what it refers to."""
     return [
@@ -417,7 +412,7 @@ def told_columns() -> list[sa.Column[object]]:
         # The organization or person that the project belongs to, or that it is about itself.
         of_account("account_id", nullable=False),
         sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
-        *map(_about, _ABOUT),
+        *(sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE")) for name, (target, kind) in _ABOUT.items()),
         sa.Column("payment_id", sa.Text),  # goes with its invoice
         sa.Column("invitation_id", sa.BigInteger, sa.ForeignKey("invitations.id", ondelete="CASCADE")),
         # Of an invoice: what was done with it; of a deadline: when it is, in milliseconds; of a webhook: why it is off.

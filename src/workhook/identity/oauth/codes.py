@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -78,15 +78,12 @@ _OF_THE_BROWSER = frozenset({"javascript", "data", "vbscript", "file", "blob", "
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
-def fits(asked: str, registered: Iterable[str]) -> bool:
+def fits(asked: str, registered: Collection[str]) -> bool:
     """Tell whether `asked` is exactly a registered URI, except for the port of a loopback address, which a native app
     cannot know beforehand (RFC 8252 7.3)."""
-    return any(asked == each or _same_loopback(asked, each) for each in registered)
-
-
-def _same_loopback(asked: str, registered: str) -> bool:
-    one, other = _LOOPBACK.fullmatch(asked), _LOOPBACK.fullmatch(registered)
-    return one is not None and other is not None and one.groups() == other.groups()
+    found = _LOOPBACK.fullmatch(asked)
+    loopbacks = [each.groups() for each in map(_LOOPBACK.fullmatch, registered) if each is not None]
+    return asked in registered or (found is not None and found.groups() in loopbacks)
 
 
 def is_native(uri: str) -> bool:

@@ -200,7 +200,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
     strict = jws.JWSRegistry(algorithms=list(ALGORITHMS), strict_check_header=False)
     try:
         claims = jwt.decode(token, keys or _key_set({"keys": []}), algorithms=list(ALGORITHMS), registry=strict).claims
-        _require_unicode(claims)
+        builtin_json.dumps(claims, ensure_ascii=False).encode()  # no lone surrogates, which databases refuse
     except InvalidKeyIdError:
         raise LookupError("unknown_key") from None
     except BadSignatureError as error:
@@ -208,11 +208,6 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
     except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:  # the last: nested too deep
         raise _refused(type(error).__name__) from None
     return claims
-
-
-def _require_unicode(claims: Mapping[str, Any]) -> None:
-    """Raises `ValueError` for a lone surrogate, which the library lets pass, and databases and headers refuse."""
-    builtin_json.dumps(claims, ensure_ascii=False).encode()
 
 
 def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str, now_s: int) -> None:

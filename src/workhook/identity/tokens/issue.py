@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -231,10 +231,6 @@ _DELETES = (
 async def prune(database: Database, now: int) -> int:
     """Delete ended tokens after 90 days, device codes after an hour, the rest after a day. Return the number of rows.
     Several processes may do this at once. Raises `Unavailable`."""
-    return sum([await _prune(database, statement, now) for statement in _DELETES])
-
-
-async def _prune(database: Database, statement: sa.Delete, now: int) -> int:
     params = {
         "tokens_before": now - TOKENS_KEPT_MS,
         "codes_before": now - DEVICE_CODES_KEPT_MS,
@@ -242,8 +238,8 @@ async def _prune(database: Database, statement: sa.Delete, now: int) -> int:
         "counted_before": now - COUNTS_KEPT_MS,
     }
 
-    async def some(limit: int, offset: int) -> int:
+    async def some(statement: sa.Delete, limit: int, offset: int) -> int:
         these = {**params, "limit": limit, "offset": offset}
         return await database.in_transaction(lambda tx: tx.execute(statement, these))
 
-    return await in_batches(str(statement.table), BATCH, some)
+    return sum([await in_batches(str(each.table), BATCH, partial(some, each)) for each in _DELETES])

@@ -206,16 +206,12 @@ def _reaches_of(row: Row) -> tuple[Grant, ...] | None:
     found = []
     for account_id, permissions, selection, chosen in json.decode(row["reaches"]):
         granted = json.decode(permissions)
-        repository_ids = None if selection == "all" else frozenset(one for (one,) in _rows(chosen))
+        rows = json.decode(chosen) if isinstance(chosen, str) else chosen  # SQLite nests the array as a text
+        repository_ids = None if selection == "all" else frozenset(one for (one,) in rows)
         if own_ids is not None:
             repository_ids = own_ids if repository_ids is None else own_ids & repository_ids
         found.append(Grant(account_id, granted if own is None else weaker(own, granted), repository_ids))
     return tuple(found)
-
-
-def _rows(value: Any) -> Any:
-    """SQLite puts the inner array into the outer one as a text."""
-    return json.decode(value) if isinstance(value, str) else value
 
 
 def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
