@@ -1,1 +1,1 @@
-"""Who calls, and what they may do: accounts, members, repositories, collaborators, tokens, policy, audit."""
+"""Identity: accounts, members, repositories, collaborators, tokens, policy and audit."""

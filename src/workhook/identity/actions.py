@@ -1,9 +1,9 @@
-"""Accounts, members, collaborators and tokens: what `workhook setup` and its sisters do.
+"""Writes of accounts, members, collaborators and classic tokens.
 
-A user who is disabled: nothing that stands for them is good any more, in every process within a second. Tokens,
-passwords and identities are not deleted, and are good again once the user is enabled: whoever looks one up asks in the
-same statement whether its user is disabled. Sessions and links that sign in have ended, and so have timers and streams.
-What the user did and the places that they have stay, and show them."""
+Disabling a user takes effect in every process within a second. Tokens, passwords and identities are kept, and are valid
+again once the user is enabled: each look-up checks that its user is. Sessions, links, timers and streams end. The
+user's roles and past actions stay, and still show them.
+"""
 
 from __future__ import annotations
 

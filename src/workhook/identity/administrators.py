@@ -1,6 +1,6 @@
-"""Who administers the server: adds people and organizations, locks people out, and removes their accounts.
+"""Administrators of the server, who add people and organizations, disable people and remove accounts.
 
-An administrator sees nothing more of an organization than other people do. The last one who is not disabled stays.
+They see no more of an organization than others do. The last one who is not disabled stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What clients ask besides hooks: where things are, limits, small talk, and the one GraphQL question.
-
-Clients of GraphQL ask who they are before anything else; there is no other GraphQL here. Who there is is in
-and `identity.members`."""
+"""The API's root, metadata, limits and event catalogue, and the one GraphQL query that clients send first."""
 
 from __future__ import annotations
 

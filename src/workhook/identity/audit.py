@@ -1,15 +1,11 @@
-"""The audit log: who did what to what, from where; and what was refused.
+"""The audit log: what was done, and what was refused.
 
-A change is recorded in its own transaction: by the code that knows most about it (`record`) or, where that does not and
-there are events, from the call that is being answered (`of_events`). Each write leaves one entry, and what changes
-nothing none. The API and the pages call an action the same, whether it is done or refused, so that one search finds it.
-A route declares its `action`. Without one, an operation of the API is called after its own name, and a page is
-`page.view`.
+A change is recorded in its own transaction, either explicitly (`record`) or from the call that made the events
+(`of_events`). Each write leaves one entry, and a write without a change none. An action has one name in the API and on
+pages, whether it is done or refused: the route's `action`, otherwise the operation's name or `page.view`.
 
-Refusals are written in batches beside the requests. A stranger can be refused as often as they like, so what is kept is
-bounded: the memory, and the rows of a minute. Half of these at most are for what concerns nobody in particular, so that
-such noise hides nothing that concerns an organization; and a sixth for one caller, so that nobody hides what somebody
-else tries behind refusals of their own.
+Refusals are written in batches beside the requests. Memory and rows per minute are bounded. At most half of the rows
+concern no known account, and a sixth come from one caller, so that noise cannot hide the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit log of an organization, for its owners: a page of it, or all of it as JSON lines."""
+"""The audit log of an organization, for its owners: by page, or as a whole in JSON lines."""
 
 from __future__ import annotations
 

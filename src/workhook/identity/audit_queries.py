@@ -1,9 +1,10 @@
-"""Reads of the audit log: what is asked for, a page of it at a time, and what is removed because of its age.
+"""Reads of the audit log, by a phrase such as this, and deletion by age.
 
     action:hook.create actor:octo repo:acme/website created:>=2026-11-01
 
-Of an account's entries a few are read from each stretch of an index in which all fit, one stretch for each action that
-was ever done (by the actor, in the repository, or by the actor there). The program knows only so many actions."""
+Entries are read from one range of an index for each known action of the account (by the actor, in the repository, or by
+the actor there). There are only so many actions.
+"""
 
 from __future__ import annotations
 

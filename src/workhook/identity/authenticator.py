@@ -1,4 +1,4 @@
-"""Turns the Authorization header into a caller and lets the call through, or not, by the policy table."""
+"""The authenticator: it finds the caller by the Authorization header, and checks the policy."""
 
 from __future__ import annotations
 

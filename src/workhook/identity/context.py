@@ -1,4 +1,4 @@
-"""What one change works with."""
+"""The context of a change."""
 
 from __future__ import annotations
 

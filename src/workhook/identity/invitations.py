@@ -1,12 +1,8 @@
-"""Invitations: nobody is put into an organization or a repository without consent.
+"""Invitations: people join an organization or a repository only with their consent.
 
-An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
-until it is accepted. How it ends without anybody asking for that is in `removal`.
-
-Whoever has the link to an invitation accepts it, once. An invitation has one link at most, and its secret is stored as
-a digest only. The link is good as long as the invitation holds: it ends with it, by whatever way. A new link takes the
-place of the old one; so does inviting again, and a changed role ends it: a link gives what it was made for. Decision 40
-says what whoever has it may do.
+An invitation holds for a week, and only while the inviter may invite there and is not disabled (`removal`). Whoever has
+its link may accept it once (decision 40). There is at most one link, which holds as long as the invitation. A new link,
+a renewal or a changed role ends the old link.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who the caller is and what it is in, who others are, and who is in an organization and in a repository."""
+"""Operations on the caller, on other accounts, and on the people in an organization or a repository."""
 
 from __future__ import annotations
 

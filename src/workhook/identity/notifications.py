@@ -1,7 +1,7 @@
-"""Notifications: how a change tells people of itself, by a row in the commit of what it tells.
+"""Notifications, stored in the commit of the change that they are about.
 
-That is one statement in its transaction, which the next one takes along, and a second one where there is a mail server.
-The statement chooses whom it tells. Nobody is told of their own act, or of a kind that they do not want there.
+Each takes one deferred statement, and a second one with a mail server, which select the recipients. People are not
+notified of their own actions, or of kinds that they have turned off.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who may do what: one table, read by the authenticator, headers, OpenAPI document and docs/reference/permissions.md.
+"""The access rules: one table for the authenticator, headers, the OpenAPI document and docs/reference/permissions.md.
 
-A rule names what the path addresses (`target`), the role that the caller needs there, and what the token must carry:
-one of the scopes, if its kind has scopes, or the permission, if its kind has permissions.
+A rule names the object of the path (`target`), the caller's role there, and what the token needs: one of the scopes, or
+the permission, depending on its kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Users, organizations, repositories, who is in them and who is invited, with every key that typed clients insist on.
+"""Users, organizations, repositories, members and invitations on the wire, with every key that typed clients require.
 
-What events carry is shorter: `identity.schemas`. Who is invited is shown by login alone to those who do not see that
-account otherwise: its id, and its address, stay where it belongs.
+Events carry less (`identity.schemas`). An invited person is shown by login alone to those who do not see the account.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The request limit of a token or an app: a window of an hour, counted in all processes together.
+"""The request limit of a token or an app: an hour's window, counted in all processes together.
 
-A process takes a block of what remains with one atomic statement and hands it out by itself, so that few requests
-write. A block is a fiftieth of what remains, and one request near the end: the limit is never exceeded, and a small one
-is exact. What a process does not use it gives back. Callers without a token are counted by their address, in each
-process alone: a stranger must not cause writes.
+A process takes a fiftieth of what remains with one atomic statement, near the end single requests, so that few requests
+write and the limit is never exceeded. It returns what it does not use. Callers without a token are counted by address,
+in each process alone: strangers must not cause writes.
 """
 
 from __future__ import annotations

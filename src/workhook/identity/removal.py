@@ -1,14 +1,10 @@
-"""What follows where something goes for good, or a right does.
+"""What follows when a repository, app, installation or right is removed. `bootstrap` subscribes the areas.
 
-Before a repository goes, the areas that keep something about it give that up, or say that it has to wait. When an app
-goes, so does what it made for itself. When it is uninstalled, what it made for the organization stays, or is removed
-with it. `bootstrap` subscribes the areas: those of one rank do not know one another.
+Whatever can take a right away calls `rights_lost` in the same transaction, which ends what the right made possible
+(decision 20). A superfluous call changes nothing.
 
-`rights_lost` is the one door of decision 20: whatever can take a right away calls it in the transaction that takes it,
-and what the right made possible ends there. A call too many changes nothing; one too few leaves something running.
-
-Invitations end here too: with the right of who made them, and with the place of who holds them. None of them is there
-again when the right or the place comes back. What is over by the clock is removed by `tokens.issue.prune`.
+Invitations end with the inviter's right and with the invitee's place, and do not return with them. Expired ones are
+deleted by `tokens.issue.prune`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Names that nobody can have, since addresses of the server begin with them.
+"""Reserved names, with which other addresses of the server begin. A test compares them with the routes.
 
-The page of an organization is `/{owner}`, that of a project `/{owner}/{project}`. An account could not be reached there
-if its login were the first part of another address, nor a project that is called as one of the organization's own
-pages. A test compares the lists with the routes.
+An organization's page is `/{owner}`, a project's `/{owner}/{project}`, so an account or project with such a name would
+be unreachable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tables of identity.
 
 Accounts own repositories. A repository is a project: the webhook API knows it by owner and name, the work API by its
-text id. An app is an OAuth app (scopes) or an app (permissions, installations); both belong to an organization.
-Secrets are stored as digests only. Notifications tell people of something; mail does so by messages that wait.
+text id. An app is an OAuth app (scopes) or an app (permissions, installations); both belong to an organization. Secrets
+are stored as digests only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Registering and managing OAuth apps and apps: their names, secrets, keys. Who may is decided by whoever calls.
+"""Writes of OAuth apps and apps. The caller checks the right to do so.
 
-Where somebody else takes a name, or installs the same app, at the same time, the transaction ends with
-`UniqueViolation`: run it again, and it tells what is wrong.
+A concurrent change that takes the same name or installs the same app ends the transaction with `UniqueViolation`: run
+it again to get the error.
 """
 
 from __future__ import annotations

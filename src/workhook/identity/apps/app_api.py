@@ -1,7 +1,6 @@
-"""What an app asks for itself, with the JWT that its key signs, and what is asked with the tokens of apps.
+"""Operations of apps, with a JWT that their key signs, and of installation and user tokens.
 
-An app makes installation access tokens, to act on one organization for an hour. With them and with tokens of users:
-which repositories are reached, and which installations a user has.
+An app creates installation access tokens, which act on one organization for an hour.
 """
 
 from __future__ import annotations

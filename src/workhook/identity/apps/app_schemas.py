@@ -1,8 +1,7 @@
 """OAuth apps, apps and installations on the wire.
 
-What an app asks with its key, and its tokens, is answered in shapes that GitHub's typed clients require. Their models
-require some keys of things that do not exist here. Those are links under the account or repository that they belong to,
-and nothing is served there. Those who manage apps see more of them.
+GitHub's typed clients require some keys of objects that do not exist here. These are links under the account or
+repository, where nothing is served.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""How an app shows that it is that app: a JSON Web Token signed with its key, or its client id and secret.
+"""Credentials of apps: a JSON Web Token signed with the app's key, or the client id and secret.
 
-New keys and secrets are made here. What is private of them is stored nowhere."""
+Private keys and secrets are created here and not stored.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How owners of an organization manage its OAuth apps and apps: their registration, secrets, keys and tokens, and on
-what they are installed. Here is also what everybody may know of an app."""
+"""Operations for an organization's owners on its OAuth apps, apps and installations, and the public facts of an app."""
 
 from __future__ import annotations
 

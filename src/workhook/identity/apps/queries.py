@@ -1,6 +1,4 @@
-"""Reads of apps and of their installations.
-
-Those who manage apps name the organization; a client is known by its `client_id`."""
+"""Reads of apps and of their installations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OAuth apps and apps, as the program knows them, and the rules for what a registration may say."""
+"""OAuth apps, apps and installations, and the rules for their registration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Links in mail, and which addresses lead to the same mailbox, for counting what is sent there.
+"""Links in mail, and the limits of what is sent to a mailbox.
 
-Some links work once: they are stored encrypted, and only until the message was sent. Others are signed and stored
-nowhere: the key of the data folder says that they are its own.
+Links that work once are stored encrypted until the message is sent. Others are signed with the data folder's key, and
+not stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is known of people as recipients of mail: their address, their language, and why a message did not arrive.
+"""Recipients of mail: address, language, and why a message did not arrive.
 
-The last is told by what a mail server said: by its enhanced status code (RFC 3463), or by its reply code (RFC 5321,
-4.2.3) where there is none. What the server said is for the operator alone: it names addresses and hosts of both sides.
+The reason is derived from the mail server's enhanced status code (RFC 3463) or its reply code (RFC 5321, 4.2.3). Its
+text is for the operator only, since it names addresses and hosts of both sides.
 """
 
 from __future__ import annotations

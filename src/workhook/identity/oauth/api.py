@@ -1,4 +1,4 @@
-"""Where programs get their tokens, and what they have to know of the server."""
+"""Where programs get tokens, and the metadata of the server."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What an app may ask and do about the tokens that were issued to it.
+"""Operations of an app on the tokens that were issued to it.
 
-It may have a token of a user narrowed: to one account, and to some repositories and permissions there. Whoever is
-handed such a token can do no more with it than was asked for, nor for longer than with the one it came of, and it ends
-with that one. It shares its request limit."""
+It may narrow a user's token to one account, some repositories and some permissions. The narrower token ends with the
+old one and shares its request limit.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Authorization requests, and what is exchanged once for a token: authorization codes and the codes of devices.
+"""Authorization requests, authorization codes and device codes.
 
-A browser brings a request to `/login/oauth/authorize` (RFC 6749 4.1.1). It is read and checked here, with where its
-answer may go (RFC 6749 3.1.2, RFC 8252, RFC 9700 4.1) and what the Proof Key for Code Exchange asks of it (PKCE, RFC
-7636, with the method S256 alone). A code is made when the user consents. In the device flow (RFC 8628) a device shows a
-code, a person types it elsewhere and decides, and the device polls.
+A request (RFC 6749 4.1.1) is checked with its redirect URI (RFC 6749 3.1.2, RFC 8252, RFC 9700 4.1) and PKCE challenge
+(RFC 7636, S256 only). The user's consent creates a code. In the device flow (RFC 8628) a device shows a code, which a
+person enters elsewhere, and polls for the decision.
 """
 
 from __future__ import annotations

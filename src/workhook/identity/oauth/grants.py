@@ -1,7 +1,8 @@
-"""What users have let apps do, and the tokens that come of it.
+"""What users have allowed apps, and the tokens that come of it.
 
-Whoever issues or ends tokens of a grant locks its row first, and whoever issues the row of its app before that, so that
-nothing is issued behind the back of a revocation (docs/decisions/0014-oauth.md)."""
+Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that nothing is
+issued behind a revocation (docs/decisions/0014-oauth.md).
+"""
 
 from __future__ import annotations
 

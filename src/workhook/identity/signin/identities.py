@@ -1,4 +1,4 @@
-"""Whom a provider's subject is here: known already, found by a verified e-mail address, or made."""
+"""Users by a provider's subject: known, found by a verified e-mail address, or created."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""OpenID Connect 1.0 towards the provider: where it is, the code for an ID token, and what that proves.
+"""OpenID Connect 1.0 with the provider: discovery, and the exchange of a code for verified claims.
 
-Authorization code flow with PKCE (RFC 7636, S256), `state` and `nonce`. What the provider says is believed only by its
-signature and only for this server: issuer, audience, authorized party, times and nonce (Core, 3.1.3.7). Everything
-here goes over the network: never call it in a transaction.
+Authorization code flow with PKCE (RFC 7636, S256), `state` and `nonce`. Claims count only with a valid signature,
+issuer, audience, authorized party, times and nonce (Core, 3.1.3.7). Never call this in a transaction: it uses the
+network.
 """
 
 from __future__ import annotations

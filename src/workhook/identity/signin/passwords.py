@@ -1,7 +1,6 @@
-"""Passwords: what is taken for one, their hashes (argon2id, RFC 9106), and signing in with one. All but HTTP.
+"""Passwords: rules, hashes (argon2id, RFC 9106), signing in and resetting, without HTTP.
 
-Who has forgotten theirs, or never had one, asks for a link that sets a new one. It goes to their address. Nobody learns
-from an answer, or from how long it takes, whether somebody has an account.
+Neither an answer nor its time shows whether an account exists.
 """
 
 from __future__ import annotations

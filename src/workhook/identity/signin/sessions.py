@@ -1,7 +1,4 @@
-"""Sessions of people who have signed in, and links that sign somebody in or let them set a password, once.
-
-What a cookie or a link holds is stored as its digest only.
-"""
+"""Sessions, and one-time links to sign in or set a password. Only digests of their secrets are stored."""
 
 from __future__ import annotations
 

@@ -1,19 +1,17 @@
-"""How often a password may be tried: counted in the database, so in every process together.
+"""Limits on attempts to sign in, counted in the database for all processes.
 
-Wrong passwords count by login and address together, so that nobody can keep another out from elsewhere; by address; and
-by login over all addresses, with more patience, against many addresses that guess together. A browser in which the user
-has signed in before has a count of its own instead of all these: others cannot keep the user out there.
+Wrong passwords count by login and address together, so that nobody can be kept out from elsewhere; by address; and by
+login over all addresses, with a higher limit, against distributed guessing. A browser in which the user has signed in
+before has only its own count, so that others cannot keep the user out there.
 
-A user has two names, the login and the e-mail address. A name has the same counts whether or not it is anybody's, so
-the pauses that people are told of tell them nothing. Beside them, every attempt counts for the user, by whichever name.
-When that count is full, further attempts are not looked at (`CountedAttempt.held`) and are answered as wrong ones: a
-refusal would tell that the two names are of one user. A name of nobody has such a count too, so that it takes as long.
+Users have two names, login and e-mail address, and unknown names are counted in the same way, so that pauses reveal
+nothing. Attempts also count for the user by either name. Beyond that limit attempts are answered as wrong
+(`CountedAttempt.held`), since a refusal would show that the two names belong together. Unknown names have such a count,
+too, so that both take the same time.
 
-Links that are not good count by address alone, apart from passwords. What is mailed to an address that nobody has
-confirmed counts by that address, by the database's time.
+Invalid links count by address alone. Mail to unconfirmed addresses counts by that address, by the database's clock.
 
-An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
-whichever process, cannot be more than the limit: the first that reaches it closes the door for the rest.
+Attempts are counted first and uncounted on success, so that concurrent ones cannot exceed the limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The kinds of token (the table in "Tokens and permissions"), issuing, revoking and pruning, the same for every kind.
+"""The kinds of token (the table in "Tokens and permissions"), with issuing, revoking and pruning. The caller checks
+rights.
 
-Whoever calls decides who may. What is over is deleted some time later: tokens, codes, sessions, invitations, counters.
-A used refresh token is kept as long as it would have been good: whoever uses it again is a thief, or was robbed."""
+A used refresh token is kept until it would have expired: a second use shows that it was stolen.
+"""
 
 from __future__ import annotations
 

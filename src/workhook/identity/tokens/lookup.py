@@ -1,8 +1,8 @@
-"""From a token to its actor, with one SELECT or, while the last answer stands, with none; and where the actor may act.
+"""The actor of a token, by one SELECT or from the cache, and where it may act.
 
-A classic or OAuth token reaches whatever its user does; its scopes decide. A token that is confined has grants: the
-accounts and repositories it was issued for, with their permissions. The user's own role is checked besides: a token
-never gives more than its user has."""
+A classic or OAuth token reaches whatever its user does, within its scopes. A confined token has grants: accounts and
+repositories with permissions. The user's own role is always checked besides.
+"""
 
 from __future__ import annotations
 

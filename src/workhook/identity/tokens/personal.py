@@ -1,8 +1,7 @@
-"""Personal tokens: made by their user, or for them at the command line; taken back with all that came of them.
+"""Personal tokens, which users create for themselves, or the command line for them.
 
-A token makes only tokens that can do no more than itself and end no later: whoever stole one gains nothing by it, and
-revoking it ends what was made with it (`parent_id`). Nor does it gain requests: all share the limit of the first of
-them (`root_id`).
+A token creates only tokens that can do no more and end no later. They are revoked with it (`parent_id`) and share the
+request limit of the first one (`root_id`), so that a thief gains nothing.
 """
 
 from __future__ import annotations
