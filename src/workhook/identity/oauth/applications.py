@@ -6,7 +6,8 @@ old one and shares its request limit.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -33,7 +34,6 @@ from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import (
     APP_USER,
     OAUTH,
-    IssuedToken,
     digest_of,
     issue,
     kind_of,
@@ -45,6 +45,7 @@ from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 
+T = TypeVar("T")
 _NAMES = (
     "id", "kind", "user_id", "scopes", "permissions", "account_id", "repositories", "parent_id", "root_id", "family",
     "note", "created_at", "expires_at",
@@ -124,25 +125,18 @@ async def oauth_token_check(call: Call) -> Answer:
 @routes.patch("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
 async def oauth_token_reset(call: Call) -> Answer:
     """Exchange a token of the app."""
-    # The new token has the same user and scopes. A narrowed one stays so, and keeps its end.
-    app, token = await _asked(call)
-
-    async def step(tx: Transaction) -> tuple[Row, str]:
-        row = await locked(tx, app, token)
-        if row["parent_id"] is not None and not await lock_living(tx, row["parent_id"]):
-            raise NotFound()
-        await revoke(tx, [row["id"]])
-        issued = await _issue_again(tx, app, row)
-        await record(tx, app, row, "oauth_token.reset")
-        return await _token(tx, app, issued.token), issued.token
-
-    return Answer(await authorization(call, app, *await call.database.in_transaction(step)), headers=NOT_KEPT)
+    row, token = await _change(call, "oauth_token.reset", _issue_again)
+    return Answer(await authorization(call, app_of(call), row, token), headers=NOT_KEPT)
 
 
-async def _issue_again(tx: Transaction, app: App, row: Row) -> IssuedToken:
+async def _issue_again(tx: Transaction, app: App, row: Row) -> tuple[Row, str]:
+    """The new token has the same user and scopes. A narrowed one stays so, and keeps its end."""
+    if row["parent_id"] is not None and not await lock_living(tx, row["parent_id"]):
+        raise NotFound()
+    await revoke(tx, [row["id"]])
     kind = APP_USER if row["kind"] == APP_USER.name else OAUTH
     renewed = kind is APP_USER and row["parent_id"] is None
-    return await issue(
+    issued = await issue(
         tx,
         kind,
         row["user_id"],
@@ -156,33 +150,37 @@ async def _issue_again(tx: Transaction, app: App, row: Row) -> IssuedToken:
         family=row["family"],
         expires_at=now_ms() + APP_USER_TOKEN_S * 1000 if renewed else row["expires_at"],
     )
+    return await _token(tx, app, issued.token), issued.token
 
 
 @routes.delete("/applications/{client_id}/token", **_ASKED, action="oauth_token.revoke")
 async def oauth_token_delete(call: Call) -> None:
     """Revoke a token of the app."""
-    app, token = await _asked(call)
 
-    async def step(tx: Transaction) -> None:
-        row = await locked(tx, app, token)
+    async def end(tx: Transaction, _: App, row: Row) -> int:
         # A narrowed token ends alone, others with their refresh token.
-        await revoke_with_family(tx, row["id"], row["family"] if row["parent_id"] is None else None)
-        await record(tx, app, row, "oauth_token.revoke")
+        return await revoke_with_family(tx, row["id"], row["family"] if row["parent_id"] is None else None)
 
-    await call.database.in_transaction(step)
+    await _change(call, "oauth_token.revoke", end)
 
 
 @routes.delete("/applications/{client_id}/grant", **_ASKED, action="grant.revoke")
 async def oauth_grant_delete(call: Call) -> None:
     """Revoke what a user has granted."""
+    await _change(call, "grant.revoke", lambda tx, app, row: revoke_grant(tx, app.id, row["user_id"]))
+
+
+async def _change(call: Call, action: str, change: Callable[[Transaction, App, Row], Awaitable[T]]) -> T:
+    """Change something about the token of the body, with its grant locked."""
     app, token = await _asked(call)
 
-    async def step(tx: Transaction) -> None:
+    async def step(tx: Transaction) -> T:
         row = await locked(tx, app, token)
-        await revoke_grant(tx, app.id, row["user_id"])  # and every token of it ends
-        await record(tx, app, row, "grant.revoke")
+        done = await change(tx, app, row)
+        await record(tx, app, row, action)
+        return done
 
-    await call.database.in_transaction(step)
+    return await call.database.in_transaction(step)
 
 
 def named_app(call: Call) -> App:
