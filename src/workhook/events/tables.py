@@ -16,7 +16,7 @@ events = sa.Table(
     sa.Column("action", sa.Text),
     sa.Column("payload", sa.LargeBinary, nullable=False),  # compact JSON, the bytes that are sent and signed
     sa.Column("size", sa.BigInteger, nullable=False),  # of the payload, so that large ones are not loaded to be counted
-    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("created_at", Millis, nullable=False, index=True),
     sa.Column("actor_id", sa.BigInteger),  # the account that did it; null: Workhook itself
     sa.Column("installation_id", sa.BigInteger),  # of the app whose token did it
     # Whether it is shown among what happened in the project: not if it was made for one hook, or is about hooks.
@@ -24,7 +24,6 @@ events = sa.Table(
     # Whether somebody published it: then its name and its payload say what the publisher wrote.
     sa.Column("published", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("traceparent", sa.Text),  # the trace of the request that did it, as its deliveries name it
-    sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),
     sqlite_autoincrement=True,
     info={GROWS: True},
@@ -45,6 +44,5 @@ event_keys = sa.Table(
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("digest", sa.LargeBinary, nullable=False),  # SHA-256 of what was published under the key
     sa.Column("event_id", sa.BigInteger, nullable=False),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Index("ix_event_keys_created_at", "created_at"),
+    sa.Column("created_at", Millis, nullable=False, index=True),
 )

@@ -39,8 +39,7 @@ idempotency_keys = sa.Table(
     # SHA-256 of method, path, query and body; after it the rights: JSON of [account id, repository id, rank] for each
     sa.Column("fingerprint", sa.LargeBinary, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),  # of the answer, which had status 200
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Index("ix_idempotency_keys_created_at", "created_at"),
+    sa.Column("created_at", Millis, nullable=False, index=True),
 )
 
 _mine = (idempotency_keys.c.token_id == big("token_id"), idempotency_keys.c.key == sa.bindparam("key"))

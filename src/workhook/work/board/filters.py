@@ -10,7 +10,7 @@ from workhook.core import json
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import Millis, big, metadata
+from workhook.storage.metadata import Millis, big, metadata, of_account
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access
 
@@ -18,7 +18,7 @@ from workhook.work.kernel.access import Access
 board_filters = sa.Table(
     "board_filters",
     metadata,
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
     ),

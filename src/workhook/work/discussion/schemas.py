@@ -15,7 +15,7 @@ from workhook.http.parameters import LongText, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import NOT_PRIVATE, BigId, in_project, metadata, partial_index
+from workhook.storage.metadata import NOT_PRIVATE, BigId, in_project, metadata, of_account, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.discussion.markup import read_markup
 from workhook.work.discussion.names import prepare_names
@@ -224,7 +224,7 @@ mentions = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     in_project(),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False),
     sa.Column("author_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     *map(_place, PLACES),
     sa.Column("created_at", sa.BigInteger, nullable=False),

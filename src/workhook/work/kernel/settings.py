@@ -24,7 +24,7 @@ from workhook.core.records import COMPUTED, HIDDEN, EventSchema, JsonForm, JsonN
 from workhook.core.zones import NAME_MAX_CHARS, stored_zone, zone_fault
 from workhook.http.parameters import ON_ONE_LINE, Checked, Currency, Prepared, Read
 from workhook.http.wire_types import wire_number
-from workhook.storage.metadata import in_project, metadata
+from workhook.storage.metadata import in_project, metadata, of_account
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import MoneyAboveZero, Rate
@@ -504,7 +504,7 @@ class ProjectBilling(Record, frozen=True):
 account_billing = sa.Table(
     "account_billing",
     metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("account_id", primary_key=True),
     *table_columns(AccountBilling),
 )
 project_billing = sa.Table(
@@ -518,16 +518,14 @@ project_billing = sa.Table(
 billing_logos = sa.Table(
     "billing_logos",
     metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("account_id", nullable=False, index=True),
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("content_type", sa.Text, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("sha256", sa.Text, nullable=False),
-    sa.Column("blob", sa.Text, nullable=False),
+    sa.Column("blob", sa.Text, nullable=False, index=True),
     sa.Column("is_issued", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
-    sa.Index("ix_billing_logos_account_id", "account_id"),
-    sa.Index("ix_billing_logos_blob", "blob"),
 )
 
 

@@ -29,7 +29,7 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
-from workhook.storage.metadata import big, metadata
+from workhook.storage.metadata import big, metadata, of_account
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
@@ -45,7 +45,7 @@ project_rates = sa.Table(
         sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
         primary_key=True,
     ),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("hourly_rate_minor", sa.BigInteger, nullable=False),
     sa.Index("ix_project_rates_user", "user_id"),
 )
@@ -53,8 +53,8 @@ project_rates = sa.Table(
 member_rates = sa.Table(
     "member_rates",
     metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("account_id", primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Column("hourly_rate_minor", sa.BigInteger, nullable=False),
     sa.Index("ix_member_rates_user", "user_id"),
 )

@@ -38,7 +38,7 @@ from workhook.core.zones import end_of
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
-from workhook.storage.metadata import GROWS, in_project, metadata, partial_index
+from workhook.storage.metadata import GROWS, in_project, metadata, of_account, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
 from workhook.storage.schema import ddl
 from workhook.work.board.tasks.order_triggers import order_triggers
@@ -223,7 +223,7 @@ tasks = sa.Table(
     "tasks",
     metadata,
     in_project(),
-    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL")),
+    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL"), index=True),
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
@@ -234,7 +234,6 @@ tasks = sa.Table(
         user_id=sa.ForeignKey("accounts.id"),
         parent_id=sa.ForeignKey("tasks.id", ondelete="SET NULL"),
     ),
-    sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
     info={GROWS: True},
@@ -290,7 +289,7 @@ task_assignees = sa.Table(
     "task_assignees",
     metadata,
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("user_id", primary_key=True),
     sa.Index("ix_task_assignees_user", "user_id", "task_id"),
 )
 

@@ -40,7 +40,7 @@ calendar_feeds = sa.Table(
     "calendar_feeds",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("user_id", nullable=False),
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in its address
     sa.Column("created_at", Millis, nullable=False),

@@ -21,7 +21,7 @@ from workhook.core.records import (
     resource_id,
 )
 from workhook.http.parameters import Prepared
-from workhook.storage.metadata import in_project, metadata
+from workhook.storage.metadata import in_project, metadata, of_account
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import MoneyAboveZero
@@ -113,7 +113,7 @@ credit_notes = sa.Table(
 credit_note_numbers = sa.Table(
     "credit_note_numbers",
     metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    of_account("account_id", primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 

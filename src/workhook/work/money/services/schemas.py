@@ -28,7 +28,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.parameters import CreditsAmount, Currency, LongText, Money, Title, WebAddress
 from workhook.http.wire_types import Url
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import Millis, metadata, partial_index
+from workhook.storage.metadata import Millis, metadata, of_account, partial_index
 from workhook.storage.record_rows import table_columns
 
 PRICES_MAX = 50
@@ -146,7 +146,7 @@ class ServiceAnswer(msgspec.Struct):
 services = sa.Table(
     "services",
     metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    of_account("account_id", nullable=False),
     *table_columns(Service),
     # JSON: the prices that can be chosen now, in their order, in the row so that its lock covers them.
     sa.Column("prices", sa.Text, nullable=False),
@@ -159,9 +159,8 @@ services = sa.Table(
 service_prices = sa.Table(
     "service_prices",
     metadata,
-    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id", ondelete="CASCADE"), nullable=False, index=True),
     *table_columns(ServicePrice),
-    sa.Index("ix_service_prices_service_id", "service_id"),
 )
 
 
