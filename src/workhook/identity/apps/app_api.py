@@ -150,7 +150,11 @@ async def _own(reader: Reader, app_id: int, number: int) -> Installation:
 @routes.get("/app")
 async def app_get(call: Call) -> s.IntegrationShape:
     """Get the app that calls."""
-    app = app_of(call)
+    return await show_app(call, app_of(call))
+
+
+async def show_app(call: Call, app: App) -> s.IntegrationShape:
+    """Return the public facts about an app."""
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
     return s.integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)

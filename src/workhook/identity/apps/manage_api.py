@@ -15,7 +15,8 @@ from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import actions, installing, queries
 from workhook.identity.apps import app_schemas as s
-from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape, levels
+from workhook.identity.apps.app_api import show_app
+from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, levels
 from workhook.identity.apps.credentials import NewKey
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import actor_of, caller_of, named_organization
@@ -387,10 +388,7 @@ async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
     app = await queries.find_slug(call.database, slug)
     if app is None or app.is_oauth or not (app.public or await _is_insider(call, caller_of(call).actor, app)):
         raise NotFound()
-    owner = await account_queries.find_account_by_id(call.database, app.account_id)
-    assert owner is not None, "an app goes with its organization"
-    count = await queries.count_installations_of(call.database, app.id)
-    return integration_shape(app, owner, count, call.base)
+    return await show_app(call, app)
 
 
 async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
