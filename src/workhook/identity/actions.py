@@ -36,7 +36,7 @@ _rename = (
     .where(accounts.c.id == big("account_id"))
     .values(name=sa.bindparam("name"), updated_at=big("now"))
 )
-ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
+ADDRESS_LOCK_CLASS = 0x7768656D  # of advisory locks, with the address as the key
 _email = sa.bindparam("email", type_=sa.Text)
 # The database's own `lower`, as in look-ups by address. SQLite has one writer at a time.
 _lock_address = PerDialect(
@@ -131,7 +131,7 @@ async def rename(tx: Transaction, account: Account, name: str | None, *, actor: 
     if name == account.name:
         return
     await tx.execute(_rename, {"account_id": account.id, "name": name, "now": max(now_ms(), account.updated_at + 1)})
-    forget_after_commit(tx)  # what is remembered of a token holds its user
+    forget_after_commit(tx)  # cached tokens hold their user
     await audit.record(tx, actor, f"{account.kind}.edit", account.login, account_id=account.id)
 
 
@@ -206,7 +206,7 @@ async def set_collaborator(
         raise Invalid(faults=[Fault(field="role", message="role must be read, write or admin")])
     params = {"repository_id": repository.id, "user_id": user.id, "role": role, "created_at": now_ms()}
     await tx.execute(_set_collaborator, params)
-    if role != "admin":  # who was one is less now
+    if role != "admin":  # the user may have been an admin
         await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
 
 
@@ -312,7 +312,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
     if alone := await list_owned_alone(tx, user):
         raise LastOwner(user, alone)
     now = now_ms()
-    if not await tx.execute(_disable, {"user_id": user.id, "now": now}):  # somebody else has, at this very moment
+    if not await tx.execute(_disable, {"user_id": user.id, "now": now}):  # by a concurrent request
         return Disabled(await queries.disabled_at(tx, user.id) or now, changed=False)
     await sessions.end_all(tx, user.id)
     await removal.rights_lost(tx, None, user_id=user.id, base=base)

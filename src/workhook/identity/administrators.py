@@ -18,7 +18,7 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 
 is_one = sa.exists().where(administrators.c.user_id == accounts.c.id).correlate(accounts)
-"""Whether the account of the statement administers the server."""
+"""The account of the statement administers the server."""
 
 _one = sa.select(administrators.c.user_id).where(administrators.c.user_id == big("user_id"))
 _appoint = (

@@ -251,7 +251,7 @@ FLUSH_S = 0.5
 PAUSE_MAX_S = 5.0  # between two tries while the database is away
 LATE_MS = MINUTE_MS
 PENDING_MAX = 500
-ROWS_A_MINUTE = 600  # in one process: a day of it is some 200 MB
+ROWS_A_MINUTE = 600  # in one process: some 200 MB a day
 ROWS_OF_ONE_A_MINUTE = 100  # of these, of one caller
 _STATUSES = frozenset({401, 403, 404, 429})
 _ID = re.compile(r"[0-9]{1,16}|[a-z]{2,4}_[0-9a-z]{26}")
@@ -292,7 +292,7 @@ class Refusals:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pending: _Refused = {}
-        self._writing: _Refused = {}  # counts as pending: it is again if it cannot be written
+        self._writing: _Refused = {}  # pending again if it cannot be written
         self._closing = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._budget = Budget()

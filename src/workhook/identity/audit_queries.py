@@ -40,8 +40,8 @@ _OPERATORS = re.compile(r"(>=|<=|>|<)?(.*)", re.DOTALL)
 class Selection(msgspec.Struct, frozen=True):
     """Filters, all of which must match. Times in milliseconds; `since` is inclusive, `until` exclusive."""
 
-    account_id: int | None = None  # None: every account, for who runs the server
-    action: str | None = None  # a whole one, or the part before the full stop
+    account_id: int | None = None  # None: every account, for the operator
+    action: str | None = None  # complete, or the part before the full stop
     text: str | None = None  # a part of the action
     actor: str | None = None
     owner: str | None = None
@@ -185,7 +185,7 @@ _by_age = (
 _prune = sa.delete(audit_log).where(any_of(audit_log.c.id, "ids"))
 
 
-moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a minute at most
+moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # refusals wait for a minute at most
 
 
 @cache

@@ -68,15 +68,15 @@ class Authenticator:
         ):
             if call.operation.area.style == "page" and call.operation.method == "GET" and call.operation.counts:
                 self._pages.count_address(call.address)
-            return  # pages have sessions; the system's own paths have no token and no limit
+            return  # pages have sessions; the server's own paths have no token and no limit
         rule = policy.RULES[access] if access else None
         try:
             actor, app = (None, None) if call.operation.area is OAUTH else await self._who(call, rule)
         except Unauthenticated as problem:
-            await self._count(call, None, None)  # guessing uses up what callers without a token have
+            await self._count(call, None, None)  # guesses count as requests without a token
             problem.headers.setdefault("WWW-Authenticate", "Bearer")
             raise
-        call.actor = Caller(actor, rate.UNKNOWN, app=app)  # so that a refusal is known to be theirs
+        call.actor = Caller(actor, rate.UNKNOWN, app=app)  # for refusals
         usage = await self._count(call, actor, app)
         if actor is not None:
             call.token_id = actor.token_id
@@ -93,7 +93,7 @@ class Authenticator:
         try:
             call.actor = await self._resolve(call, rule, actor, app, usage)
         except Forbidden:
-            if usage.remaining == 0:  # clients take a 403 with a 0 here for the request limit, which it is not
+            if usage.remaining == 0:  # clients would take a 403 with a 0 here for the request limit
                 del call.answer_headers["X-RateLimit-Remaining"]
             raise
 
@@ -124,7 +124,7 @@ class Authenticator:
                 if client is None:
                     raise Unauthenticated("Bad credentials", headers=_CHALLENGES["client"])
                 return None, client
-            token = password if kind_of(password) else user  # programs that know only names and passwords
+            token = password if kind_of(password) else user  # for programs that support only names and passwords
         elif scheme.lower() not in ("bearer", "token"):
             raise Unauthenticated("Bad credentials", headers=_BEARER)
         # Workhook's tokens have no full stop. A JWT need not begin with "eyJ": its JSON may have line breaks ("ewo…").

@@ -44,7 +44,7 @@ _SECRET_MAX_CHARS = 100
 
 NO_STRANGERS = say("On this server only owners of an organization invite people by e-mail address, and only to it.")
 BY_EMAIL = "(by e-mail)"
-"""What the audit log calls somebody who was invited by an address: it tells no addresses."""
+"""The audit log's name for somebody invited by address, which it does not show."""
 
 
 class Invitation(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ _inviter_is_enabled = (
     .correlate_except(_enabled)
 )
 holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
-"""Whether the invitation can still be accepted, at the parameter `now`."""
+"""The invitation can be accepted at the parameter `now`."""
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),

@@ -303,7 +303,7 @@ async def account_get(call: Call, username: str) -> s.ProfileShape:
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[s.Key]:
     """List somebody's SSH keys: always empty."""
-    await _named(call, username)  # Terraform's `github_user` has no answer at all without these two lists
+    await _named(call, username)  # Terraform's `github_user` fails without these two lists
     return []
 
 
@@ -388,7 +388,7 @@ async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
     if state != "pending":
         found, active = await list_own(call.database, actor, page)
         shapes = [s.membership_shape(each.account, actor.user, each.role, call.base) for each in found]
-    if state != "active":  # those that wait to be accepted come after the others
+    if state != "active":  # pending ones come last
         room = page.limit - len(shapes)
         rest = Page(max(1, room), max(0, page.offset - active))
         waiting, pending = await invitations.list_for(call.database, actor.user, Account, rest)

@@ -43,7 +43,7 @@ owners_and_admins = accounts.c.id.in_(
         ),
     )
 )
-"""Who looks after the account of the parameter `account_id`, and the admins of the project `repository_id`, or null."""
+"""The owners of the account `account_id`, and the admins of the project `repository_id` (or null), both parameters."""
 
 
 Channel = Literal["inbox", "email"]

@@ -23,14 +23,14 @@ SCOPES = (
     "site_admin",
 )  # fmt: skip
 OAUTH_SCOPES = tuple(each for each in SCOPES if each != "site_admin")
-"""What an app can ask a person for: no app administers the server."""
+"""Scopes that an app can request: no app administers the server."""
 _IMPLIED = {
     "repo": {"read:repo_hook", "write:repo_hook", "admin:repo_hook"},
     "admin:repo_hook": {"write:repo_hook", "read:repo_hook"},
     "write:repo_hook": {"read:repo_hook"},
     "work": {"work:read"},
 }
-PERMISSIONS = ("repository_hooks", "organization_hooks", "work")  # each read or write; write is also read
+PERMISSIONS = ("repository_hooks", "organization_hooks", "work")  # each read or write; write includes read
 _ROLES = (None, "read", "write", "admin")
 
 PEOPLE = frozenset({CLASSIC.name, FINE_GRAINED.name, OAUTH.name, APP_USER.name})  # tokens that stand for a user
@@ -57,7 +57,7 @@ class Rule:
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
 _PERSONAL = frozenset({CLASSIC.name, FINE_GRAINED.name})
 _UNCONFINED = frozenset({CLASSIC.name, OAUTH.name})
-_CLASSIC = frozenset({CLASSIC.name})  # what no app does for a user: no page of consent tells of it
+_CLASSIC = frozenset({CLASSIC.name})  # for what no consent page mentions
 
 RULES = {
     # who and where
@@ -66,7 +66,7 @@ RULES = {
     "organization.read": Rule("organization", role="member"),
     "organization.membership": Rule("organization", role="invited", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),
-    "repository.collaborators": Rule("repository", role="write"),  # as with the original
+    "repository.collaborators": Rule("repository", role="write"),  # as on GitHub
     # webhooks
     "repository_hooks.read": Rule("repository", ("read:repo_hook", "repo"), _READ_HOOKS, "admin"),
     "repository_hooks.write": Rule("repository", ("write:repo_hook", "repo"), _WRITE_HOOKS, "admin"),

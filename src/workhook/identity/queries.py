@@ -82,7 +82,7 @@ def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
 
 
 by_membership = by_membership_in(projects)
-"""Whether a membership, joined with a project of its organization, gives a role in it."""
+"""A membership, joined with a project of its organization, gives a role in it."""
 # Columns for the role of the parameter `user_id`.
 role_columns = (_collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
 repositories = (

@@ -26,14 +26,14 @@ from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 
 WINDOW_S = 3600
-PARTS = 50  # a block is so small a part of what remains
+PARTS = 50  # a block is this fraction of what remains
 IDLE_S = 60.0  # after which a block is given back
 SWEEP_S = 10.0
-ASK_AGAIN_S = 1.0  # at the limit: another process may have given something back
-ALONE_S = 5.0  # how long a database that could not be written is not asked again
+ASK_AGAIN_S = 1.0  # at the limit: another process may have returned a block
+ALONE_S = 5.0  # until a database that could not be written is tried again
 ADDRESSES_MAX = 10_000
 ADDRESS_TIMES = 5
-TAKEN_BACK_TIMES = 10  # the limit: so many requests of a window may cost nothing, in one process
+TAKEN_BACK_TIMES = 10  # the limit, in one process
 
 RATE_ALONE = Counter(
     "workhook_rate_limit_alone_total", "Times that a process counted by itself: the database could not be written."
@@ -78,7 +78,7 @@ class Usage(NamedTuple):
 
 
 UNKNOWN = Usage(0, 0, 0, 0)
-"""Of a call that was not counted yet."""
+"""Before a call is counted."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class _Share:
     """This process's part of one caller's window."""
 
     resets_at: int = 0  # milliseconds
-    used: int = 0  # in all processes, what they have taken and not used yet included
+    used: int = 0  # in all processes, including what they have not used yet
     left: int = 0  # of the block that was taken
     stored: bool = True  # the block is in the database, and can be given back there
     touched_s: float = 0.0
@@ -104,7 +104,7 @@ class Windows:
     def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
         """Count a request. Return the usage and whether it is within the limit."""
         now = now_ms() // 1000
-        end, used = self._counts.pop(caller, (0, 0))  # and to the end: the first is the one not seen for longest
+        end, used = self._counts.pop(caller, (0, 0))  # moved to the end: the first is the least recent
         if now >= end:
             end, used = now + WINDOW_S, 0
         within = used + count <= self._limit
@@ -186,7 +186,7 @@ class RateLimiter:
         if number > TAKEN_BACK_TIMES * self._limit:
             return None
         self._taken_back[caller] = (share.resets_at, number)
-        share.left += 1  # the next one uses it, or it is given back with the rest
+        share.left += 1  # for the next request, or returned with the rest
         return self._usage(share)
 
     async def count_form(self, caller: str) -> None:

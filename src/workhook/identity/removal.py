@@ -124,7 +124,7 @@ _of_repository = sa.delete(invitations).where(_here)
 async def end_invitations(tx: Transaction, loss: Loss) -> None:
     """End invitations whose inviter may no longer invite there. An `OnLoss`."""
     if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
-        return  # a consent makes nobody an owner or admin, and who sees a project does not either
+        return  # consents and visibility do not make owners or admins
     # Locked by `invitations.invite`, too: earlier invitations are seen here, later ones see that the right is gone.
     await lock_account(tx, loss.user_id)
     whole = loss.repository_id is None

@@ -200,7 +200,7 @@ def shape_of(shape: type[S], source: object, **values: Any) -> S:
 
 
 STAND_IN_DOMAIN = "users.noreply.example"
-"""Reserved (RFC 2606): no mail ever arrives there, and strict clients take it for an address."""
+"""Reserved (RFC 2606), so no mail arrives there, and strict clients accept it."""
 
 
 def stand_in_address(login: str) -> str:

@@ -19,7 +19,7 @@ accounts = sa.Table(
     "accounts",
     metadata,
     *table_columns(Account),
-    sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case: logins differ by more than case
+    sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case
     # Of a user: set, nothing that stands for them is good. What they did, and their places, stay.
     sa.Column("disabled_at", Millis),
     sqlite_autoincrement=True,
@@ -114,17 +114,17 @@ tokens = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.issue`
-    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token, which is stored nowhere
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token
     of_account("user_id", nullable=False, index=True),
-    sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; of the kinds that have permissions none
+    sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; empty for kinds with permissions
     sa.Column("permissions", sa.Text),  # JSON object; of fine-grained and installation tokens
     sa.Column("account_id", sa.BigInteger),  # of a fine-grained token: the organization or user it is confined to
     sa.Column("repositories", sa.Text),  # JSON array of ids it is confined to; null: all there
-    sa.Column("app_id", sa.BigInteger, index=True),  # that it was issued to
+    sa.Column("app_id", sa.BigInteger, index=True),  # the app that it was issued to
     sa.Column("installation_id", sa.BigInteger, index=True),
-    sa.Column("parent_id", sa.BigInteger, index=True),  # the token it was made with: revoking that revokes this
-    sa.Column("root_id", sa.BigInteger),  # the first of these, whose request limit all share; null: itself
-    sa.Column("family", sa.Text, index=True),  # what came of one consent: a replay revokes all of it
+    sa.Column("parent_id", sa.BigInteger, index=True),  # the token it was made with; revoking that one revokes this one
+    sa.Column("root_id", sa.BigInteger),  # the first of these, which shares its request limit; null: itself
+    sa.Column("family", sa.Text, index=True),  # the consent; a replay revokes all of its tokens
     sa.Column("note", sa.Text),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis),
@@ -146,15 +146,15 @@ audit_log = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("at", Millis, nullable=False),
-    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user that was acted on; 0: none known
+    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user that was acted on; 0: unknown
     sa.Column("repository_id", sa.BigInteger),
     sa.Column("actor_id", sa.BigInteger),  # null: Workhook itself, or the command line
     sa.Column("token_id", sa.BigInteger),
     sa.Column("app_id", sa.BigInteger),
     sa.Column("action", sa.Text, nullable=False),  # hook.create, project.delete …
-    sa.Column("status", sa.Integer),  # null: it was done; else how it was refused
+    sa.Column("status", sa.Integer),  # of a refusal; null: it was done
     sa.Column("request_id", sa.Text),
-    sa.Column("times", sa.Integer, nullable=False, server_default="1"),  # refusals that were alike count as one entry
+    sa.Column("times", sa.Integer, nullable=False, server_default="1"),  # like refusals are one entry
     sa.Column("target", sa.Text, nullable=False),
     sa.Column("address", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),  # JSON, without secrets
@@ -174,8 +174,8 @@ rate_windows = sa.Table(
     metadata,
     sa.Column("caller", sa.Text, primary_key=True),  # token:ID, app:ID:user:ID, installation:ID or app:ID
     sa.Column("resets_at", Millis, nullable=False, index=True),
-    sa.Column("used", sa.Integer, nullable=False),  # with what processes have taken and not used yet
-    sa.Column("granted", sa.Integer, nullable=False),  # to the process that came last
+    sa.Column("used", sa.Integer, nullable=False),  # including what processes have taken and not used yet
+    sa.Column("granted", sa.Integer, nullable=False),  # to the last process
 )
 
 
@@ -186,7 +186,7 @@ apps = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),  # oauth | app
     of_account("account_id", nullable=False, index=True),
     sa.Column("client_id", sa.Text, nullable=False, unique=True),
-    sa.Column("slug", sa.Text, nullable=False, unique=True),  # of the name; apps are addressed by it
+    sa.Column("slug", sa.Text, nullable=False, unique=True),  # derived from the name
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("description", sa.Text),
     sa.Column("homepage_url", sa.Text),
@@ -205,8 +205,8 @@ app_secrets = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
-    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the secret, which is stored nowhere
-    sa.Column("last_eight", sa.Text, nullable=False),  # so that its owners know which one it is
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the secret
+    sa.Column("last_eight", sa.Text, nullable=False),  # for its owners to tell secrets apart
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("last_used_at", Millis),
     sqlite_autoincrement=True,
@@ -217,7 +217,7 @@ app_keys = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
-    sa.Column("public_key", sa.Text, nullable=False),  # PEM; the private key is shown once and stored nowhere
+    sa.Column("public_key", sa.Text, nullable=False),  # PEM; the private key is not stored
     sa.Column("fingerprint", sa.Text, nullable=False),  # SHA256:… of the public key
     sa.Column("created_at", Millis, nullable=False),
     sqlite_autoincrement=True,
@@ -232,7 +232,7 @@ installations = sa.Table(
     sa.Column("repository_selection", sa.Text, nullable=False),  # all | selected
     sa.Column("permissions", sa.Text, nullable=False),  # JSON object; what the organization has granted
     sa.Column("suspended_at", Millis),
-    sa.Column("suspended_by", sa.Text),  # app | organization: an app does not undo what an owner has done
+    sa.Column("suspended_by", sa.Text),  # app | organization; an app cannot lift an owner's suspension
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("app_id", "account_id"),
@@ -272,13 +272,13 @@ authorization_codes = sa.Table(
     sa.Column("digest", sa.LargeBinary, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False),
-    sa.Column("redirect_uri", sa.Text, nullable=False),  # where the code was sent, also where it was not asked for
+    sa.Column("redirect_uri", sa.Text, nullable=False),  # where the code was sent, even if it was not requested
     sa.Column("scopes", sa.Text, nullable=False),
-    sa.Column("code_challenge", sa.Text),  # the method is S256, the only one that is taken
+    sa.Column("code_challenge", sa.Text),  # S256, the only supported method
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
     sa.Column("used_at", Millis),
-    sa.Column("family", sa.Text, nullable=False),  # of the tokens that come of it: a replay revokes them
+    sa.Column("family", sa.Text, nullable=False),  # of its tokens; a replay revokes them
     sa.Index("ix_authorization_codes_app_id", "app_id", "user_id"),
     sa.Index("ix_authorization_codes_expires_at", "expires_at"),
 )
@@ -313,7 +313,7 @@ refresh_tokens = sa.Table(
     sa.Column("public", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
-    sa.Column("used_at", Millis),  # used twice: somebody has stolen it, and the family is revoked
+    sa.Column("used_at", Millis),  # a second use revokes the family
     sa.Index("ix_refresh_tokens_app_id", "app_id", "user_id"),
     sa.Index("ix_refresh_tokens_family", "family"),
     sa.Index("ix_refresh_tokens_expires_at", "expires_at"),
@@ -339,7 +339,7 @@ sessions = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the cookie's value
     of_account("user_id", nullable=False, index=True),
     sa.Column("created_at", Millis, nullable=False),
-    sa.Column("seen_at", Millis, nullable=False),  # right to some minutes
+    sa.Column("seen_at", Millis, nullable=False),  # accurate to ten minutes
     sa.Column("expires_at", Millis, nullable=False, index=True),
     sa.Column("address", sa.Text),
     sa.Column("user_agent", sa.Text),
@@ -352,7 +352,7 @@ sent_forms = sa.Table(
     metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),  # SHA-256 of the session, address and fields
     sa.Column("session_id", sa.BigInteger, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("answer", sa.LargeBinary),  # null: not yet known; empty: it is not given twice
+    sa.Column("answer", sa.LargeBinary),  # null: not yet known; empty: not repeatable
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_sent_forms_session_id", "session_id"),
     sa.Index("ix_sent_forms_created_at", "created_at"),
@@ -461,18 +461,18 @@ notification_settings = sa.Table(
     of_account("user_id", primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("inbox", sa.Boolean, nullable=False),
-    sa.Column("email", sa.Boolean),  # null: chosen before there was mail, and so as in the inbox
+    sa.Column("email", sa.Boolean),  # null: as in the inbox
 )
 
 
 # --- mail: messages to send, and what is known of people as recipients ------------------------------------------------
 
 LinkKind = Literal["invitation_link", "sign_in_link", "password_link"]
-"""Messages that hold a link which works once."""
+"""Messages with a one-time link."""
 MailKind = NotificationKind | LinkKind | Literal["address_link"]
 
 ATTEMPTS_MAX = 20
-"""Then a message is given up that the mail server did not take; before that only one that it refused."""
+"""Then a message is given up that the mail server did not accept; refused ones are given up at once."""
 
 # A message waits as long as it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
 mail_messages = sa.Table(
@@ -493,7 +493,7 @@ mail_messages = sa.Table(
     sa.Column("attempts", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("sent_at", Millis),
     sa.Column("failed_at", Millis),  # given up
-    sa.Column("failure", sa.Text),  # what the server said last
+    sa.Column("failure", sa.Text),  # the server's last message
     sa.Index("ix_mail_messages_account_id", "account_id"),
     sqlite_autoincrement=True,
 )
@@ -520,7 +520,7 @@ mail_recipients = sa.Table(
     "mail_recipients",
     metadata,
     of_account("user_id", primary_key=True),
-    sa.Column("language", sa.Text),  # that the pages had for them last
+    sa.Column("language", sa.Text),  # of the pages that they last saw
     # The address that the person has given themself, once they have shown that it is theirs.
     sa.Column("confirmed", sa.Text),
     # The address that a server refused, when, and what it said. It counts as long as it is the person's address.

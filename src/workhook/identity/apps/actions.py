@@ -44,7 +44,7 @@ from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
 
-SECRETS_MAX = 2  # the old one and the new one, so that a rotation has no gap
+SECRETS_MAX = 2  # for a rotation without a gap
 KEYS_MAX = 10
 
 _COLUMNS = tuple(name for name in queries.APP_COLUMNS if name != "id")
@@ -154,7 +154,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
     """Revoke the app's tokens, and delete what could become one. Return how many tokens were still valid."""
-    app = await _lock(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
+    app = await _lock(tx, app)  # issuing a token takes the same lock: none is missed
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)
     await removal.rights_lost(tx, None, app_id=app.id, actor=actor)

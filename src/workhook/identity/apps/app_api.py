@@ -75,7 +75,7 @@ async def create_access_token(tx: Transaction, app: App, installation_id: int, w
         tx,
         INSTALLATION,
         app.bot_id,
-        permissions=permissions,  # also if they are all: a later grant does not widen a token that said otherwise
+        permissions=permissions,  # even if they are all: a later grant must not widen the token
         repository_ids=chosen,
         app_id=app.id,
         installation_id=installation.id,

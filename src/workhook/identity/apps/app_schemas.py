@@ -30,7 +30,7 @@ from workhook.identity.schemas import (
 )
 
 NAMED_MAX = 500
-"""Repositories that a token can be narrowed to."""
+"""Repositories in one request to narrow a token."""
 
 Level = Literal["read", "write"]
 PermissionMap = Annotated[

@@ -30,10 +30,10 @@ from workhook.storage import Database, Reader
 from workhook.storage.metadata import big
 
 LIFETIME_MAX_S = 10 * 60
-SKEW_S = 60  # clocks differ, and clients date `iat` back by as much
-_ALGORITHMS = ["RS256"]  # the only one: a token cannot choose a weaker one, or none
+SKEW_S = 60  # clocks differ, and clients antedate `iat` by as much
+_ALGORITHMS = ["RS256"]  # fixed, so that a token cannot choose a weaker one
 _LENGTH_MAX = 4096
-_COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1: nothing but base64url
+_COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1
 _UNDECODABLE = "A JSON web token could not be decoded"
 
 _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
@@ -61,7 +61,7 @@ async def authenticate_client(database: Database, client_id: str, client_secret:
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
     now = now_ms()
-    for row in matching:  # who rotates secrets sees which one is still used
+    for row in matching:  # shows which secret is still used during a rotation
         if now - (row["last_used_at"] or 0) >= USE_NOTED_MS:
             await note_use(database, app_secrets, row["id"], now)
     return app if matching else None
@@ -147,7 +147,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 BITS = 2048
-BITS_MAX = 8192  # to check a signature costs time that grows with the key
+BITS_MAX = 8192  # bounds the time to check a signature
 EXPONENT_MAX = 2**32  # likewise; nearly every key has 65537
 PEM_MAX = 8192
 

@@ -89,7 +89,7 @@ async def uninstall(
 ) -> list[str]:
     """End the installation and its tokens. Webhooks that it made stay, as on GitHub, unless the owner removes them.
     Return their addresses. Raises `NotFound`."""
-    await _lock(tx, installation.id)  # held: a token that is being made is there now, and no other comes
+    await _lock(tx, installation.id)  # issuing a token takes the same lock: none is missed
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
     if installation.app.bot_id is not None:

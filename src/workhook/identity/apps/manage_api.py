@@ -187,7 +187,7 @@ async def apps_list_keys(call: Call) -> list[s.KeyShape]:
 @apps.post("/orgs/{org}/apps/{slug}/keys")
 async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
     """Add a key to an app."""
-    app = await actions.find_named_app(call, call.database)  # before the work of making a key
+    app = await actions.find_named_app(call, call.database)  # before a key is made
     key = await actions.make_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
     shape = shape_of(s.KeyShape, made)
@@ -276,7 +276,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
     installation = await actions.find_named_installation(write.call, write.tx, installation_id)
     selection = edit.repository_selection
     if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
-        selection = UNSET  # as it is
+        selection = UNSET  # unchanged
     chosen, faults = await _chosen(write.tx, installation.account, selection, edit.repositories)
     changed = await installing.edit_installation(
         write.tx, write.actor, installation, permissions=edit.permissions, repository_ids=chosen, known=faults
@@ -334,7 +334,7 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
     For owners of the organization on which the app is installed.
     """
     installation = await _owned(write, installation_id, repository_id)
-    if installation.repository_ids is not None:  # on all of them it is there
+    if installation.repository_ids is not None:  # otherwise it covers all
         ids = installation.repository_ids | {repository_id}
         await installing.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
 
@@ -372,7 +372,7 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
         raise NotFound()
     if role != "owner":
         raise Forbidden("You must be an organization owner.", code="missing_role")
-    await queries.find_app(tx, found.app.id, for_update=True)  # before the installation, as everybody
+    await queries.find_app(tx, found.app.id, for_update=True)  # always before the installation
     found = existing(await queries.find_installation(tx, number, for_update=True))
     if not await find_repositories(tx, found.account, ids=[repository_id]):
         raise NotFound()

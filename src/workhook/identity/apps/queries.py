@@ -239,7 +239,7 @@ sees = sa.or_(
     _as_member == "app",
     sa.and_(_as_member == "member", projects.c.private.is_(sa.false())),
 )
-"""Whether `repository_of` finds a role in it for the parameter `user_id`, so that a page is as long as it says."""
+"""The parameter `user_id` has a role in it, as found by `repository_of`."""
 _seen = repositories.where(
     projects.c.account_id == big("account_id"),
     sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids")),

@@ -37,7 +37,7 @@ def mailbox_of(address: str) -> str:
 
 def _host_of(domain: str) -> str:
     try:
-        return domain.rstrip(".").encode("idna").decode()  # without what cannot be seen, too
+        return domain.rstrip(".").encode("idna").decode()  # also removes invisible characters
     except UnicodeError:
         return domain.rstrip(".")
 

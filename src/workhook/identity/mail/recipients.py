@@ -48,12 +48,12 @@ ASCII_ONLY = "The mail server takes only addresses in ASCII."
 
 _REPLY = re.compile(r"([45]\d\d)(?= |$)(?: #?([45]\.\d{1,3}\.\d{1,3})\b)?")
 _BY_DETAIL: Mapping[str, Cause] = {
-    "1.7": "refused",  # 7 and 8 are of the sender's address
+    "1.7": "refused",  # 7 and 8 concern the sender's address
     "1.8": "refused",
     "2.2": "full",
     "2.3": "too_large",
     "3.4": "too_large",
-    "4.1": "no_such_address",  # a large provider says it of recipients whom it does not know
+    "4.1": "no_such_address",  # a large provider uses it for unknown recipients
 }
 _BY_SUBJECT: Mapping[str, Cause] = {"1": "no_such_address", "2": "closed", "7": "refused"}
 _BY_REPLY: Mapping[str, Cause] = {
@@ -90,11 +90,11 @@ def _cause_of(reply: str, status: str, *, was_tried: bool) -> Cause:
         return "refused"
     detail = status[2:]
     by_status = _BY_DETAIL.get(detail) or _BY_SUBJECT.get(detail.partition(".")[0])
-    if detail == "4.1" and not is_for_good:  # then it is what RFC 3463 says: no answer from a host
+    if detail == "4.1" and not is_for_good:  # then it means no answer from a host (RFC 3463)
         by_status = None
     if by_status is None:
         by_status = _BY_REPLY.get(reply) if detail.partition(".")[0] in ("", "0") else None
-    if by_status == "closed" and not is_for_good:  # such as `4.2.0`, which greylisting says
+    if by_status == "closed" and not is_for_good:  # such as `4.2.0`, for greylisting
         by_status = None
     return by_status or ("refused" if is_for_good else "not_delivered")
 
@@ -123,7 +123,7 @@ can_be_mailed = sa.and_(
         .correlate_except(_refused)
     ),
 )
-"""Whether a person in `accounts` has an address that no mail server has refused."""
+"""A person in `accounts` has an address that no mail server has refused."""
 
 
 class Recipient(Secretive, msgspec.Struct, frozen=True):

@@ -317,11 +317,11 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
     """Return the new token's row (`find_issued`) and the token. Raises `NotFound` for an invalid token or another
     app's, `Forbidden` for a suspended installation, and `Invalid`."""
     if app.is_oauth:
-        raise NotFound()  # its tokens have scopes, and no installation
+        raise NotFound()  # its tokens have no installation
     parent = await locked(tx, app, wanted.access_token)
     if parent["parent_id"] is not None:
         raise _invalid("access_token", "access_token must be a token that was not narrowed before")
-    if not await lock_living(tx, parent["id"]):  # its user ends it without the lock that its app takes
+    if not await lock_living(tx, parent["id"]):  # its user revokes it without the grant's lock
         raise NotFound()
     user_id = parent["user_id"]
     installation = await _target(tx, app, user_id, wanted)

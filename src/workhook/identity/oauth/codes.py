@@ -48,7 +48,7 @@ def challenge_fault(challenge: str | None, method: str | None) -> str | None:
     """Return what is wrong with the two parameters of an authorization request."""
     if challenge is None:
         return "code_challenge_method came without code_challenge" if method is not None else None
-    if method != METHOD:  # none at all means "plain" (RFC 7636 4.3), which protects from nothing
+    if method != METHOD:  # None means "plain" (RFC 7636 4.3), which protects nothing
         return "code_challenge_method must be S256"
     if not _CHALLENGE.fullmatch(challenge):
         return "code_challenge must be the SHA-256 of the code_verifier in base64url: 43 characters, without padding"
@@ -274,7 +274,7 @@ EXPIRES_S = 900
 INTERVAL_S = 5
 SLOWER_S = 5
 WAITING_MAX = 1000
-"""Codes of one app that nobody has decided on yet. Whoever knows its client id can ask for them, without a secret."""
+"""Undecided codes of one app. They are requested with its client id alone."""
 HEARD_OF_MS = MINUTE_MS
 """A code counts as long as its device was heard of in so many milliseconds. Devices poll every few seconds; who only
 asks for codes, so that nobody else gets any, would have to poll for each of them, which the request limit forbids."""
@@ -372,7 +372,7 @@ async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswe
     if row["decision"] is None:
         return await _wait(tx, row, now)
     allowed = row["decision"] == "approved" and await grants.lock_grant(tx, app.id, row["user_id"])
-    if not await one_time.use(tx, device_codes, device_code):  # by another poll at the same time
+    if not await one_time.use(tx, device_codes, device_code):  # by a concurrent poll
         return invalid
     if not allowed:
         return grants.Refusal("access_denied", "The user has refused.")

@@ -151,7 +151,7 @@ class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
 
 APP_USER_TOKEN_S = 8 * 3600
 REFRESH_TOKEN_S = 184 * 86400
-ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as the original: the oldest makes room
+ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as on GitHub; then the oldest ends
 
 log = structlog.get_logger(__name__)
 
@@ -194,7 +194,7 @@ async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
     if not revoked:
         return
     facts = {"what": what, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
-    tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, however often the transaction is made
+    tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, even if the transaction is repeated
     await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=what, tokens=revoked)
 
 

@@ -89,7 +89,7 @@ async def _store(tx: Transaction, user: Account, issuer: str, subject: str) -> N
 
 async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
     if claims.email is None or any(each.lower().isascii() and not each.isascii() for each in claims.email):
-        return None  # the kelvin sign is `k` in lower case: such an address is nobody's here, whoever's it is there
+        return None  # the kelvin sign is `k` in lower case: such an address matches no user
     rows = await tx.fetch_all(_addressed, {"issuer": claims.issuer, "email": claims.email.lower(), "limit": 2})
     if len(rows) > 1:
         raise SignInRefused(

@@ -39,9 +39,9 @@ TOKEN_AGE_MAX_S = 600
 TIMEOUT_S = 10
 ANSWER_MAX_BYTES = 256 * 1024
 KEYS_MAX = 64  # providers have a few; each costs up to a millisecond
-KNOWN_FOR_S = 3600.0  # how long the provider's addresses and keys are taken for granted
-KEYS_AGAIN_S = 10.0  # how often they are asked for at most because of a token whose key is not among them
-FAILED_FOR_S = 3.0  # a provider that does not answer is not asked by everybody at once
+KNOWN_FOR_S = 3600.0  # how long the provider's addresses and keys are cached
+KEYS_AGAIN_S = 10.0  # the least time between refreshes for unknown keys
+FAILED_FOR_S = 3.0  # until a failed provider is tried again
 
 log = structlog.get_logger(__name__)
 
@@ -177,7 +177,7 @@ class Provider:
             raise _refused("no_id_token")
         try:
             claims = _signed_claims(token, self._keys)
-        except LookupError as error:  # the provider may have taken a new key since, also under the same name
+        except LookupError as error:  # the provider may have a new key, even with the same name
             now = time.monotonic()
             if now - self._known_since < KEYS_AGAIN_S:
                 raise _refused(str(error)) from None
@@ -205,7 +205,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
         raise LookupError("unknown_key") from None
     except BadSignatureError as error:
         raise LookupError(type(error).__name__) from None
-    except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:  # the last: nested too deep
+    except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:  # RecursionError: nested too deeply
         raise _refused(type(error).__name__) from None
     return claims
 

@@ -152,7 +152,7 @@ async def matches(stored: str | None, password: str) -> bool:
 def _matches(stored: str | None, password: str) -> bool:
     from argon2.exceptions import InvalidHashError, VerificationError
 
-    nobody = _hash_of_nobody()  # also where it is not needed: whoever comes first must not be told apart
+    nobody = _hash_of_nobody()  # always made, so that the first request takes no longer
     try:
         right = _hasher().verify(nobody if stored is None else stored, password)
     except (VerificationError, InvalidHashError):
@@ -246,7 +246,7 @@ class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
     user: Account | None
     right: bool
     stored: str | None
-    new_hash: str | None  # by today's parameters, where the stored one is of others
+    new_hash: str | None  # if the parameters have changed since
     attempt: throttle.CountedAttempt
 
 
@@ -263,10 +263,10 @@ async def check_password(
     attempt = await throttle.begin(database, login, address, whose=whose, device=device)
     try:
         right = await matches(stored, password) and user is not None and not attempt.held
-        outdated = right and stored is not None and _hasher().check_needs_rehash(stored)  # made with other parameters
+        outdated = right and stored is not None and _hasher().check_needs_rehash(stored)
         new_hash = await make_hash(password) if outdated else None
     except Problem:
-        await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # too many at once: it was none
+        await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # it was not made
         raise
     return PasswordCheck(user, right, stored, new_hash, attempt)
 
@@ -324,11 +324,11 @@ async def _find_user(
         return None, None, 0
     if "@" in login:  # no login has one
         given = await reader.fetch_all(_by_email, {"email": login})
-        confirmed = await reader.fetch_all(_by_confirmed, {"email": login})  # in any case: it takes as long
+        confirmed = await reader.fetch_all(_by_confirmed, {"email": login})  # always, for the same time
         rows = given or confirmed
-        row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
+        row = rows[0] if len(rows) == 1 else None  # a shared address names no user
         if row is not None and throttle.login_key(row["address"]) != throttle.login_key(login):
-            row = None  # the database folds more letters than is counted as one: no way around the count
+            row = None  # the database folds more letters than the count does, which must not be bypassed
         if known_device is not None and not (row and known_device(row["user_id"], row["changed_at"] or 0)):
             # Preferred, so that a refusal does not show a user that the address they entered is another's.
             row = await _find_own(reader, login, known_device) or row
@@ -354,8 +354,8 @@ async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Ro
 # --- a forgotten password ---------------------------------------------------------------------------------------------
 
 LINK_MINUTES = 60
-AGAIN_MS = 5 * MINUTE_MS  # until a user's next link: who presses the button twice gets one message
-ANSWERED_AFTER_S = 0.3  # longer than any of it takes, unless a machine is very busy
+AGAIN_MS = 5 * MINUTE_MS  # until a user's next link, so that a double click sends one message
+ANSWERED_AFTER_S = 0.3  # longer than all of it normally takes
 
 _recent_link = (
     sa.select(sa.literal(1, sa.Integer))

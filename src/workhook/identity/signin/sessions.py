@@ -20,8 +20,8 @@ from workhook.storage.metadata import big, insert_into
 
 IDLE_MS = 14 * DAY_MS
 ABSOLUTE_MS = 90 * DAY_MS
-SEEN_NOTED_MS = 10 * MINUTE_MS  # a write a page would cost more than the page
-AGENT_MAX_CHARS, ADDRESS_MAX_CHARS = 300, 64  # a proxy may hand on anything as an address
+SEEN_NOTED_MS = 10 * MINUTE_MS  # a write per page would cost more than the page
+AGENT_MAX_CHARS, ADDRESS_MAX_CHARS = 300, 64  # a proxy may pass anything as an address
 _SECRET_BYTES = 32
 
 _insert = insert_into(

@@ -34,9 +34,9 @@ FREE_EVERYWHERE = 50  # of a login over all addresses
 FREE_BY_ADDRESS = 30  # many people can share one
 FIRST_PAUSE_MS = 5 * SECOND_MS
 LONGEST_PAUSE_MS = 15 * MINUTE_MS  # so that nobody can lock another out for good
-COUNTED_MS = DAY_MS  # a count starts anew so long after its first failure
+COUNTED_MS = DAY_MS  # from the first failure of a count to its restart
 
-FREE_ASKED = 3  # links that somebody asks for by a name before the first pause
+FREE_ASKED = 3  # requests for links by a name before the first pause
 
 _SIGN_IN, _LINKS = say("failed attempts to sign in"), say("links that are not good")
 _ASKED = say("requests for a link")
@@ -153,7 +153,7 @@ async def begin(
     by_user = limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
 
     async def count(tx: Transaction) -> CountedAttempt:
-        now = now_ms()  # before the pauses that are told begin: the user's end no later
+        now = now_ms()  # before the other pauses begin, so that the user's end no later
         # Always in this order, so that two attempts never deadlock.
         attempt = CountedAttempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
         return await _count_for_user(tx, by_user, attempt, now) if by_user else attempt
@@ -225,7 +225,7 @@ async def _count_one(tx: Transaction, key: str, free: int, what: str = _SIGN_IN)
     row = await tx.fetch_one(_attempt, {"key": key, "now": now, "old": now - COUNTED_MS})
     if row is None:
         _refuse(await tx.fetch_one(_blocked, {"keys": [key]}), now, what)
-        raise _too_many(FIRST_PAUSE_MS, what)  # it ended this very moment
+        raise _too_many(FIRST_PAUSE_MS, what)  # it has just ended
     pause = pause_ms(row["failures"], free)
     if not pause:
         return 0

@@ -59,7 +59,7 @@ APP_USER = Kind("app_user", "whu_", "app user access token", confined=True, of_a
 INSTALLATION = Kind("installation", "whs_", "app installation access token", confined=True, of_app=True)
 
 KINDS = {each.name: each for each in (CLASSIC, FINE_GRAINED, OAUTH, APP_USER, INSTALLATION)}
-REFRESH_PREFIX = "whr_"  # it is no access token: it only buys one
+REFRESH_PREFIX = "whr_"  # of refresh tokens
 
 
 def kind_of(token: str) -> Kind | None:
@@ -189,12 +189,12 @@ def forget_after_commit(tx: Transaction, token_ids: Collection[int] = (0,)) -> N
 
 
 TOKENS_KEPT_MS = 90 * DAY_MS
-"""After their end: `workhook token list` shows what there was."""
+"""After their end, for `workhook token list`."""
 REST_KEPT_MS = DAY_MS
 COUNTS_KEPT_MS = 2 * DAY_MS
-"""Twice as long as they count: some count by the database's time, and this is a process's."""
+"""Twice as long as they count, since some count by the database's clock."""
 DEVICE_CODES_KEPT_MS = HOUR_MS
-"""Not longer: anybody can have them made, and no replay of one ends anything."""
+"""Not longer: anybody can create them, and a replay revokes nothing."""
 BATCH = 1000
 
 

@@ -101,7 +101,7 @@ def reach_params(actor: Actor) -> Mapping[str, object]:
     }
 
 
-STANDS_S = 0.8  # revocation is to take effect within a second, also where its signal is lost
+STANDS_S = 0.8  # revocation takes effect within a second, even if its signal is lost
 KEPT_MAX = 10_000
 
 _installed = sa.and_(
@@ -240,7 +240,7 @@ class Lookup:
         found = await find_actor(self._database, token)
         if found is None:
             self._seen.pop(key, None)
-        elif changes == self._changes:  # what was read may be older than a change that came while it was read
+        elif changes == self._changes:  # otherwise it may be older than the change
             if len(self._seen) >= KEPT_MAX:
                 self._seen.clear()
             self._seen[key] = (now + STANDS_S, found)

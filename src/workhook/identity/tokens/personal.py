@@ -294,7 +294,7 @@ def _allowed_by(row: Row) -> dict[str, str]:
 FINE_GRAINED_DEFAULT_DAYS = 30
 FINE_GRAINED_MAX_DAYS = 366
 LIVING_MAX = 100
-"""Personal tokens of one user, those that are revoked or over aside."""
+"""Valid personal tokens of one user."""
 
 # The scope that is needed to grant a permission. Write includes deleting, which `write:repo_hook` does not.
 _COVERED_BY = {
@@ -469,7 +469,7 @@ async def _place(
 async def _repository_ids(
     tx: Transaction, user: Account, account: Account, names: Sequence[str], faults: list[Fault]
 ) -> tuple[int, ...] | None:
-    keys: dict[str, str] = {}  # what was sent → the key of the repository's name
+    keys: dict[str, str] = {}  # sent name → the repository's key
     for each in names:
         owner, slash, name = each.rpartition("/")
         if not slash or key_of(owner) == key_of(account.login):
