@@ -16,16 +16,16 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, must_be, say
 from workhook.core.mail_address import is_address
 from workhook.core.text import one_line
-from workhook.identity import audit, queries, removal, reserved
+from workhook.identity import audit, queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
-from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.schemas import Account, Actor, Repository, login_fault
 from workhook.identity.signin import sessions
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.issue import CLASSIC, IssuedToken, forget_after_commit, issue
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 from workhook.storage.statements import PerDialect
 
@@ -47,9 +47,6 @@ _lock_address = PerDialect(
         ).label("held")
     ),
 )
-_insert_account = insert_into(
-    accounts, "kind", "login", "login_key", "name", "email", "avatar", "created_at", "updated_at"
-).returning(accounts.c.id)
 _set_member = (
     upsert(memberships)
     .values(assigned(("organization_id", "user_id", "role", "created_at")))
@@ -104,10 +101,9 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
         raise Invalid(faults=faults)
     now = now_ms()
     fields = {"kind": kind, "login": login, "name": one_line(name or "") or None, "email": email, "avatar": None}
-    row = await tx.fetch_row(
-        _insert_account, {**fields, "login_key": key_of(login), "created_at": now, "updated_at": now}
-    )
-    return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
+    times = {"created_at": now, "updated_at": now}
+    account_id = await tx.insert(accounts, {**fields, "login_key": key_of(login), **times})
+    return Account(id=account_id, **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
 
 
 def is_login(text: str) -> bool:
@@ -118,7 +114,7 @@ async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
     """Return why the login is taken, reserved or malformed."""
     if not is_login(login):
         return [Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens")]
-    if reserved_because := reserved.login_fault(login):
+    if reserved_because := login_fault(login):
         return [Fault(field="login", code="reserved", message=reserved_because)]
     if await queries.find_account(reader, login):
         return [Fault(field="login", code="already_exists", message=say("login {} is taken", login))]

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
+from workhook.core.errors import say
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.records import Record
 from workhook.http.calls import RequestRecord
@@ -288,3 +289,36 @@ def account_of(row: Row, prefix: str = "") -> Account:
 @cache
 def _account_columns(prefix: str) -> tuple[str, ...]:
     return tuple(prefix + name for name in Account.__struct_fields__)
+
+
+# Other addresses of the server begin with these names. An organization's page is `/{owner}`, a project's
+# `/{owner}/{project}`, so an account or project with such a name would be unreachable.
+RESERVED_LOGINS = frozenset({
+    # the API and operations
+    "admin", "api", "app", "applications", "apps", "docs", "graphql", "healthz", "installation", "meta", "metrics",
+    "organizations", "orgs", "readyz", "repos", "repositories", "user", "users", "webhook-events", "zen",
+    # pages
+    "calendar", "inbox", "invitations", "invoices", "login", "logout", "mail", "new", "receive", "search", "settings",
+    "start", "static", "tasks", "time", "welcome",
+})  # fmt: skip
+"""Reserved logins of users and organizations, in any case."""
+
+RESERVED_PROJECTS = frozenset({
+    "-", "activity", "audit", "billing", "clients", "invoices", "new", "people", "projects", "services", "settings",
+    "time", "webhooks",
+})  # fmt: skip
+"""Reserved names of projects, in any case: an organization's own pages."""
+
+
+def login_fault(login: str) -> str | None:
+    """Return why the login is reserved, or None."""
+    return _reserved("login", login) if login.lower() in RESERVED_LOGINS else None
+
+
+def project_fault(name: str) -> str | None:
+    """Return why the project's name is reserved, or None."""
+    return _reserved("name", name) if name.lower() in RESERVED_PROJECTS else None
+
+
+def _reserved(field: str, name: str) -> str:
+    return say("{} {} is reserved for a page of the server; choose another", field, name)

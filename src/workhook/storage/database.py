@@ -11,10 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
+from sqlalchemy import Table
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import metrics
+from workhook.storage.metadata import insert_for_id
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Params, find_conflict
 
@@ -111,6 +113,11 @@ class Transaction(Reader):
     @abstractmethod
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
         """Run one statement; return the number of rows it changed."""
+
+    async def insert(self, table: Table, values: Params) -> int:
+        """Insert a row. Return its id."""
+        row = await self.fetch_row(insert_for_id(table, tuple(values)), values)
+        return int(row["id"])
 
     @abstractmethod
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:

@@ -6,9 +6,11 @@ bytes.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
 
 metadata = sa.MetaData(
     naming_convention={
@@ -67,6 +69,12 @@ def is_in_project(table: sa.Table) -> bool:
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
     """`INSERT` of exactly these columns, each a parameter of its own name."""
     return sa.insert(table).values({name: sa.bindparam(name) for name in columns})
+
+
+@cache
+def insert_for_id(table: sa.Table, columns: tuple[str, ...]) -> Executable:
+    """`INSERT` of exactly these columns that returns the id of the row."""
+    return insert_into(table, *columns).returning(table.c.id)
 
 
 def big(name: str) -> sa.BindParameter[int]:

@@ -41,7 +41,7 @@ from workhook.identity.tables import (
 from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 
 SECRETS_MAX = 2  # for a rotation without a gap
@@ -49,18 +49,12 @@ KEYS_MAX = 10
 
 _COLUMNS = tuple(name for name in queries.APP_COLUMNS if name != "id")
 _EDITABLE = tuple(name for name in _COLUMNS if name not in ("kind", "account_id", "client_id", "bot_id", "created_at"))
-_insert = insert_into(apps, *_COLUMNS).returning(apps.c.id)
 _update = sa.update(apps).where(apps.c.id == big("app_id")).values(assigned(_EDITABLE))
 _delete = sa.delete(apps).where(apps.c.id == big("app_id"))
-_insert_bot = insert_into(accounts, "kind", "login", "login_key", "name", "created_at", "updated_at").returning(
-    accounts.c.id
-)
 _rename_bot = sa.update(accounts).where(accounts.c.id == big("bot_id"))
 _rename_bot = _rename_bot.values(assigned(("login", "login_key", "name", "updated_at")))
 _leave_all = sa.delete(memberships).where(memberships.c.user_id == big("bot_id"))
-_insert_secret = insert_into(app_secrets, "app_id", "digest", "last_eight", "created_at").returning(app_secrets.c.id)
 _delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == big("id"))
-_insert_key = insert_into(app_keys, "app_id", "public_key", "fingerprint", "created_at").returning(app_keys.c.id)
 _delete_key = sa.delete(app_keys).where(app_keys.c.id == big("id"))
 # Rows that could become a token, in the order in which they are locked.
 _forget = [
@@ -97,10 +91,9 @@ async def _store(
     app = App(id=0, kind=kind, bot_id=None, **fields)
     await _check(tx, app)
     if not app.is_oauth:
-        row = await tx.fetch_row(_insert_bot, {**_bot_values(app), "kind": "bot", "created_at": app.created_at})
-        app = msgspec.structs.replace(app, bot_id=row["id"])
-    row = await tx.fetch_row(_insert, _stored(app, _COLUMNS))
-    app = msgspec.structs.replace(app, id=row["id"])
+        bot = {**_bot_values(app), "kind": "bot", "created_at": app.created_at}
+        app = msgspec.structs.replace(app, bot_id=await tx.insert(accounts, bot))
+    app = msgspec.structs.replace(app, id=await tx.insert(apps, _stored(app, _COLUMNS)))
     await _audit(tx, actor, app, "create", **_settings(app))
     return app, (await _insert_new_secret(tx, app))[1]
 
@@ -257,15 +250,13 @@ def _bot_values(app: App) -> dict[str, Any]:
 async def _insert_new_secret(tx: Transaction, app: App) -> tuple[AppSecret, str]:
     secret, now = secrets.token_hex(20), now_ms()
     values = {"app_id": app.id, "digest": digest_of(secret), "last_eight": secret[-8:], "created_at": now}
-    row = await tx.fetch_row(_insert_secret, values)
-    return AppSecret(row["id"], secret[-8:], now, None), secret
+    return AppSecret(await tx.insert(app_secrets, values), secret[-8:], now, None), secret
 
 
 async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> AppKey:
     now = now_ms()
     values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now}
-    row = await tx.fetch_row(_insert_key, values)
-    return AppKey(row["id"], key.public_key, key.fingerprint, now)
+    return AppKey(await tx.insert(app_keys, values), key.public_key, key.fingerprint, now)
 
 
 def _settings(app: App) -> dict[str, object]:

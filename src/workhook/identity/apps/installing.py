@@ -30,9 +30,6 @@ from workhook.storage.record_rows import assigned
 REPOSITORIES_MAX = 500
 _RESOURCE = "Installation"
 
-_insert = insert_into(
-    installations, "app_id", "account_id", "repository_selection", "permissions", "created_at", "updated_at"
-).returning(installations.c.id)
 _of_id = installations.c.id == big("installation_id")
 _edit = sa.update(installations).where(_of_id).values(assigned(("repository_selection", "permissions", "updated_at")))
 _suspend = sa.update(installations).where(_of_id).values(assigned(("suspended_at", "suspended_by", "updated_at")))
@@ -71,14 +68,12 @@ async def install(
         raise _invalid(faults)
     now = now_ms()
     values = {"app_id": fresh.id, "account_id": organization.id, "permissions": json.encode_text(granted)}
-    selection = "all" if repository_ids is None else "selected"
-    row = await tx.fetch_row(
-        _insert, {**values, "repository_selection": selection, "created_at": now, "updated_at": now}
-    )
-    await _choose(tx, row["id"], repository_ids)
+    values |= {"repository_selection": "all" if repository_ids is None else "selected"}
+    number = await tx.insert(installations, {**values, "created_at": now, "updated_at": now})
+    await _choose(tx, number, repository_ids)
     member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
     await tx.execute(add_membership, member)
-    installation = await _lock(tx, row["id"])
+    installation = await _lock(tx, number)
     await _audit(tx, actor, installation, "installation.create", **_settings(installation))
     forget_after_commit(tx)  # tokens of the app's users reach further
     return installation

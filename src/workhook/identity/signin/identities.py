@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
-from workhook.identity import actions, reserved
+from workhook.identity import actions
 from workhook.identity.queries import account_columns, find_account
-from workhook.identity.schemas import Account, account_of
+from workhook.identity.schemas import Account, account_of, login_fault
 from workhook.identity.signin.oidc import Claims, SignInRefused
 from workhook.identity.tables import accounts, identities
 from workhook.storage import Reader, Row, Transaction
@@ -131,6 +131,6 @@ async def _free_login(reader: Reader, claims: Claims) -> str:
     for number in range(1, _LOGINS_TRIED):
         suffix = f"-{number}" if number > 1 else ""
         login = stem[: LOGIN_MAX_CHARS - len(suffix)].strip("-") + suffix
-        if reserved.login_fault(login) is None and await find_account(reader, login) is None:
+        if login_fault(login) is None and await find_account(reader, login) is None:
             return login
     raise SignInRefused(f"Too many users here are called {stem}. Ask whoever runs this server to add you by hand.")

@@ -16,7 +16,7 @@ from workhook.identity.tokens import one_time
 from workhook.identity.tokens.issue import digest_of
 from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 
 IDLE_MS = 14 * DAY_MS
 ABSOLUTE_MS = 90 * DAY_MS
@@ -24,9 +24,6 @@ SEEN_NOTED_MS = 10 * MINUTE_MS  # a write per page would cost more than the page
 AGENT_MAX_CHARS, ADDRESS_MAX_CHARS = 300, 64  # a proxy may pass anything as an address
 _SECRET_BYTES = 32
 
-_insert = insert_into(
-    sessions, "digest", "user_id", "created_at", "seen_at", "expires_at", "address", "user_agent"
-).returning(sessions.c.id)
 _find = (
     sa.select(
         sessions.c.id.label("session_id"),
@@ -94,8 +91,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
         "address": address[:ADDRESS_MAX_CHARS] if address else None,
         "user_agent": user_agent[:AGENT_MAX_CHARS] if user_agent else None,
     }
-    row = await tx.fetch_row(_insert, params)
-    return row["id"], secret
+    return await tx.insert(sessions, params), secret
 
 
 async def find(reader: Reader, secret: str) -> ActiveSession | None:

@@ -32,7 +32,7 @@ from workhook.identity.tables import (
 )
 from workhook.storage import Database, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 from workhook.storage.signals import TOKENS
 from workhook.storage.sweeping import in_batches
 
@@ -74,12 +74,6 @@ def digest_of(secret: str) -> bytes:
     """Return the stored form of a token, code or client secret. These are random, so one SHA-256 is enough."""
     return hashlib.sha256(secret.encode()).digest()
 
-
-_COLUMNS = (
-    "kind", "digest", "user_id", "scopes", "permissions", "account_id", "repositories", "app_id", "installation_id",
-    "parent_id", "root_id", "family", "note", "created_at", "expires_at",
-)  # fmt: skip
-_insert = insert_into(tokens, *_COLUMNS).returning(tokens.c.id)
 
 # The tokens and all tokens made with them, transitively.
 _made = sa.select(tokens.c.id).where(any_of(tokens.c.id, "ids")).cte("made", recursive=True)
@@ -139,8 +133,7 @@ async def issue(
         "created_at": now_ms(),
         "expires_at": expires_at,
     }
-    row = await tx.fetch_row(_insert, params)
-    return IssuedToken(row["id"], token, expires_at)
+    return IssuedToken(await tx.insert(tokens, params), token, expires_at)
 
 
 async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:

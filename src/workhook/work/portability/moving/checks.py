@@ -27,7 +27,6 @@ from workhook.http import parameters
 from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.parameters import ON_ONE_LINE, Checked, LongText, Title, WebAddress, preparer
 from workhook.http.wire_types import YEAR_9999
-from workhook.identity import reserved
 from workhook.identity.actions import is_login
 from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects.schemas import LabelColors, ProjectCreate, ProjectName
