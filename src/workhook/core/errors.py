@@ -168,7 +168,7 @@ class NotFound(Problem):
 
 
 def existing(found: T | None) -> T:
-    """Return `found`. Raises `NotFound` for None."""
+    """Return `found`, or raise `NotFound` for None."""
     if found is None:
         raise NotFound()
     return found

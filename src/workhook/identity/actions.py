@@ -93,7 +93,7 @@ async def lock_address(tx: Transaction, email: str) -> None:
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
-    """Create a user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
+    """Create a user or an organization. Raise `Invalid` for a login that is taken, reserved or malformed."""
     faults = await faults_of_login(tx, login)
     if email is not None and not is_address(email):
         faults.append(Fault(field="email", message=must_be("email", "an e-mail address")))
@@ -140,7 +140,7 @@ async def set_member(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """Add a member or change their role. Raises `Invalid` if the last owner would lose the role."""
+    """Add a member or change their role. Raise `Invalid` if the last owner would lose the role."""
     if role not in ("owner", "member"):
         raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
@@ -159,7 +159,7 @@ async def remove_member(
     tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
     """Remove a member with their own roles in the organization's projects, except as a client. Return whether they were
-    one. Raises `Invalid` for the last owner."""
+    one. Raise `Invalid` for the last owner."""
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(remove_membership, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
@@ -175,7 +175,7 @@ async def lock_owners(tx: Transaction, organization: Account) -> None:
 
 
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> str | None:
-    """Lock and return the user's role. Raises `Invalid` for the last owner who is not disabled."""
+    """Lock and return the user's role. Raise `Invalid` for the last owner who is not disabled."""
     params = {"organization_id": organization.id, "user_id": user.id}
     roles = {row["user_id"]: str(row["role"]) for row in await tx.fetch_all(_owners_and_one, params)}
     was = roles.get(user.id)
@@ -220,7 +220,7 @@ async def remove_collaborator(
 async def issue_token(
     tx: Transaction, user: Account, scopes: list[str], *, note: str | None = None, expires_in_days: float | None = None
 ) -> IssuedToken:
-    """Issue a classic personal access token. Raises `Invalid` for an unknown scope."""
+    """Issue a classic personal access token. Raise `Invalid` for an unknown scope."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         listed = ", ".join(SCOPES)
@@ -300,7 +300,7 @@ class Disabled(NamedTuple):
 
 
 async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | None = None) -> Disabled:
-    """Raises `LastOwner`. `base`: see `removal.Loss`."""
+    """Raise `LastOwner`. `base`: see `removal.Loss`."""
     since = await queries.disabled_at(tx, user.id)
     if since is not None:
         return Disabled(since, changed=False)

@@ -57,7 +57,7 @@ async def appoint_first(tx: Transaction, user: Account) -> None:
 
 
 async def dismiss(tx: Transaction, user: Account) -> bool:
-    """Return whether the user was an administrator. Raises `Invalid` for the last who is not disabled."""
+    """Return whether the user was an administrator. Raise `Invalid` for the last who is not disabled."""
     await keep_one(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False
@@ -66,7 +66,7 @@ async def dismiss(tx: Transaction, user: Account) -> bool:
 
 
 async def keep_one(tx: Transaction, user: Account) -> None:
-    """Lock the administrators. Raises `Invalid` if the user is the last one who is not disabled."""
+    """Lock the administrators. Raise `Invalid` if the user is the last one who is not disabled."""
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_others, {"user_id": user.id}) is None:
         message = say("{} is the last administrator who is not disabled; make somebody else one first", user.login)

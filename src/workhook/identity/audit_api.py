@@ -91,7 +91,7 @@ def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwar
 
 
 def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
-    """Default to the first. Raises `Invalid`."""
+    """Default to the first. Raise `Invalid`."""
     given = call.query_text(name) or known[0]
     if given not in known:
         raise Invalid(faults=[_fault(name, say("{} must be one of {}", name, ", ".join(known)))])
@@ -99,7 +99,7 @@ def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
 
 
 def _cursor(call: Call, name: str) -> int | None:
-    """Return an id. Raises `Malformed` for anything that did not come from a `Link` header."""
+    """Return an id. Raise `Malformed` for anything that did not come from a `Link` header."""
     text = call.query_text(name)
     if text is None:
         return None

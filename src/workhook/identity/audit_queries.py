@@ -56,7 +56,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def parse_phrase(phrase: str, account_id: int | None) -> Selection:
-    """Raises `Invalid` with every fault."""
+    """Raise `Invalid` with every fault."""
     found: dict[str, str | int] = {}
     faults: list[str] = []
     words: list[str] = []
@@ -124,7 +124,7 @@ def _range(value: str) -> dict[str, int]:
 
 
 def _span(text: str) -> tuple[int, int]:
-    """Return a day (UTC), or the second of a time. Raises `ValueError`."""
+    """Return a day (UTC), or the second of a time. Raise `ValueError`."""
     if len(text) == 10:
         day = date.fromisoformat(text)
         begin = round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
@@ -218,7 +218,7 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries in this order, past the id `beyond`. Raises `storage.slow.QueryTooSlow` unless
+    """Return at most `limit` entries in this order, past the id `beyond`. Raise `storage.slow.QueryTooSlow` unless
     `patient`, as commands are."""
     given = _given(selection)
     names, params = frozenset(given), {**_params(given), "limit": limit, "cursor": beyond}

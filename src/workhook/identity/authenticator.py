@@ -110,7 +110,7 @@ class Authenticator:
             log.warning("use_not_noted", number=len(late), reason="the database was not ready in time")
 
     async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
-        """Raises `Unauthenticated` for invalid credentials; missing ones are fine here."""
+        """Raise `Unauthenticated` for invalid credentials; missing ones are fine here."""
         header = call.header("authorization")
         if header is None:
             return None, None

@@ -60,6 +60,6 @@ class Write:
         return self.request is not None and self.request.is_conditional
 
     def require_match(self, body: object) -> None:
-        """Raises `PreconditionFailed` unless `If-Match`, if sent, names `body`, which a GET would return now."""
+        """Raise `PreconditionFailed` unless `If-Match`, if sent, names `body`, which a GET would return now."""
         if self.request is not None:
             self.request.require_match(body)

@@ -221,7 +221,7 @@ async def invite(
     strangers: str = "owners",
 ) -> Invitation:
     """Invite a user, or whoever has the address. Inviting again renews role, end and link. `is_known`: the inviter
-    shares an organization with the user. `strangers`: the setting `invite_strangers`. Raises `Invalid` about `field`
+    shares an organization with the user. `strangers`: the setting `invite_strangers`. Raise `Invalid` about `field`
     beyond `PENDING_MAX`, `Forbidden` for an inviter without the right, and `NotFound` for a stranger, as for an unknown
     login."""
     account, repository = (place.owner, place) if isinstance(place, Repository) else (place, None)
@@ -250,7 +250,7 @@ async def invite(
 
 
 async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
-    """Count the others' invitations and lock the inviter's right. Raises `Forbidden` if they have lost it."""
+    """Count the others' invitations and lock the inviter's right. Raise `Forbidden` if they have lost it."""
     # Locked by whoever takes the right away, too (`removal.end_invitations`).
     await lock_account(tx, inviter.id)
     row = await tx.fetch_row(_room, {**values, "now": now})
@@ -286,7 +286,7 @@ async def list_for(
 
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
-    """Raises `NotFound`."""
+    """Raise `NotFound`."""
     return existing(await _find_here(reader, place, viewer, "id", number))
 
 

@@ -100,7 +100,7 @@ async def list_seen(
 
 
 async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **others: object) -> Account:
-    """Raises `NotFound` for accounts that the caller does not see."""
+    """Raise `NotFound` for accounts that the caller does not see."""
     row = await reader.fetch_one(which, {"user_id": actor.user.id, **reach_params(actor), **others})
     return account_of(existing(row))
 
@@ -489,5 +489,5 @@ async def repository_collaborator_permission(call: Call, username: str) -> s.Col
 
 
 async def _require_somebody(call: Call, login: str) -> InRepository:
-    """Raises `NotFound` for somebody who is neither in the repository nor visible elsewhere."""
+    """Raise `NotFound` for somebody who is neither in the repository nor visible elsewhere."""
     return existing(await find_somebody(call.database, actor_of(call), named_repository(call), login))

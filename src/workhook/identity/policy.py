@@ -173,7 +173,7 @@ def _needed_token(rule: Rule) -> str:
 
 
 def check_kind(actor: Actor, rule: Rule) -> None:
-    """Raises `Forbidden` for a kind of token that the operation does not take."""
+    """Raise `Forbidden` for a kind of token that the operation does not take."""
     if actor.token_kind in rule.kinds:
         return
     if KINDS[actor.token_kind].confined:
@@ -182,7 +182,7 @@ def check_kind(actor: Actor, rule: Rule) -> None:
 
 
 def check_token(actor: Actor, rule: Rule) -> None:
-    """Raises `Forbidden` for a missing scope or permission."""
+    """Raise `Forbidden` for a missing scope or permission."""
     if not KINDS[actor.token_kind].confined:
         if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
             wanted = " or ".join(rule.scopes)
@@ -199,7 +199,7 @@ def admit(actor: Actor, rule: Rule) -> Actor:
 
 
 def check_repository(repository: Repository | None, rule: Rule, actor: Actor) -> Repository:
-    """Raises `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
+    """Raise `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
     repository = existing(repository)
     hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
     actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
@@ -215,7 +215,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
 
 
 def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
-    """Raises `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
+    """Raise `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
     organization = existing(organization)
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
     hidden = not is_seen or not covers(actor, organization.account.id)

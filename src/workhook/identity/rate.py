@@ -124,11 +124,11 @@ class PageLimiter:
         self._is_on = limit > 0
 
     async def count_user(self, user: str) -> None:
-        """Raises `TooManyRequests` beyond the limit."""
+        """Raise `TooManyRequests` beyond the limit."""
         self._count(self._users, user)
 
     def count_address(self, address: str | None) -> None:
-        """Raises `TooManyRequests` beyond the limit."""
+        """Raise `TooManyRequests` beyond the limit."""
         self._count(self._addresses, subscriber(address))
 
     def _count(self, windows: Windows, caller: str) -> None:
@@ -190,7 +190,7 @@ class RateLimiter:
         return self._usage(share)
 
     async def count_form(self, caller: str) -> None:
-        """Raises `TooManyRequests` beyond the limit."""
+        """Raise `TooManyRequests` beyond the limit."""
         usage, within = await self.hit(caller)
         if not within:
             minutes = -(-usage.wait_s // 60)

@@ -66,14 +66,14 @@ _forget = [
 async def create_oauth_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
 ) -> tuple[App, str]:
-    """Return the app and its client secret, which is shown only now. Raises `Invalid` with every fault."""
+    """Return the app and its client secret, which is shown only now. Raise `Invalid` with every fault."""
     return await _store(tx, actor, "oauth", organization, create)
 
 
 async def create_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
-    """Return the app, its client secret and its private key (PEM), which are shown only now. Raises `Invalid`."""
+    """Return the app, its client secret and its private key (PEM), which are shown only now. Raise `Invalid`."""
     app, secret = await _store(tx, actor, "app", organization, create)
     key = key or await new_key()
     await _insert_new_key(tx, app, key)
@@ -100,7 +100,7 @@ async def _store(
 
 async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
     """Another name changes the slug and the bot's login, too. Additional permissions take effect once an owner accepts
-    them; those that are given up are gone at once. Raises `Invalid`, `NotFound`."""
+    them; those that are given up are gone at once. Raise `Invalid`, `NotFound`."""
     old = await _lock(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
@@ -161,7 +161,7 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
 
 
 async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
-    """Return the secret's facts and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
+    """Return the secret's facts and the secret, which is shown only now. Raise `Invalid` beyond `SECRETS_MAX`."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = say("an app has at most {} secrets: delete the one that is not used any more first", SECRETS_MAX)
@@ -172,7 +172,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Ap
 
 
 async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_id: int) -> None:
-    """Raises `NotFound`. An app without a secret cannot call as a client."""
+    """Raise `NotFound`. An app without a secret cannot call as a client."""
     app = await _lock(tx, app)
     if secret_id not in [each.id for each in await queries.list_secrets(tx, app.id)]:
         raise NotFound()
@@ -181,7 +181,7 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
 
 
 async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> AppKey:
-    """Raises `Invalid` for a key that the app has, or beyond `KEYS_MAX`."""
+    """Raise `Invalid` for a key that the app has, or beyond `KEYS_MAX`."""
     app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
     if any(each.fingerprint == key.fingerprint for each in known):
@@ -195,7 +195,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
 
 
 async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int) -> None:
-    """Raises `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
+    """Raise `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
     app = await _lock(tx, app)
     known = {each.id: each for each in await queries.list_keys(tx, app.id)}
     if key_id not in known:
@@ -211,7 +211,7 @@ async def _lock(tx: Transaction, app: App) -> App:
 
 
 async def _check(tx: Transaction, app: App) -> None:
-    """Raises `Invalid` with every fault."""
+    """Raise `Invalid` with every fault."""
     faults = [
         *schemas.name_faults(app.name),
         *schemas.description_faults(app.description),
@@ -282,7 +282,7 @@ async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]
 
 
 async def find_named_app(call: Call, reader: Reader) -> App:
-    """Return the app of the path. Raises `NotFound`, also for one of another organization."""
+    """Return the app of the path. Raise `NotFound`, also for one of another organization."""
     if "client_id" in call.request.path_params:
         app = await queries.find_client(reader, call.path("client_id"))
         oauth = True
@@ -298,7 +298,7 @@ async def find_named_app(call: Call, reader: Reader) -> App:
 
 
 async def make_key(public_key: str | None) -> NewKey:
-    """Make a new key, which takes a while, or take the caller's own. Raises `Invalid`."""
+    """Make a new key, which takes a while, or take the caller's own. Raise `Invalid`."""
     if public_key is None:
         return await new_key()
     try:
@@ -309,7 +309,7 @@ async def make_key(public_key: str | None) -> NewKey:
 
 
 async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """Raises `NotFound`, also for an installation on another organization."""
+    """Raise `NotFound`, also for an installation on another organization."""
     found = existing(await queries.find_installation(reader, number))
     if found.account.id != named_organization(call).account.id:
         call.record.touches(found.account.id, hidden=True)

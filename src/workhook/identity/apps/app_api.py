@@ -50,7 +50,7 @@ class AccessToken(Secretive, msgspec.Struct, frozen=True):
 
 
 def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:
-    """Ignore unknown keys, as clients expect. Raises `Invalid` with every fault."""
+    """Ignore unknown keys, as clients expect. Raise `Invalid` with every fault."""
     known = {name: value for name, value in body.items() if name in shape.__struct_fields__}
     if isinstance(ids := known.get("repository_ids"), list):  # JSON has one kind of number: 2.0 is the integer 2
         known["repository_ids"] = [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
@@ -58,7 +58,7 @@ def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = 
 
 
 async def create_access_token(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
-    """Issue a token for the bot. Raises `NotFound` for another app's installation, `Forbidden` for a suspended one, and
+    """Issue a token for the bot. Raise `NotFound` for another app's installation, `Forbidden` for a suspended one, and
     `Invalid` if more is requested than was granted."""
     is_there = await queries.lock_app(tx, app.id)
     installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
@@ -142,7 +142,7 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _own(reader: Reader, app_id: int, number: int) -> Installation:
-    """Raises `NotFound`, also for another app's installation."""
+    """Raise `NotFound`, also for another app's installation."""
     found = existing(await queries.find_installation(reader, number))
     return existing(found if found.app.id == app_id else None)
 

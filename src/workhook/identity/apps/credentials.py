@@ -42,7 +42,7 @@ _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_
 
 
 async def authenticate_app(reader: Reader, token: str) -> App:
-    """Return the app whose key signed the JWT (RFC 7519). Raises `Unauthenticated`, in the words that clients know."""
+    """Return the app whose key signed the JWT (RFC 7519). Raise `Unauthenticated`, in the words that clients know."""
     claims = _unverified_claims(token)
     app = await _issuer(reader, claims)
     if app is None or app.is_oauth:
@@ -127,7 +127,7 @@ def _is_signed_with(token: str, pem: str) -> bool:
 
 
 def _check_times(claims: dict[str, Any]) -> None:
-    """Raises `Unauthenticated` in the words by which clients tell that their clock is wrong."""
+    """Raise `Unauthenticated` in the words by which clients tell that their clock is wrong."""
     now_s = now_ms() // 1000
     issued, expires, begins = (claims.get(name) for name in ("iat", "exp", "nbf"))
     if not _is_number(issued) or issued > now_s + SKEW_S:
@@ -186,7 +186,7 @@ def _make() -> NewKey:
 
 
 def own_key(pem: str) -> NewKey:
-    """Parse the caller's own public key. Raises `ValueError` that says what it has to be."""
+    """Parse the caller's own public key. Raise `ValueError` that says what it has to be."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import load_pem_public_key

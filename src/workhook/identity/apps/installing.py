@@ -53,7 +53,7 @@ async def install(
     known: Sequence[Fault] = (),
 ) -> Installation:
     """Install the app. `permissions` None: all that it asks for; `repository_ids` None: all, including future ones.
-    Raises `Invalid` with these faults and the `known` ones."""
+    Raise `Invalid` with these faults and the `known` ones."""
     fresh = await queries.find_app(tx, app.id, for_update=True)
     if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
         raise _invalid([*known, no_such_app()])
@@ -83,7 +83,7 @@ async def uninstall(
     tx: Transaction, actor: Actor | None, installation: Installation, *, remove_webhooks: bool = False
 ) -> list[str]:
     """End the installation and its tokens. Webhooks that it made stay, as on GitHub, unless the owner removes them.
-    Return their addresses. Raises `NotFound`."""
+    Return their addresses. Raise `NotFound`."""
     await _lock(tx, installation.id)  # issuing a token takes the same lock: none is missed
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
@@ -152,7 +152,7 @@ async def suspend(tx: Transaction, actor: Actor | None, installation: Installati
 async def unsuspend(
     tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization"
 ) -> None:
-    """Raises `Forbidden` for an app that an owner has suspended."""
+    """Raise `Forbidden` for an app that an owner has suspended."""
     current = await _lock(tx, installation.id)
     if current.suspended_at is None:
         return

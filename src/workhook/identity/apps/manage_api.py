@@ -362,7 +362,7 @@ def _not_removable(why: str) -> Invalid:
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
-    """Lock an installation on an organization that the caller owns and that has the repository. Raises `NotFound` and
+    """Lock an installation on an organization that the caller owns and that has the repository. Raise `NotFound` and
     `Forbidden`."""
     tx = write.tx
     found = existing(await queries.find_installation(tx, number))

@@ -98,7 +98,7 @@ async def queue_invitation_link(
     now: int,
 ) -> None:
     """`invitation`: `invitation_id`, `account_id`, `repository_id` and `actor_id` (the inviter). Replaces a message
-    that still waits. Raises `TooManyRequests` for what the inviter's organization has sent; an address to which others
+    that still waits. Raise `TooManyRequests` for what the inviter's organization has sent; an address to which others
     have sent too much silently gets nothing."""
     await tx.execute(_replace_link, {"invitation_id": invitation["invitation_id"]})
     if not await _may_send(tx, invitation, mailbox_of(address)):
@@ -177,7 +177,7 @@ _queue_confirmation = insert_into(
 
 
 async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
-    """Mail a link to an address that the user claims, unless others had too many sent there. Raises `TooManyRequests`
+    """Mail a link to an address that the user claims, unless others had too many sent there. Raise `TooManyRequests`
     for the user's own requests."""
     row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:

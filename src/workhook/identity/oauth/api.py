@@ -39,7 +39,7 @@ NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
     """Return the known fields of a form or JSON object that are not empty (RFC 6749 3.2), or a refusal for a repeated
-    one. Raises `Malformed` for other bodies and for values that are not texts."""
+    one. Raise `Malformed` for other bodies and for values that are not texts."""
     data = await call.body(BODY_MAX_BYTES)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type.endswith("json") or data.lstrip().startswith(b"{"):

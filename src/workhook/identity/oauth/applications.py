@@ -184,7 +184,7 @@ async def _change(call: Call, action: str, change: Callable[[Transaction, App, R
 
 
 def named_app(call: Call) -> App:
-    """Raises `NotFound` if the path names another app than the caller."""
+    """Raise `NotFound` if the path names another app than the caller."""
     app = app_of(call)
     if call.path("client_id") != app.client_id:
         raise NotFound()
@@ -206,7 +206,7 @@ async def find_issued(reader: Reader, app_id: int, token: str) -> Row | None:
 
 
 async def _token(reader: Reader, app: App, token: str) -> Row:
-    """Raises `NotFound` unless it is a valid token that was issued to the app for a user."""
+    """Raise `NotFound` unless it is a valid token that was issued to the app for a user."""
     if kind_of(token) not in (OAUTH, APP_USER):
         raise NotFound()
     return existing(await find_issued(reader, app.id, token))
@@ -314,7 +314,7 @@ def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
 
 
 async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
-    """Return the new token's row (`find_issued`) and the token. Raises `NotFound` for an invalid token or another
+    """Return the new token's row (`find_issued`) and the token. Raise `NotFound` for an invalid token or another
     app's, `Forbidden` for a suspended installation, and `Invalid`."""
     if app.is_oauth:
         raise NotFound()  # its tokens have no installation
@@ -350,7 +350,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
 
 
 async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBody) -> Installation:
-    """Raises the same `Invalid` if the app is not installed or the user has no access."""
+    """Raise the same `Invalid` if the app is not installed or the user has no access."""
     account = None
     if wanted.target is not UNSET:
         account = await find_account(reader, wanted.target)

@@ -157,7 +157,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
 
 
 def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: str) -> AuthorizationRequest:
-    """Raises `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for the others."""
+    """Raise `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for the others."""
     if app is None:
         raise NotFound("No app has this client_id. The address that brought you here is wrong or out of date.")
     request = AuthorizationRequest(
@@ -176,7 +176,7 @@ def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: st
 
 
 def client_id_of(given: Mapping[str, Sequence[str]]) -> str:
-    """Raises `Malformed` unless there is exactly one."""
+    """Raise `Malformed` unless there is exactly one."""
     values = given.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id must be there once")]
@@ -351,7 +351,7 @@ async def find_request(reader: Reader, text: str) -> DeviceRequest | None:
 
 
 async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, approved: bool) -> None:
-    """Raises `Conflict` if the code has expired or was decided on."""
+    """Raise `Conflict` if the code has expired or was decided on."""
     if approved:
         await grants.allow(tx, request.app, user_id, grants.wanted(request.app, request.scopes))
     outcome = "approved" if approved else "denied"

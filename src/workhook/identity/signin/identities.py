@@ -54,7 +54,7 @@ async def _find(reader: Reader, claims: Claims) -> Row | None:
 async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple[Account, str | None]:
     """Return the user and what was done: `linked`, `created` or None. An address counts only if the provider has
     verified it and exactly one user, without another identity there, has it: a subject that inherits an address does
-    not inherit the account. Raises `SignInRefused`, and `UniqueViolation` for a concurrent sign-in: try again."""
+    not inherit the account. Raise `SignInRefused`, and `UniqueViolation` for a concurrent sign-in: try again."""
     known = await _find(tx, claims)
     if known is not None:
         return _enabled(known), None
@@ -73,7 +73,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
 
 
 async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
-    """Return False if the subject signs in as this user already. Raises `Conflict` if it is another user's."""
+    """Return False if the subject signs in as this user already. Raise `Conflict` if it is another user's."""
     known = await find(tx, Claims(issuer, subject))
     if known is not None and known.id != user.id:
         raise Conflict(f"{subject} of {issuer} signs in as {known.login} already, and a subject is one user's.")
@@ -105,7 +105,7 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
 
 
 def _enabled(row: Row) -> Account:
-    """Raises `SignInRefused` for a disabled user: no other user is found or created instead."""
+    """Raise `SignInRefused` for a disabled user: no other user is found or created instead."""
     if row["disabled_at"] is not None:
         raise SignInRefused("Your account here is disabled. Ask whoever runs this server.")
     return account_of(row)

@@ -104,7 +104,7 @@ class Provider:
         return f"Provider({self.issuer!r})"
 
     async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Raises `Unavailable`."""
+        """Raise `Unavailable`."""
         metadata = await self.metadata()
         query = {
             "response_type": "code",
@@ -119,7 +119,7 @@ class Provider:
         return with_parameters(metadata.authorization_endpoint, query.items())
 
     async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
-        """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
+        """Redeem the code. Raise `SignInRefused` and `Unavailable`."""
         metadata = await self.metadata()
         async with _session() as session:
             tokens = await self._redeem(session, metadata, code, attempt, redirect_uri)
@@ -129,7 +129,7 @@ class Provider:
         return _claims(self.issuer, claims)
 
     async def metadata(self) -> Metadata:
-        """Raises `Unavailable`."""
+        """Raise `Unavailable`."""
         now = time.monotonic()
         if now - self._known_since >= KNOWN_FOR_S:
             await self._discover(now)
@@ -191,7 +191,7 @@ class Provider:
 
 
 def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
-    """Return the claims of a token that one of the keys has signed. Raises `LookupError` if none has, and
+    """Return the claims of a token that one of the keys has signed. Raise `LookupError` if none has, and
     `SignInRefused`."""
     # Few servers need the library.
     from joserfc import jws, jwt
@@ -211,7 +211,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
 
 
 def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str, now_s: int) -> None:
-    """OpenID Connect Core 1.0, 3.1.3.7 and 3.1.2.1. Raises `SignInRefused`."""
+    """OpenID Connect Core 1.0, 3.1.3.7 and 3.1.2.1. Raise `SignInRefused`."""
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
     party = claims.get("azp")
@@ -267,7 +267,7 @@ async def _with_userinfo(
 
 
 async def _metadata(session: ClientSession, issuer: str) -> Metadata:
-    """Raises `Unavailable`, also for a document of another issuer (Discovery, 4.3)."""
+    """Raise `Unavailable`, also for a document of another issuer (Discovery, 4.3)."""
     document = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     try:
         found = msgspec.convert(document, Metadata)
@@ -315,7 +315,7 @@ def _session() -> ClientSession:
 
 
 async def _json(session: ClientSession, method: str, address: str, **more: Any) -> dict[str, Any]:
-    """Fetch an object. Raises `SignInRefused` if the provider refuses, otherwise `Unavailable`."""
+    """Fetch an object. Raise `SignInRefused` if the provider refuses, otherwise `Unavailable`."""
     from aiohttp import ClientError
     from yarl import URL
 

@@ -140,12 +140,12 @@ def _repeats(text: str) -> bool:
 
 
 async def make_hash(password: str) -> str:
-    """Raises `Unavailable` if too many are waiting."""
+    """Raise `Unavailable` if too many are waiting."""
     return await _in_thread(lambda: _hasher().hash(normal(password)))
 
 
 async def matches(stored: str | None, password: str) -> bool:
-    """Verify the password; `stored` None takes the same work. Raises `Unavailable`."""
+    """Verify the password; `stored` None takes the same work. Raise `Unavailable`."""
     return await _in_thread(lambda: _matches(stored, normal(password)))
 
 
@@ -256,7 +256,7 @@ async def check_password(
     """`login`: a login, or an e-mail address of one user, given by others or confirmed. Unknown ones take the same path
     and time. `known_device`: in a browser with earlier sign-ins, one of its users may also use an unconfirmed address.
     The attempt counts as failed until `complete`. No password is right after too many attempts by another name
-    (`throttle.CountedAttempt.held`). Raises `TooManyRequests`, `Unavailable`."""
+    (`throttle.CountedAttempt.held`). Raise `TooManyRequests`, `Unavailable`."""
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
     whose = throttle.nobody(login) if user is None else str(user.id)
@@ -286,7 +286,7 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
 
 
 async def new_hash(password: str, user: Account) -> str:
-    """Hash a password before the transaction of `set_password`: it takes a while. Raises `Invalid`."""
+    """Hash a password before the transaction of `set_password`: it takes a while. Raise `Invalid`."""
     faults = faults_of(password, user)
     if faults:
         raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
@@ -368,7 +368,7 @@ async def mail_password_link(
     database: Database, vault: Vault, login: str, address: str | None, *, without_password: bool
 ) -> None:
     """Mail a link to the user with this login or e-mail address, if they can be mailed. `address`: the client's.
-    `without_password`: also to a user without one, whom an identity provider may keep out. Raises `TooManyRequests`."""
+    `without_password`: also to a user without one, whom an identity provider may keep out. Raise `TooManyRequests`."""
     began = time.monotonic()
     await throttle.count_asked(database, login, address)
     found = await find_named(database, login)

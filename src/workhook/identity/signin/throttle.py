@@ -144,7 +144,7 @@ async def begin(
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
 ) -> CountedAttempt:
-    """Count an attempt as failed, for now. Raises `TooManyRequests` during a pause. `whose`: the id of the user with
+    """Count an attempt as failed, for now. Raise `TooManyRequests` during a pause. `whose`: the id of the user with
     this `login`, or `nobody`; None if a user has only one name. `device`: the id of a browser that the user is known
     in. `everywhere`: failures of the login over all addresses before the first pause."""
     limits = limits_of(login, address, device, everywhere)
@@ -182,18 +182,18 @@ def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Li
 
 
 async def refuse_links(reader: Reader, address: str | None) -> None:
-    """Raises `TooManyRequests` in a pause, for valid links too."""
+    """Raise `TooManyRequests` in a pause, for valid links too."""
     _refuse(await reader.fetch_one(_blocked, {"keys": [_key_of_links(address)]}), now_ms(), _LINKS)
 
 
 async def count_link(database: Database, address: str | None) -> None:
-    """Count an invalid link or form behind one. Raises `TooManyRequests` in a pause."""
+    """Count an invalid link or form behind one. Raise `TooManyRequests` in a pause."""
     key = _key_of_links(address)
     await database.in_transaction(lambda tx: _count_one(tx, key, FREE_BY_ADDRESS, _LINKS))
 
 
 async def count_asked(database: Database, login: str, address: str | None) -> None:
-    """Count a request for a link by mail. Raises `TooManyRequests` in a pause."""
+    """Count a request for a link by mail. Raise `TooManyRequests` in a pause."""
 
     async def count(tx: Transaction) -> None:
         await _count_one(tx, f"asked:{_digest(login)}", FREE_ASKED, _ASKED)

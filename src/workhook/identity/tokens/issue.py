@@ -225,7 +225,7 @@ _DELETES = (
 
 async def prune(database: Database, now: int) -> int:
     """Delete ended tokens after 90 days, device codes after an hour, the rest after a day. Return the number of rows.
-    Several processes may do this at once. Raises `Unavailable`."""
+    Several processes may do this at once. Raise `Unavailable`."""
     params = {
         "tokens_before": now - TOKENS_KEPT_MS,
         "codes_before": now - DEVICE_CODES_KEPT_MS,

@@ -38,7 +38,7 @@ def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> b
 
 
 def check_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> None:
-    """Raises `NotFound` outside the token's grants, and `Forbidden` if its permissions do not suffice."""
+    """Raise `NotFound` outside the token's grants, and `Forbidden` if its permissions do not suffice."""
     if actor.grants is None:
         return
     grant = _grant_for(actor, account_id, repository_id)
@@ -58,7 +58,7 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """Refuse tokens of chosen repositories, too, such as for a new one. Raises as `check_reach`."""
+    """Refuse tokens of chosen repositories, too, such as for a new one. Raise as `check_reach`."""
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
@@ -148,7 +148,7 @@ _tokens = _every.where(any_of(tokens.c.id, "token_ids"))
 
 
 async def find_actor(reader: Reader, token: str) -> Actor | None:
-    """Find the actor of a valid token, without the call's `address` and `need`. Raises `Forbidden` for a suspended
+    """Find the actor of a valid token, without the call's `address` and `need`. Raise `Forbidden` for a suspended
     installation. Tokens are compared only by the index over their digests: its timing tells something of a guess's
     SHA-256, which the guesser cannot choose, and nothing of a token."""
     row = await reader.fetch_one(_token, {"digest": digest_of(token)})

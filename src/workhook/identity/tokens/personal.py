@@ -311,7 +311,7 @@ async def create(
     tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
 ) -> tuple[IssuedToken, TokenDetails]:
     """Return the new token, which is seen only here. `by` None: the command line, which may give every scope. A user of
-    the pages has no token, so theirs has no parent. Raises `Invalid` with every fault, and `Unauthenticated` if the
+    the pages has no token, so theirs has no parent. Raise `Invalid` with every fault, and `Unauthenticated` if the
     parent was revoked meanwhile."""
     parent_id = (by.token_id or None) if by is not None else None
     if parent_id is not None and not await lock_living(tx, parent_id):
@@ -352,7 +352,7 @@ async def create(
 
 async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
     """Find the token itself, or one of the user's that can do no more: a stolen token must neither see nor end stronger
-    ones. Raises `NotFound`."""
+    ones. Raise `NotFound`."""
     found = await find(reader, token_id, actor.user.id)
     if found is not None and _sees(actor, found.id, found.scopes, found.allowed):
         return found
