@@ -21,12 +21,12 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
-from workhook.identity import removal, reserved
+from workhook.identity import removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import RESERVED_PROJECTS, Account, Actor, project_fault
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
@@ -259,7 +259,7 @@ async def free_name(tx: Transaction, account_id: int, name: str) -> str:
     # A suffix can replace the last characters of a name of full length.
     pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"
     rows = await tx.fetch_all(_names, {"account_id": account_id, "pattern": pattern})
-    taken = {row["name_key"] for row in rows} | reserved.PROJECTS
+    taken = {row["name_key"] for row in rows} | RESERVED_PROJECTS
     free, number = name, 1
     while free.lower() in taken:
         number += 1
@@ -269,7 +269,7 @@ async def free_name(tx: Transaction, account_id: int, name: str) -> str:
 
 async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
     """Raise `Invalid` for a taken or reserved name. `repository_id`: the project that may have it, in another case."""
-    if reserved_because := reserved.project_fault(name):
+    if reserved_because := project_fault(name):
         raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
     if row is not None and row["repository_id"] != repository_id:
