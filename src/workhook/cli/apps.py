@@ -413,8 +413,9 @@ async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list
     """Return the ids of the organization's repositories; None for no names. Raises `CliError` with all unknown ones."""
     if not names:
         return None
-    known = await queries.own_repository_names(tx, place.id, [each.lower() for each in names])
-    if unknown := [each for each in names if each.lower() not in known]:
+    found = await identity_queries.find_repositories(tx, place, names=names)
+    known = {identity_queries.key_of(each.name): each.id for each in found}
+    if unknown := [each for each in names if identity_queries.key_of(each) not in known]:
         listed = ", ".join(unknown)
         raise CliError(f"{place.login} has no repository {listed}.", "Name its projects, without the organization.")
     return list(known.values())

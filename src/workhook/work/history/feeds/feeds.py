@@ -21,7 +21,7 @@ from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import BigId, Millis, big, insert_into, metadata
+from workhook.storage.metadata import BigId, Millis, big, insert_into, metadata, of_account
 from workhook.work.board.tasks.assigned import list_assigned_due
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access

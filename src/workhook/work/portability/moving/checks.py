@@ -28,6 +28,7 @@ from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.parameters import ON_ONE_LINE, Checked, LongText, Title, WebAddress, preparer
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity.actions import is_login
+from workhook.identity.schemas import project_fault
 from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects.schemas import LabelColors, ProjectCreate, ProjectName
 from workhook.work.board.pushes import ID_CHARS
@@ -312,7 +313,7 @@ _TEXTS: dict[str, Check] = {
     "logo": _as(Id),
 }
 _TEXTS_OF: dict[tuple[str, str], Check] = {
-    ("projects", "name"): lambda value: _as(ProjectName)(value) or reserved.project_fault(value),
+    ("projects", "name"): lambda value: _as(ProjectName)(value) or project_fault(value),
     ("task_comments", "imported_author"): _as(Title),
     ("organization", "login"): check_login,
     ("organization", "name"): check_account_name,
