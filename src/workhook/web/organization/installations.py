@@ -133,6 +133,8 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
 async def _beyond(visit: Visit, found: Installation, listed: list[Repository]) -> list[Repository]:
     """The repositories that were chosen and stand behind those that the page lists."""
     ids = (found.repository_ids or frozenset()) - {each.id for each in listed}
+    if not ids:
+        return []
     there = await find_repositories(visit.database, found.account, ids=ids, user_id=found.app.bot_id or 0)
     return [each for each in there if each.role is not None]
 
