@@ -57,6 +57,10 @@ class Asking:
     async def fetch_one(self, statement: Executable, params: Params) -> None:
         self.asked.append(Asked(statement, params))
 
+    async def fetch_row(self, statement: Executable, params: Params) -> None:
+        self.asked.append(Asked(statement, params))
+        raise AssertionError("there is no row here")
+
     async def fetch_all(self, statement: Executable, params: Params) -> list[Row]:
         self.asked.append(Asked(statement, params))
         return []
@@ -241,7 +245,7 @@ def test_what_is_added_up_of_a_project_looks_at_no_timesheets_but_paused_ones_an
 ) -> None:
     """What was noted and not summed up yet is looked at, too: here that is everything."""
     reader = Asking()
-    with pytest.raises(AssertionError, match="one row"):
+    with pytest.raises(AssertionError, match="no row here"):
         asyncio.run(_await(SUMMED[name](reader)))
     for verdict in scene.judge.judge(*reader.asked[0]):
         assert "ix_timesheets_paused" in verdict.plan
