@@ -31,7 +31,6 @@ from workhook.work.people.invitations import organization, repository
 
 
 def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
-    """Every route of the server."""
     areas: Sequence[Operation] = (
         *web_operations.beside(identity_api.OPERATIONS),
         *audit_api.routes,
@@ -60,13 +59,12 @@ def _of_no_server() -> NoReturn:
 
 
 def described() -> tuple[Operation, ...]:
-    """Every route, for whoever reads what there is: without a server none of them can be called."""
+    """Return every route, to be read and not called."""
     return operations(_of_no_server, _of_no_server)
 
 
 def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.AsgiApp:
-    """Health and metrics alone, for a process that only delivers. Nobody has to say who they are; what they may read
-    is decided by `http.system`."""
+    """Build health and metrics alone, for a worker. `http.system` decides who may read them."""
 
     async def anybody(call: Call) -> None:
         return None

@@ -83,7 +83,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
 
 
 def open_blobs(data: Path, url: str | None) -> Blobs:
-    """The store of files: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
+    """Open the store of files: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
     if url is None:
         return FolderBlobs(data / FOLDER)
     from workhook.storage.blobs_s3 import S3Blobs
@@ -99,7 +99,7 @@ def _watch_quotas(settings: Settings) -> None:
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:
-    """The vault whose key this database was used with from the first. Raises `VaultError` for another, or for none."""
+    """Open the vault with the key of this database. Raises `VaultError` for another, or for none."""
     row = await database.fetch_one(_key_check)
     vault = open_vault(settings.data, settings.secret_key, make=row is None)
     if row is None:
@@ -131,7 +131,7 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
 
 
 def import_tables() -> None:
-    """Import all that declares tables. It takes a second, so it is for a new database alone."""
+    """Import every module with tables. It takes a second, so it is for a new database alone."""
     from workhook import asgi
 
     _ = asgi.operations  # a module that was imported lazily is loaded by an access

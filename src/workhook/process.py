@@ -62,7 +62,8 @@ class Delivery:
         sending = SendSettings(
             timeout_s=settings.delivery_timeout_s,
             proxy=settings.delivery_proxy,
-            connections_max=_connections_of_deliveries(beside_api=beside_api),
+            # The rest of the files are for requests, streams, the database and names.
+            connections_max=max(CONNECTIONS_LEAST, (_files_max() - FILES_OF_OTHERS) // (4 if beside_api else 2)),
         )
         self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending, own=services.own)
         if self._sender.at_once < settings.concurrency:
@@ -97,18 +98,17 @@ class Delivery:
 
     async def _stop(self) -> None:
         await self._chores.stop()
+        ending = [self._worker.stop(self._drain_s)]
+        if self._mailer is not None:
+            ending.append(self._mailer.stop(self._drain_s))
         try:
-            await asyncio.gather(self._worker.stop(self._drain_s), self._stop_mail())
+            await asyncio.gather(*ending)
         finally:
             await self._sender.close()
 
-    async def _stop_mail(self) -> None:
-        if self._mailer is not None:
-            await self._mailer.stop(self._drain_s)
-
 
 def make_mailer(services: Services) -> Mailer | None:
-    """What sends e-mail by the settings. None: nothing is sent."""
+    """Return the sender of e-mail, or None if none is sent."""
     settings, base = services.settings, services.own.base
     if settings.smtp_url is None or settings.mail_from is None:
         return None
@@ -124,7 +124,7 @@ def make_mailer(services: Services) -> Mailer | None:
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready; leaves the signals to us, since after the requests the deliveries have to end."""
+    """A server that calls `ready`, and handles no signals, since deliveries end after the requests."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
@@ -141,7 +141,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
-    """Every server of a process has the same bounds on connections and requests."""
+    """Make a server with the bounds on connections and requests."""
     config = uvicorn.Config(
         app,
         loop="none",
@@ -153,17 +153,18 @@ def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None
         server_header=False,
         proxy_headers=False,  # `trust_proxy` decides; uvicorn believes whoever comes from this machine
         timeout_keep_alive=75,
-        limit_concurrency=_requests_at_once(),
+        # Half of the files, less what streams take, are for the database and deliveries.
+        limit_concurrency=min(REQUESTS_MAX, _files_max() // 3),
         timeout_graceful_shutdown=max(1, round(settings.drain_s)),
     )
     return _Server(config, ready)
 
 
 async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Welcome | None = None) -> int:
-    """API and, with `work`, deliveries, until SIGTERM or SIGINT. Answers the exit status.
+    """Run the API and, with `work`, deliveries, until SIGTERM or SIGINT. Returns the exit status.
 
-    `welcome` is called with the services and the address before the ready line, on every start; `say` gets that line, a
-    promise to scripts. Raises `Explained`, and what `open_services` raises.
+    `welcome` is called with the services and the address before the ready line, which `say` gets, a promise to scripts.
+    Raises `Explained`, and what `open_services` raises.
     """
     _prepare_process(settings)
     async with _traces("serve"), open_services(settings, serving=True) as services:
@@ -202,8 +203,8 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
 
 
 async def work(settings: Settings, *, say: Say) -> int:
-    """Deliveries only, until SIGTERM or SIGINT. `say` gets where health and metrics are served, if they are, and that
-    deliveries have begun. Raises `Explained`, and what `open_services` raises."""
+    """Run deliveries only, as `serve`. `say` gets the address of health and metrics, if they are served, and that
+    deliveries have begun."""
     _prepare_process(settings)
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
@@ -220,7 +221,7 @@ async def work(settings: Settings, *, say: Say) -> int:
 
 @contextlib.asynccontextmanager
 async def _traces(role: str) -> AsyncIterator[None]:
-    """Spans are made meanwhile if the environment asks for them; the last ones are sent at the end."""
+    """Make spans if the environment asks for them, and send the last ones at the end."""
     end = open_telemetry.turn_on(role)
     try:
         yield
@@ -230,7 +231,7 @@ async def _traces(role: str) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _watched(services: Services, checks: Callable[[], dict[str, str]], say: Say) -> AsyncIterator[None]:
-    """Health and metrics where `worker_listen` says, from before the first delivery until after the last."""
+    """Serve health and metrics at `worker_listen`, from before the first delivery until after the last."""
     if services.settings.worker_listen is None:
         yield
         return
@@ -270,16 +271,16 @@ def _prepare_process(settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _requests_at_once() -> int:
-    """Half of the files that may be open, and of those less what streams take, are for the database and deliveries."""
+def _files_max() -> int:
+    """Return how many files may be open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return REQUESTS_MAX if soft == resource.RLIM_INFINITY else min(REQUESTS_MAX, soft // 3)
+    return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 class _Draining:
     """The end of a process: not ready for `delay_s`, so that load balancers send nothing more; then stopped.
 
-    Until then everything goes on as before. A second signal ends the delay.
+    A second signal ends the delay.
     """
 
     def __init__(self, delay_s: float, drain_s: float) -> None:
@@ -287,11 +288,10 @@ class _Draining:
         self._begun = False
 
     def checks(self) -> dict[str, str]:
-        """For `/readyz`."""
         return {"stopping": "the process is about to stop"} if self._begun else {}
 
     def on_signals(self, stop: Callable[[], None]) -> None:
-        """Call `stop` after SIGTERM, SIGINT or SIGHUP; the first one is logged, to explain why it still runs."""
+        """Call `stop` after SIGTERM, SIGINT or SIGHUP, and log the first."""
         loop = asyncio.get_running_loop()
 
         def heard() -> None:
@@ -306,13 +306,6 @@ class _Draining:
 
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(each, heard)
-
-
-def _connections_of_deliveries(*, beside_api: bool) -> int:
-    """What is left for them of the files that may be open, beside requests, streams, the database and names."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = OPEN_FILES if soft == resource.RLIM_INFINITY else soft
-    return max(CONNECTIONS_LEAST, (files - FILES_OF_OTHERS) // (4 if beside_api else 2))
 
 
 def _listen(host: str, port: int, remedy: str) -> socket.socket:
@@ -334,7 +327,7 @@ def _address(host: str, listening: socket.socket) -> str:
 
 
 def _write_server_file(data: Path, address: str) -> None:
-    """Where commands and Git hooks beside the server find it. A second server leaves the first one's address there."""
+    """Write the address for commands and Git hooks. A second server keeps the first one's."""
     path = data / SERVER_FILE
     try:
         other = int(json.decode(path.read_bytes())["pid"])

@@ -27,7 +27,7 @@ from tests.harness.databases import Databases, databases
 from tests.harness.s3 import S3, running_s3
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, finish, until
-from workhook.storage.snapshots import refuse_servers
+from workhook.storage.backups import refuse_servers
 
 
 @pytest.fixture

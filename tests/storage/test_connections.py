@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.harness.databases import Databases
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
 from workhook.storage.metrics import NOT_RELEASED
-from workhook.storage.postgres import PooledConnections
+from workhook.storage.postgres import Connect, PooledConnection
 
 SIZE = 2
 pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -31,30 +32,30 @@ async def pool(backend: Databases, tmp_path: Path) -> AsyncIterator[Any]:
 
 
 @pytest.fixture
-def connections(pool: Any) -> PooledConnections:
-    return PooledConnections(pool)
+def connections(pool: Any) -> Connect:
+    return partial(PooledConnection, pool)
 
 
 _SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
 
 
-async def _process(connections: PooledConnections) -> int:
-    async with connections.connect() as connection:
+async def _process(connections: Connect) -> int:
+    async with connections() as connection:
         return int(await connection.fetchval("SELECT pg_backend_pid()"))
 
 
-async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: PooledConnections) -> None:
+async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: Connect) -> None:
     await _process(connections)
     begun = asyncio.Event()
 
     async def sleep() -> None:
-        async with connections.connect() as connection:
+        async with connections() as connection:
             begun.set()
             await connection.execute("SELECT pg_sleep(600)")
 
     task = asyncio.create_task(sleep())
     await begun.wait()
-    async with asyncio.timeout(30), connections.connect() as other:
+    async with asyncio.timeout(30), connections() as other:
         # PostgreSQL passes over a cancellation that comes before the statement.
         while not await other.fetchval(_SLEEPS):
             await asyncio.wait({task}, timeout=0.01)
@@ -65,26 +66,26 @@ async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: Poole
         await asyncio.gather(*(_process(connections) for _ in range(3 * SIZE)))
 
 
-async def test_one_that_ends_meanwhile_is_replaced(connections: PooledConnections) -> None:
+async def test_one_that_ends_meanwhile_is_replaced(connections: Connect) -> None:
     ended = asyncio.Event()
-    async with connections.connect() as other:
+    async with connections() as other:
         first = await _process(connections)  # and it is idle now
-        async with connections.connect() as connection:
+        async with connections() as connection:
             connection.add_termination_listener(lambda _: ended.set())
         await other.execute("SELECT pg_terminate_backend($1)", first)
         await ended.wait()
         assert await _process(connections) != first
 
 
-async def test_one_that_may_not_write_is_not_kept(connections: PooledConnections) -> None:
+async def test_one_that_may_not_write_is_not_kept(connections: Connect) -> None:
     """Its server may be a primary no more."""
-    async with connections.connect() as connection:
+    async with connections() as connection:
         await connection.execute("SET default_transaction_read_only = on")
         process = await connection.fetchval("SELECT pg_backend_pid()")
     with pytest.raises(Unavailable):
-        async with connections.connect() as connection:
+        async with connections() as connection:
             await connection.execute("CREATE TABLE other (id int)")
-    async with connections.connect() as connection:
+    async with connections() as connection:
         await connection.execute("CREATE TABLE other (id int)")
         assert await connection.fetchval("SELECT pg_backend_pid()") != process
 
@@ -97,7 +98,7 @@ async def test_one_that_cannot_be_given_back_does_not_fail_what_is_done(backend:
     url = backend.new(tmp_path)["database_url"]
     async with (
         asyncpg.create_pool(url, min_size=0, max_size=1, reset=broken) as pool,
-        PooledConnections(pool).connect() as connection,
+        PooledConnection(pool) as connection,
     ):
         done = await connection.fetchval("SELECT 1")
     assert done == 1

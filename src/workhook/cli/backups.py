@@ -40,8 +40,7 @@ async def backup(
     The secret key is left out unless you say --with-key: whoever has both can read the secrets of webhooks. Keep
     secret.key elsewhere. Without it nobody can use a restored database.
     """
-    from workhook.storage.backups import make_backup
-    from workhook.storage.snapshots import DatabaseSource
+    from workhook.storage.backups import DatabaseSource, make_backup
 
     tables = every_table()
     log.configure("error")
@@ -154,9 +153,7 @@ async def restore(
     settings, path = context.settings, Path(folder)
     with _on_disks(settings, path):
         made = read_manifest(path)
-        _require_empty(settings)
-        if settings.sqlite_path is None:
-            await _require_empty_postgresql(settings)
+        await _require_empty(settings)
         with show_progress() as progress:
             files = await verify(path, made, progress)
     key = _check_key(settings, path)
@@ -173,14 +170,25 @@ async def restore(
     context.answer(answer, sentence)
 
 
-def _require_empty(settings: Settings) -> None:
+async def _require_empty(settings: Settings) -> None:
     data, sqlite_path, may_stay = settings.data, settings.sqlite_path, (vault.KEY_FILE, "workhook.toml")
     there = sorted(each.name for each in data.iterdir() if each.name not in may_stay) if data.is_dir() else []
     if there:
         remedy = "Give --data or WORKHOOK_DATA another folder. It may hold secret.key and workhook.toml, and no more."
         raise CliError(f"the data folder {data} is not empty: it holds {', '.join(there[:3])}.", remedy)
-    if sqlite_path is not None and sqlite_path.exists():
-        raise CliError(f"the database {sqlite_path} is there already.", "Give --database-url another file.")
+    if sqlite_path is not None:
+        if sqlite_path.exists():
+            raise CliError(f"the database {sqlite_path} is there already.", "Give --database-url another file.")
+        return
+    from workhook.storage.copying import CopyTarget
+
+    target = await CopyTarget.open(settings.migration_url or "", every_table())
+    try:
+        if await target.unfinished() is not None:
+            what = "the database holds a copy or a restore that was interrupted."
+            raise CliError(what, "Drop it, make it anew, and run the command again.")
+    finally:
+        await target.close()
 
 
 def _check_key(settings: Settings, folder: Path) -> str:
@@ -207,9 +215,8 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
     """Return the number of rows."""
-    from workhook.storage.backups import BlobCopy
+    from workhook.storage.backups import BlobCopy, let_servers_in
     from workhook.storage.blobs import FOLDER, FolderBlobs
-    from workhook.storage.snapshots import let_servers_in
 
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     if settings.sqlite_path is not None:
@@ -228,8 +235,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
 
 async def _begin_sqlite(folder: Path, target: Path, progress: Progress) -> None:
     """Restore the file under its name once servers refuse it: without the other files it is not whole."""
-    from workhook.storage.backups import restore_database
-    from workhook.storage.snapshots import refuse_servers
+    from workhook.storage.backups import refuse_servers, restore_database
 
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = target.with_name(f"{target.name}.restoring")
@@ -237,18 +243,6 @@ async def _begin_sqlite(folder: Path, target: Path, progress: Progress) -> None:
     await restore_database(folder, draft, progress)
     refuse_servers(draft)
     draft.rename(target)
-
-
-async def _require_empty_postgresql(settings: Settings) -> None:
-    from workhook.storage.copying import CopyTarget
-
-    target = await CopyTarget.open(settings.migration_url or "", every_table())
-    try:
-        if await target.unfinished() is not None:
-            what = "the database holds a copy or a restore that was interrupted."
-            raise CliError(what, "Drop it, make it anew, and run the command again.")
-    finally:
-        await target.close()
 
 
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:

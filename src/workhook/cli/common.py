@@ -61,7 +61,12 @@ class Context:
         """
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
-            await _require_data(self.settings)
+            if self.settings.database_url is None and not self.settings.data.is_dir():
+                raise no_data(self.settings)
+            if await revision(self.settings) is None:
+                raise no_data(self.settings)
+            if not self.settings.secret_key and not self.settings.data.is_dir():
+                raise no_key(self.settings)
         opened: AbstractAsyncContextManager[Services] = bootstrap.open_services(self.settings)
         async with opened as services:
             yield services
@@ -102,15 +107,6 @@ class Context:
             print_table(rows, list(columns), narrow)
         else:
             click.echo(none)
-
-
-async def _require_data(settings: Settings) -> None:
-    if settings.database_url is None and not settings.data.is_dir():
-        raise no_data(settings)
-    if await revision(settings) is None:
-        raise no_data(settings)
-    if not settings.secret_key and not settings.data.is_dir():
-        raise no_key(settings)
 
 
 CONNECT_TIMEOUT_S = 5.0

@@ -65,7 +65,7 @@ _open_since = (
 
 
 class Reencrypted:
-    """How many values were encrypted with the newest key, and how many no key opens."""
+    """The numbers of values encrypted with the newest key, and of those that no key opens."""
 
     def __init__(self) -> None:
         self.changed = 0
@@ -110,7 +110,7 @@ async def _reencrypt_rows(
 
 
 async def now_there(database: Database) -> float:
-    """Seconds since the epoch by the database's clock; 0 on SQLite, which has one writer at a time."""
+    """Return the database's time in seconds since the epoch; 0 on SQLite, which has one writer at a time."""
     row = await database.fetch_one(_now)
     return float(row["now"]) if row else 0.0
 

@@ -65,7 +65,9 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
     ended = keep_old or await reencrypt.transactions_end(services.database, since)
     dropped = 0
     if ended and not keep_old:
-        _add(done, await reencrypt.reencrypt_all(services.database, services.vault, _quietly))
+        more = await reencrypt.reencrypt_all(services.database, services.vault, lambda what, so_far, total: None)
+        done.changed += more.changed
+        done.unreadable = more.unreadable  # the same ones again
         dropped = len(keys) - 1
     answer = {"new_key": made, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": dropped}
     await _record(services, vault.KEY_FILE, answer)
@@ -92,18 +94,9 @@ async def _rotate_setting(context: Context, services: Services) -> None:
 
 
 async def _record(services: Services, target: str, answer: Mapping[str, object]) -> None:
-    """In the audit log of what concerns no organization. Before a key goes: what is not recorded is not done."""
+    """Write an entry to the audit log of no organization, before a key is dropped."""
     async with services.database.transaction() as tx:
         await audit.record(tx, None, "secrets.rotate", target, account_id=0, detail=answer)
-
-
-def _add(done: reencrypt.Reencrypted, more: reencrypt.Reencrypted) -> None:
-    done.changed += more.changed
-    done.unreadable = more.unreadable  # the same ones again
-
-
-def _quietly(what: str, done: int, total: int) -> None:
-    """The second look tells nobody anything."""
 
 
 def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterator[str]:
@@ -117,7 +110,7 @@ def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterato
 
 @contextmanager
 def _alone(data: Path) -> Iterator[None]:
-    """One rotation at a time. Raises `CliError`."""
+    """Allow one rotation at a time. Raises `CliError`."""
     folder = os.open(data, os.O_RDONLY)
     try:
         try:

@@ -17,30 +17,27 @@ DAY_MS = 24 * HOUR_MS
 
 
 class _Followed:
-    """`ahead_ns`: how far the clock that is followed is ahead of this process's monotonic one; None: of none."""
+    """`ahead_ns`: offset of the followed clock from this process's monotonic clock; None if no clock is followed."""
 
     ahead_ns: int | None = None
 
 
 def now_ms() -> int:
-    """By the clock that is followed, or else by the host's."""
+    """Return the time of the followed clock, or else of the host's."""
     ahead_ns = _Followed.ahead_ns
     return (time.time_ns() if ahead_ns is None else time.monotonic_ns() + ahead_ns) // 1_000_000
 
 
 def follow(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
-    """From now on `now_ms` goes by another clock, which showed `at_ns` (nanoseconds since the epoch) when the monotonic
-    one showed `monotonic_ns`, give or take `wrong_by_ns`. Between two calls a change of the host's clock changes
-    nothing.
-
-    A host's clock that agrees with the other as far as one can tell is taken for it: the two may be the same.
+    """Let `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`, within
+    `wrong_by_ns`. A host's clock that agrees is followed instead: the two may be the same.
     """
     ahead_ns, host_ns = at_ns - monotonic_ns, _host_ahead_of_monotonic_ns()
     _Followed.ahead_ns = host_ns if abs(ahead_ns - host_ns) <= wrong_by_ns else ahead_ns
 
 
 def _host_ahead_of_monotonic_ns() -> int:
-    """Of some looks at both clocks the one that was interrupted least."""
+    """Read both clocks several times, and use the reading that was interrupted least."""
     looks = []
     for _ in range(5):
         before_ns = time.monotonic_ns()
@@ -50,7 +47,7 @@ def _host_ahead_of_monotonic_ns() -> int:
 
 
 def host_ahead_ms() -> int:
-    """How far the host's clock is ahead of the one that is followed; 0 if none is."""
+    """Return how far the host's clock is ahead of the followed one; 0 if none is."""
     return time.time_ns() // 1_000_000 - now_ms() if _Followed.ahead_ns is not None else 0
 
 

@@ -171,7 +171,7 @@ def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secre
 
 @dataclass(frozen=True)
 class Settings:
-    """What a process was told at its start. Nothing reads the environment later."""
+    """The settings of a process. Nothing reads the environment later."""
 
     data: Path = _setting(Path("data"), Path, "Folder of the database, the files, the key and the server's address.")
     database_url: str | None = _setting(
@@ -300,7 +300,7 @@ class Settings:
 
     @property
     def migration_url(self) -> str | None:
-        """Where a session is one session: migrations hold a lock from one transaction to the next."""
+        """The URL for migrations, which need one session."""
         return self.database_session_url or self.database_url
 
     @property
@@ -341,7 +341,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
 
 
 def _apart(values: Mapping[str, Any]) -> list[str]:
-    """Settings that are nothing without another."""
+    """Return a fault for each setting that lacks the other one that it needs."""
     needed = {
         "database_session_url": "database_url",
         "oidc_issuer": "oidc_client_id",
@@ -398,7 +398,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_orchestration(name: str, value: str) -> bool:
-    """Whether Kubernetes or Docker set it for a service or a container whose name starts with `workhook`."""
+    """Tell whether Kubernetes or Docker set it for a service or a container named `workhook…`."""
     return _ORCHESTRATION.fullmatch(name) is not None or _SOCKET.match(value) is not None
 
 

@@ -24,8 +24,8 @@ class Secretive:
 
 
 class PrivateText(str):
-    """Its value is the public form. `private` is shown to the person whom it is about and to the owners of the
-    organization `organization_id`, of which the person is a member; None: to nobody else."""
+    """A text whose value is its public form. The person and the owners of the organization `organization_id`, if there
+    is one, see `private`."""
 
     __slots__ = ("organization_id", "person_id", "private")
 
@@ -42,7 +42,7 @@ class PrivateText(str):
 
 @dataclass
 class Viewer:
-    """Who reads an answer. `owner_of`: ids of organizations that the reader is known to own."""
+    """The reader of an answer. `owner_of`: ids of organizations that the reader is known to own."""
 
     person_id: int | None = None
     owner_of: set[int] = field(default_factory=set)
@@ -51,15 +51,14 @@ class Viewer:
         return text.person_id == self.person_id or text.organization_id in self.owner_of
 
     def disclose(self, value: object) -> str:
-        """An `enc_hook` of msgspec: the form of a text that this viewer sees. Raises `NotImplementedError` for what
-        JSON does not know."""
+        """Return the form of a text that this viewer sees. An `enc_hook` of msgspec; raises as `public_form`."""
         if isinstance(value, PrivateText) and self.sees(value):
             return value.private
         return public_form(value)
 
 
 def public_form(value: object) -> str:
-    """An `enc_hook` of msgspec: the form of a text that everybody sees. Raises `NotImplementedError`."""
+    """Return the form of a text that everybody sees. An `enc_hook` of msgspec; raises `NotImplementedError`."""
     if isinstance(value, PrivateText | Message):
         return str.__str__(value)
     raise NotImplementedError(f"Objects of type {type(value).__name__} are no JSON")

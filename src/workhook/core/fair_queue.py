@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class QueueFull(Exception):
-    """So many wait already that another one is refused."""
+    """Too many jobs are waiting."""
 
 
 class FairQueue:
@@ -25,12 +25,12 @@ class FairQueue:
         self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting jobs."""
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
     async def slot(self, account_id: int) -> AsyncIterator[None]:
-        """Waits for the organization's turn, and holds its slot. Raises `QueueFull`."""
+        """Wait for the organization's turn, and hold its slot. Raises `QueueFull`."""
         if account_id in self._running or len(self._running) >= self._at_once:
             await self._wait(account_id)
         else:
@@ -60,7 +60,7 @@ class FairQueue:
             raise
 
     def _start_next(self) -> None:
-        """Gives free slots to the organizations that have waited longest since their last turn."""
+        """Give free slots to the organizations that have waited longest since their last turn."""
         for account_id in [each for each in self._waiting if each not in self._running]:
             if len(self._running) >= self._at_once:
                 return

@@ -25,7 +25,7 @@ def new_id(prefix: str) -> str:
 
 
 def least_id(prefix: str, at_ms: int) -> str:
-    """What no `new_id` of this time or later sorts before. `at_ms`: milliseconds since the epoch."""
+    """Return the lower bound of `new_id` from this time on. `at_ms`: milliseconds since the epoch."""
     return _id(prefix, at_ms, 0)
 
 
@@ -34,7 +34,7 @@ def _id(prefix: str, at_ms: int, tail: int) -> str:
 
 
 def base32(number: int, chars: int) -> str:
-    """The last `chars` digits of the number, as ids have them: five bits each."""
+    """Return the last `chars` digits of the number, of five bits each, as in ids."""
     return "".join(_BASE32[number >> shift & 31] for shift in range(5 * (chars - 1), -1, -5))
 
 
@@ -49,8 +49,8 @@ def new_guid() -> str:
 
 
 def slug(text: str, max_chars: int, *, otherwise: str) -> str:
-    """The text in lower-case Latin letters and digits with hyphens between: `Büro: Website 2` gives `buro-website-2`.
-    `otherwise` is for a text that has none of these."""
+    """Return the text in lower-case Latin letters and digits with hyphens: `Büro: Website 2` gives `buro-website-2`.
+    `otherwise` is for a text without any."""
     plain = unicodedata.normalize("NFKD", text).casefold()
     ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
     words = re.findall(r"[a-z0-9]+", ascii_only)
@@ -63,7 +63,7 @@ def new_request_id() -> str:
 
 
 def is_request_id(text: str) -> bool:
-    """Whether a name that a proxy gave a request can be taken over."""
+    """Tell whether a proxy's name of a request can be used."""
     return _REQUEST_ID.fullmatch(text) is not None
 
 
@@ -82,7 +82,7 @@ def new_token(prefix: str) -> str:
 
 
 def token_checks_out(token: str, prefix: str) -> bool:
-    """Whether the characters after `prefix` carry their own checksum."""
+    """Tell whether the characters after `prefix` end with their checksum."""
     body = token[len(prefix) :]
     if not token.startswith(prefix) or len(body) != TOKEN_RANDOM_CHARS + TOKEN_CHECK_CHARS or not body.isascii():
         return False

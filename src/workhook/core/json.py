@@ -46,10 +46,7 @@ def encode_text(value: object) -> str:
 
 
 def on_one_line(data: bytes) -> bytes:
-    """The same JSON without what some readers take for a line break (U+0085, U+2028, U+2029): each is escaped.
-
-    For where every line is a record. Other line breaks are escaped in any JSON.
-    """
+    """Escape U+0085, U+2028 and U+2029, which some readers of lines take for a line break."""
     return _LINE_BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
@@ -87,7 +84,7 @@ def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
 
 
 def is_too_deep(value: object) -> bool:
-    """Whether a parsed value is nested deeper than `DEPTH_MAX`."""
+    """Tell whether a parsed value is nested deeper than `DEPTH_MAX`."""
     level = [value]
     for _ in range(DEPTH_MAX):
         inner: list[object] = []
@@ -113,7 +110,7 @@ def _may_be_too_deep(data: bytes) -> bool:
 
 
 def _has_large_integer(data: bytes) -> bool:
-    """Whether an integer is larger than any double: it would be Infinity in most programs."""
+    """Tell whether an integer is larger than any double: it would be Infinity in most programs."""
     if len(data) <= _DIGITS_MAX or b"0" * (_DIGITS_MAX + 1) not in data.translate(_DIGITS):
         return False
     try:
@@ -124,14 +121,13 @@ def _has_large_integer(data: bytes) -> bool:
 
 
 def _double(digits: str) -> float:
-    """Raises `OverflowError`."""
     if math.isinf(value := float(digits)):
         raise OverflowError
     return value
 
 
 def indented(data: bytes) -> str | None:
-    """JSON that is stored, indented to be shown; None for anything that is not JSON or cannot be shown as such."""
+    """Return stored JSON indented, or None if it is not JSON or cannot be shown as such."""
     try:
         decode_untrusted(data)
         return msgspec.json.format(data, indent=2).decode()
@@ -140,7 +136,7 @@ def indented(data: bytes) -> str | None:
 
 
 def decode_stored(data: bytes) -> Any:
-    """Parse a stored payload for a page that shows it, whatever it is: None unless it is JSON."""
+    """Parse a stored payload, or return None if it is not JSON."""
     try:
         return decode_untrusted(data)
     except Malformed:
@@ -180,7 +176,7 @@ def repeated_names(data: bytes, value: object) -> list[str]:
 
 
 def _colons(value: object) -> int:
-    """How many colons such a value is written with: one for each member, and those of texts."""
+    """Count the colons in the JSON of a value: one for each member, and those of texts."""
     found = 0
     waiting = [value]
     while waiting:
@@ -196,11 +192,10 @@ def _colons(value: object) -> int:
 
 
 class _Members(list[tuple[str, object]]):
-    """Of an object, all of them."""
+    """All members of an object."""
 
 
 def _repeated(value: object) -> Iterator[str]:
-    """Level by level, each once."""
     waiting = deque([("", value)])
     while waiting:
         path, each = waiting.popleft()

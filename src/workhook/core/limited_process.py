@@ -62,8 +62,8 @@ class ProcessFailed(Exception):
 
 
 async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> Answer:
-    """Call `answer(job, folder)` of the script, as `limited_main` describes. `content`: the file `content` in its
-    folder, if there is any. Raises `ProcessFailed`."""
+    """Call `answer(job, folder)` of the script (see `limited_main`). `content`: of the file `content` in its folder, if
+    there is any. Raises `ProcessFailed`."""
     whole = {
         **job,
         "path": [each for each in sys.path if each],
@@ -121,12 +121,12 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answ
 
 
 def environment(of_server: Mapping[str, str]) -> dict[str, str]:
-    """The server's environment has secrets: only what the process cannot start without."""
+    """Return what a process needs to start: the server's environment has secrets."""
     return {name: of_server[name] for name in _TO_START if name in of_server}
 
 
 async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
-    """The first bytes. What follows is read and dropped, so that the writer can end."""
+    """Return the first bytes, and drop the rest so that the writer can end."""
     kept = bytearray()
     while piece := await stream.read(64 * 1024):
         kept += piece[: limit - len(kept)]

@@ -16,7 +16,14 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 def configure(level: str = "info", style: str = "auto") -> None:
     """Set up structlog, and pass what libraries log through it."""
+    renderers: list[Any] = [structlog.processors.JSONRenderer()]
     as_text = style == "text" or (style == "auto" and sys.stderr.isatty())
+    if as_text:
+        # The default formatter would print the local variables of every frame: payloads, tokens, secrets.
+        renderers = [
+            _make_visible,
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+        ]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -24,7 +31,7 @@ def configure(level: str = "info", style: str = "auto") -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,
-            *([_make_visible, _for_people()] if as_text else [structlog.processors.JSONRenderer()]),
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(unguarded(sys.stderr)),
@@ -50,20 +57,16 @@ def start_line(text: str, style: str, **facts: object) -> str:
     return str(structlog.processors.JSONRenderer()(None, "info", entry))
 
 
-def _for_people() -> structlog.dev.ConsoleRenderer:
-    # The default would print the local variables of every frame: payloads, tokens, secrets.
-    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-
-
 def _make_visible(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What others have sent is in some entries: a terminal must not obey it. JSON lines escape it anyway."""
-    return {visible(name, keep=""): _visible_value(name, value) for name, value in entry.items()}
-
-
-def _visible_value(name: str, value: Any) -> Any:
-    if isinstance(value, str):
-        return visible(value, keep="\n\t" if name in ("exception", "stack") else "")
-    return value if value is None or isinstance(value, int | float) else visible(repr(value), keep="")
+    """Escape what a terminal would obey, since entries quote input of others. JSON lines escape it anyway."""
+    shown: MutableMapping[str, Any] = {}
+    for name, value in entry.items():
+        if isinstance(value, str):
+            value = visible(value, keep="\n\t" if name in ("exception", "stack") else "")
+        elif value is not None and not isinstance(value, int | float):
+            value = visible(repr(value), keep="")
+        shown[visible(name, keep="")] = value
+    return shown
 
 
 class _ToStructlog(logging.Handler):

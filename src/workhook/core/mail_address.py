@@ -49,8 +49,8 @@ class SmtpServer(Secretive, msgspec.Struct, frozen=True):
 
 
 def smtp_server(url: str) -> SmtpServer:
-    """Of `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`. User and password are percent-encoded. Without a port it
-    is 465 for `smtps`, 587 with a password, and 25 otherwise. Raises `ValueError`."""
+    """Parse `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`, percent-encoded. The default port is 465 for `smtps`,
+    587 with a password, and 25 otherwise. Raises `ValueError`."""
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("this is no address of a mail server")
@@ -74,7 +74,7 @@ def smtp_url(value: Any) -> str:
 
 
 def sender_of(text: str) -> Address:
-    """Of `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
+    """Parse `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
     name, spec = parseaddr(text)
     if not spec.isascii() or not is_address(spec) or not text.isprintable():
         raise ValueError("this is no address")

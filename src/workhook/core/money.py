@@ -37,7 +37,7 @@ MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
 
 def digits_of(currency: str) -> int:
-    """How many decimals an amount has: its minor unit is the last of them."""
+    """Return the decimals of the currency; the last one is its minor unit."""
     return UNUSUAL_DIGITS.get(currency, USUAL_DIGITS)
 
 
@@ -69,7 +69,7 @@ def read_money(raw: object) -> Decimal:
 
 
 def read_hundredths(raw: object) -> int:
-    """Hundredths of something that is no money; not negative. Raises `ValueError` that says what it has to be."""
+    """Parse a number of at least 0 with at most two decimals. Raises `ValueError` that says what it has to be."""
     wanted = "a number of at least 0 with at most two decimals"
     amount = read_decimal(raw, wanted)
     if amount < 0:
@@ -82,9 +82,8 @@ def read_hundredths(raw: object) -> int:
 
 
 def read_decimal(raw: object, wanted: str) -> Decimal:
-    """The decimal number of a parameter: as JSON writes it, also in a text. Raises `ValueError(wanted)`.
-
-    `Decimal` alone would read digits of any script, and `1_000`.
+    """Parse a decimal number as JSON writes it, also in a text: not `1_000`, nor the digits of other scripts. Raises
+    `ValueError(wanted)`.
     """
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
@@ -101,14 +100,14 @@ def read_decimal(raw: object, wanted: str) -> Decimal:
 
 
 def _scaled(amount: Decimal, digits: int) -> int | None:
-    """The amount in units of the last of so many decimals, or None if it has more. No product is rounded."""
+    """Return the amount in units of the last of so many decimals, or None if it has more."""
     numerator, denominator = amount.as_integer_ratio()
     found, rest = divmod(numerator * 10**digits, denominator)
     return None if rest else found
 
 
 def minor_or_none(amount: Decimal, currency: str) -> int | None:
-    """Minor units of the currency; None for an amount with more decimals than the currency has."""
+    """Return minor units of the currency, or None for an amount with too many decimals."""
     return _scaled(amount, digits_of(currency))
 
 
@@ -156,12 +155,12 @@ def rescaled(minor: int, before: str, after: str) -> int | None:
 
 
 def amount_of(minor: int, currency: str) -> Decimal:
-    """The number that so many minor units are, with all decimals of the currency."""
+    """Return minor units as a number with all decimals of the currency."""
     return Decimal(minor).scaleb(-digits_of(currency))
 
 
 def amount_text(minor: int, currency: str) -> str:
-    """As `amount_of`: `80.00` of 8000 cents, `8000` of so many yen."""
+    """Return `amount_of` as text: `80.00` for 8000 cents, `8000` for as many yen."""
     return f"{amount_of(minor, currency):f}"
 
 
@@ -171,7 +170,7 @@ def to_amount(minor: int, currency: str) -> int | float:
 
 
 def to_hundredths(hundredths: int) -> int | float:
-    """The same of hundredths of something that is no money."""
+    """Return hundredths as the number that JSON shows."""
     return _shown(hundredths, HUNDREDTH_DIGITS)
 
 

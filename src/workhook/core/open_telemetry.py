@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 def asked_for(environ: Mapping[str, str] | None = None) -> str | None:
-    """The variable that asks for traces; None: nobody asks."""
+    """Return the variable that asks for traces, if one does."""
     environ = os.environ if environ is None else environ
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None
@@ -30,7 +30,7 @@ def asked_for(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def fault(environ: Mapping[str, str] | None = None) -> str | None:
-    """Why traces that are asked for cannot be sent, with the remedy; None: they can, or nobody asks."""
+    """Tell why requested traces cannot be sent, with the remedy; None if they can, or are not requested."""
     environ = os.environ if environ is None else environ
     variable = asked_for(environ)
     if variable is None:
@@ -48,21 +48,18 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def turn_on(role: str) -> Callable[[], None]:
-    """Make spans in this process if that is asked for; answers what sends the last of them and ends it.
+    """Make spans in this process if that is asked for; return a function that sends the last of them and ends it.
 
-    `role`: what the process does, `serve` or `worker`. What is wrong is told in the log and stops nothing: work goes on
-    without traces.
+    `role`: `serve` or `worker`. Faults are logged, and work goes on without traces.
     """
-    variable, wrong = asked_for(), fault()
-    if variable is None:
+    if asked_for() is None:
         return lambda: None
-    if wrong is not None:
-        logger.warning("no_traces", remedy=wrong)
-        return lambda: None
-    from workhook.core import open_telemetry_spans
+    if (wrong := fault()) is None:
+        from workhook.core import open_telemetry_spans
 
-    try:
-        return open_telemetry_spans.start(role)
-    except ValueError as error:  # of one of the SDK's own variables
-        logger.warning("no_traces", remedy=f"Correct the variables that begin with OTEL_: {error}")
-        return lambda: None
+        try:
+            return open_telemetry_spans.start(role)
+        except ValueError as error:  # of one of the SDK's own variables
+            wrong = f"Correct the variables that begin with OTEL_: {error}"
+    logger.warning("no_traces", remedy=wrong)
+    return lambda: None

@@ -33,7 +33,7 @@ logger = structlog.get_logger(__name__)
 
 
 def start(role: str) -> Callable[[], None]:
-    """Make the spans of this process; answers what ends it. Raises `ValueError` for a variable of the SDK."""
+    """Make the spans of this process; return a function to end that. Raises `ValueError` for a variable of the SDK."""
     own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
     resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -54,7 +54,7 @@ def start(role: str) -> Callable[[], None]:
 
 
 class _SpanCounts:
-    """How many spans have ended, and of how many the outcome is counted. Several threads count."""
+    """Counts the spans that have ended and those whose outcome is known, in several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class _SpanCounts:
             self._open += 1
 
     def tell(self, number: int, *, is_sent: bool) -> bool:
-        """Whether this is counted: not what comes after the end, where the spans were counted as lost."""
+        """Count an outcome. Returns False after the end, where the spans were counted as lost."""
         with self._lock:
             if self._is_over:
                 return False
@@ -75,7 +75,7 @@ class _SpanCounts:
             return True
 
     def give_up(self) -> int:
-        """Count what is left as lost; answers how many these are."""
+        """Count the remaining spans as lost, and return their number."""
         with self._lock:
             lost, self._open, self._is_over = self._open, 0, True
         LOST.inc(lost)
@@ -152,7 +152,7 @@ class _SdkSpanMaker:
 
 
 def _context_of(parent: Trace | None) -> Context:
-    """Nothing else that goes on in this process is the parent of anything."""
+    """Return a context without other spans of this process."""
     if parent is None:
         return Context()
     ids = int(parent.trace_id, 16), int(parent.span_id, 16)

@@ -28,7 +28,7 @@ from workhook.core.clock import to_millis_text
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What the declaration of a record inherits from."""
+    """The base of records."""
 
 
 R = TypeVar("R", bound=Record)
@@ -60,8 +60,8 @@ class JsonName(FieldMark, frozen=True):
 
 
 class EventSchema(FieldMark, frozen=True, eq=False):
-    """What the schemas of events say about the field beyond its type; with `type`, it is all that they say. `optional`:
-    the field may be absent there."""
+    """What the schemas of events add to the field's type; with `type`, it replaces it. `optional`: the field may be
+    absent there."""
 
     schema: Mapping[str, object] | None = None
     optional: bool = False
@@ -117,7 +117,7 @@ def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
 
 
 def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
-    """Those that JSON has."""
+    """Return the fields that JSON has."""
     return [each for each in fields_of(struct) if HIDDEN not in each.marks]
 
 
@@ -163,14 +163,14 @@ def wire_of(record: type[Record]) -> type[msgspec.Struct]:
 
 
 class _Beside(msgspec.Struct, frozen=True):
-    """What makes a JSON form of a value and of another field of the same record."""
+    """A conversion to JSON that takes another field of the record as well."""
 
     convert: Callable[[Any, Any], object]
     field: str
 
 
 def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
-    """The type that JSON has for a type of a record's field, and what makes the one from the other."""
+    """Return JSON's type for a field's type, and the conversion."""
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
@@ -185,16 +185,14 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
         made = [_json_type(each) for each in options]
         convert = next((each for _, each in made if each is not None), None)
         return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # made of a list
-    if get_origin(hint) is tuple and (inner := _json_type(get_args(hint)[0]))[1] is not None:
-        assert not isinstance(inner[1], _Beside), "what is in a tuple has no field beside it"
-        return list[inner[0]], _for_each(inner[1])  # type: ignore[valid-type]  # a type that was just made
+    if get_origin(hint) is tuple:
+        kind, each_one = _json_type(get_args(hint)[0])
+        assert not isinstance(each_one, _Beside), "what is in a tuple has no field beside it"
+        if each_one is not None:
+            return list[kind], lambda values: [each_one(each) for each in values]
     if isinstance(hint, type) and issubclass(hint, Record):
         return wire_of(hint), to_response
     return hint, None
-
-
-def _for_each(convert: Callable[[Any], object]) -> Callable[[Any], object]:
-    return lambda values: [convert(each) for each in values]
 
 
 def to_response(record: R) -> Wire[R]:
@@ -218,7 +216,7 @@ class Expression(msgspec.Struct, frozen=True):
 
 
 def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
-    """The arguments that make a JSON form; `sources`: what the value of each field of the record is, in Python."""
+    """Return the arguments that make a JSON form. `sources`: each field's value, as text of Python."""
     arguments, names = [], dict[str, object]()
     for field in shown_fields(record):
         name, source = field.name, sources[field.name]
@@ -236,6 +234,6 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
 
 
 def compiled(function: str, names: Mapping[str, object]) -> Any:
-    """The function with this text. It is made of the names of fields alone, as `dataclasses` makes `__init__`: a copier
-    that goes through a list of fields takes twice the time."""
+    """Return the function of this text, which has only names of fields, as `dataclasses` makes `__init__`. A loop over
+    fields takes twice the time."""
     return eval(function, dict(names))  # noqa: S307  # the text is ours

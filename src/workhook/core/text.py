@@ -40,11 +40,13 @@ def visible(text: str, *, keep: str = "\n\t") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in keep else _escaped(each) for each in text)
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def visible_json(text: str) -> str:
-    r"""JSON in one line that means the same, with these characters as `\uXXXX`."""
+    r"""Return equal JSON in one line, with these characters as `\uXXXX`."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _json_escaped(each) for each in text)
@@ -81,10 +83,6 @@ class _VisibleStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.unguarded, name)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def _json_escaped(character: str) -> str:

@@ -43,7 +43,7 @@ class TraceSpan(Protocol):
     traceparent: str
 
     def end(self, status: int | None, *, error: str | None) -> None:
-        """It is over. `status`: the code of the answer, if there was one; `error`: what kind of failure it was."""
+        """End the span. `status`: the code of the answer, if there was one; `error`: the kind of failure."""
 
 
 class SpanMaker(Protocol):
@@ -60,18 +60,18 @@ _maker: SpanMaker | None = None
 
 
 def turn_on(maker: SpanMaker | None) -> None:
-    """Let it make the spans of this process from now on; None: nothing does."""
+    """Let `maker` make the spans of this process from now on; None: make none."""
     global _maker  # one for the process, as the database of its services is
     _maker = maker
 
 
 def is_on() -> bool:
-    """Whether spans are made, so that it is worth collecting what they say."""
+    """Tell whether spans are made."""
     return _maker is not None
 
 
 def read(header: str | None) -> Trace | None:
-    """The trace that a `traceparent` names; None for none, and for what is none."""
+    """Parse a `traceparent`. Returns None if it is missing or invalid."""
     found = _FORM.fullmatch(header) if header else None
     if found is None or (found[5] is not None and found[1] == "00"):
         return None
@@ -79,12 +79,12 @@ def read(header: str | None) -> Trace | None:
 
 
 def current() -> str | None:
-    """The `traceparent` of what is being answered, for the events that come of it."""
+    """Return the `traceparent` of the current request, for its events."""
     return _current.get()
 
 
 def begin_request(method: str, route: str, header: str | None) -> TraceSpan | None:
-    """A request has come, with this `traceparent`. What it changes belongs to its trace."""
+    """Begin a request with this `traceparent`. Its changes belong to the trace."""
     if _maker is None:
         if header is not None and (trace := read(header)) is not None:
             _current.set(trace.header())
@@ -95,5 +95,5 @@ def begin_request(method: str, route: str, header: str | None) -> TraceSpan | No
 
 
 def begin_attempt(url: str, facts: dict[str, str | int], header: str | None) -> TraceSpan | None:
-    """A delivery is sent to `url`, of an event whose request belongs to the trace in `header`."""
+    """Begin to send an event to `url`. Its request belongs to the trace in `header`."""
     return None if _maker is None else _maker.attempt(url, facts, read(header))

@@ -86,23 +86,23 @@ def is_receiver_key(text: str) -> bool:
 
 
 def without_receiver_key(text: str) -> str:
-    """The text with the keys of receivers hidden, of whatever server they are."""
+    """Hide the keys of receivers, of any server."""
     return _WITH_KEY.sub(rf"{RECEIVE_PATH}{HIDDEN_KEY}", text)
 
 
 class OwnAddress:
-    """`base`: scheme, host and port by which this server is reached. None: it is not known, as in a process that only
-    delivers and has no setting `base_url`; no URL is the server's own then."""
+    """`base`: scheme, host and port of this server. None if unknown, as in a worker without `base_url`: no URL is the
+    server's own then."""
 
     def __init__(self, base: str | None = None) -> None:
         self.base = base
 
     def receiver_url(self, key: str) -> str | None:
-        """The URL that a webhook sends to; None where the address is not known."""
+        """Return the URL that a webhook sends to, or None if the address is unknown."""
         return None if self.base is None else f"{self.base}{RECEIVE_PATH}{key}"
 
     def is_receiver(self, url: str) -> bool:
-        """Whether the URL is, letter by letter, that of a receiver of this server."""
+        """Tell whether the URL is exactly that of a receiver of this server."""
         if self.base is None:
             return False
         start = self.base + RECEIVE_PATH

@@ -25,20 +25,19 @@ class VaultError(Exception):
 class Vault:
     """Keys newest first: the first encrypts, all decrypt, so that a key can be rotated.
 
-    `source`: the file that they come from. What a rotation writes there is taken up at once and without a restart,
-    before anything is sealed or derived and when something cannot be opened. So nobody seals with a key that is about
-    to be dropped, and whoever meets a secret that another process sealed with a newer key can open it.
+    `source`: their file. A rotation's new keys are read without a restart: before anything is sealed or derived, and
+    when a secret cannot be opened. So no process seals with a key that is about to be dropped.
     """
 
     def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
-        """Raises `VaultError` for what is no key."""
+        """Raise `VaultError` for an invalid key."""
         self._source = source
         self._stamp: tuple[int, ...] | None = None
         self._take(keys)
 
     @classmethod
     def of_file(cls, path: Path) -> Vault:
-        """Raises `OSError` where it cannot be read, and `VaultError`."""
+        """Raise `OSError` for a file that cannot be read, and `VaultError`."""
         stamp = _stamp_of(path)
         vault = cls(read_keys(path), path)
         vault._stamp = stamp
@@ -53,9 +52,9 @@ class Vault:
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
-        """None and the empty text are no secret.
+        """Encrypt a secret; None and the empty text give None.
 
-        Called in the transaction that stores it, after its first statement: a rotation waits for transactions.
+        Call it in the transaction that stores it, after its first statement: a rotation waits for transactions.
         """
         if not secret:
             return None
@@ -63,7 +62,7 @@ class Vault:
         return self._newest.encrypt(secret.encode())
 
     def open(self, sealed: bytes | None) -> str | None:
-        """Raises `VaultError`."""
+        """Raise `VaultError` for another key."""
         if sealed is None:
             return None
         while True:
@@ -74,7 +73,7 @@ class Vault:
                     raise VaultError(f"A stored secret was encrypted with another key than {KEY_FILE} holds.") from None
 
     def reseal(self, sealed: bytes) -> bytes | None:
-        """The same secret under the newest key; None if it is under that already. Raises `VaultError`."""
+        """Seal a secret with the newest key; return None if it already is. Raises `VaultError`."""
         self._look()
         try:
             self._newest.decrypt(bytes(sealed))
@@ -83,15 +82,12 @@ class Vault:
         return None
 
     def derive(self, purpose: str) -> tuple[bytes, ...]:
-        """Keys of 32 bytes for one purpose, such as signing, which tell nothing of the keys that they come from.
-
-        One for each key, newest first: the first signs, all verify.
-        """
+        """Derive a key of 32 bytes from each key for one purpose, such as signing: the first signs, all verify."""
         self._look()
         return tuple(hmac.digest(key, b"workhook:" + purpose.encode(), "sha256") for key in self._keys)
 
     def _look(self) -> bool:
-        """Take up the file's keys if it has changed. One that cannot be used changes nothing: these keys go on."""
+        """Read the file's keys if it has changed. An unusable file is ignored."""
         stamp = _stamp_of(self._source) if self._source is not None else None
         if self._source is None or stamp is None or stamp == self._stamp:
             return False
@@ -109,9 +105,9 @@ class Vault:
 
 
 def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
-    """The vault of a data folder. Several keys stand one a line, the newest first.
+    """Open the vault of a data folder. The file has a key a line, the newest first.
 
-    `make`: a key that is not there is made; otherwise `VaultError`, as for what is no key.
+    `make`: create a missing key. Raises `VaultError` for a missing or invalid one.
     """
     if secret_key:
         return Vault(setting_keys(secret_key))
@@ -137,7 +133,6 @@ def new_key() -> bytes:
 
 
 def setting_keys(secret_key: str) -> list[bytes]:
-    """The keys of the setting, which separates them by white space."""
     return [_derived(each) for each in secret_key.split()]
 
 
@@ -147,8 +142,8 @@ def read_keys(path: Path) -> list[bytes]:
 
 
 def write_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the file in one step that lasts: a crash leaves the old keys or these. Its owner stays who it was, since
-    whoever runs a command may be another user than the server. Raises `OSError`."""
+    """Replace the file atomically and durably. It keeps its owner, since a command may be run by another user than the
+    server. Raises `OSError`."""
     path = path.resolve()
     for stale in path.parent.glob(f".{path.name}.*"):  # of a process that was killed here
         stale.unlink(missing_ok=True)
@@ -166,7 +161,7 @@ def write_keys(path: Path, keys: Sequence[bytes]) -> None:
 
 
 def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = None) -> Path:
-    """A file beside it, for the owner alone, that is on the disk."""
+    """Write a private file beside it, durably."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -179,7 +174,7 @@ def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = Non
 
 
 def _stamp_of(path: Path) -> tuple[int, ...] | None:
-    """What changes when the file does; None if it cannot be seen."""
+    """Return a value that changes with the file; None if it cannot be read."""
     try:
         found = path.stat()
     except OSError:
@@ -188,7 +183,7 @@ def _stamp_of(path: Path) -> tuple[int, ...] | None:
 
 
 def _derived(text: str) -> bytes:
-    """Any text of enough length serves as a setting; a Fernet key is taken as it is."""
+    """Return the key of a setting: a Fernet key as it is, or one made of any other text."""
     try:
         if len(base64.urlsafe_b64decode(text)) == 32:
             return text.encode()

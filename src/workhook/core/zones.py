@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 def zone_of(name: str) -> tzinfo:
-    """The zone of an IANA name. Raises `ValueError`."""
+    """Return the zone of an IANA name. Raises `ValueError`."""
     if name == "UTC":
         return UTC
     try:
@@ -27,7 +27,6 @@ def zone_of(name: str) -> tzinfo:
 
 
 def is_known(name: str) -> bool:
-    """Whether this server knows the zone."""
     try:
         zone_of(name)
     except ValueError:
@@ -36,16 +35,15 @@ def is_known(name: str) -> bool:
 
 
 def zone_fault(name: str) -> str | None:
-    """What the name of a zone has to be, or None if it is that. Of names without a place only UTC is taken: `localtime`
-    or `EST5EDT` are not the same zone on each server, or not there."""
+    """Tell what the name of a zone has to be, or return None for a valid one. Of names without a place only UTC is
+    valid: `localtime` or `EST5EDT` differ between servers."""
     if name == "UTC" or ("/" in name and is_known(name)):
         return None
     return "the name of a time zone, such as Europe/Vienna"
 
 
 def stored_zone(name: str | None) -> tzinfo:
-    """Of a name that was checked when it was stored. UTC without one, and where this server does not know it; the log
-    says so."""
+    """Return the zone of a stored name. UTC without one, and if this server does not know it, which is logged."""
     try:
         return zone_of(name or "UTC")
     except ValueError:
@@ -61,45 +59,43 @@ def _tell_unknown(name: str | None) -> None:
 
 @lru_cache(maxsize=1)
 def zone_names() -> tuple[str, ...]:
-    """Those to choose from: UTC, and the places that the server knows, without other names of the same kind."""
+    """Return UTC and the places that the server knows, without aliases."""
     names = {each for each in zoneinfo.available_timezones() if "/" in each}
     apart = ("Etc/", "SystemV/", "US/", "Canada/", "Brazil/", "Chile/", "Mexico/", "posix/", "right/")
     return ("UTC", *sorted(each for each in names if not each.startswith(apart)))
 
 
 def day_in(at_ms: int, zone: tzinfo) -> date:
-    """The day that it is then in the zone."""
     return datetime.fromtimestamp(at_ms // 1000, zone).date()
 
 
 def written_day(at_ms: int, zone: tzinfo) -> date:
-    """The day that is meant where a day can be given instead of a moment: a bare day is its midnight in UTC, and that
-    day in every zone."""
+    """Return the day of a value that can be a day or a moment. A bare day is the same in every zone."""
     return day_in(at_ms, UTC if is_day(at_ms) else zone)
 
 
 def is_day(at_ms: int) -> bool:
-    """Whether a value that can be a day or a moment is a bare day."""
+    """Tell whether a value that can be a day or a moment is a bare day."""
     return at_ms % DAY_MS == 0
 
 
 def start_of(day: date, zone: tzinfo) -> int:
-    """The moment in which the day begins in the zone, in milliseconds since the epoch."""
+    """Return the beginning of the day in the zone, in milliseconds since the epoch."""
     return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) * 1000
 
 
 def end_of(at_ms: int, zone: tzinfo) -> int:
-    """When something that is due by then is late: a moment at once, a bare day when it is over in the zone."""
+    """Return the end of a due time: of a moment itself, of a bare day its end in the zone."""
     return start_of(day_in(at_ms, UTC) + timedelta(days=1), zone) if is_day(at_ms) else at_ms
 
 
 def has_passed(at_ms: int, now_ms: int, zone: tzinfo) -> bool:
-    """Whether something that was to be by then is late. A bare day lasts until its end in the zone."""
+    """Tell whether a due time has passed. A bare day lasts until its end in the zone."""
     return end_of(at_ms, zone) <= now_ms
 
 
 def moved_to(day: date, at_ms: int, zone: tzinfo) -> int:
-    """The same on another day: a bare day becomes that day, a moment keeps its time of day in the zone."""
+    """Move to another day: a bare day becomes that day, a moment keeps its time of day in the zone."""
     return midnight_of(day) if is_day(at_ms) else at_same_time(day, at_ms, zone)
 
 
@@ -111,5 +107,5 @@ def at_same_time(day: date, at_ms: int, zone: tzinfo) -> int:
 
 
 def midnight_of(day: date) -> int:
-    """How a bare day is kept: its midnight in UTC, in milliseconds."""
+    """Return a bare day as stored: its midnight in UTC, in milliseconds."""
     return (day - _EPOCH).days * DAY_MS

@@ -13,21 +13,38 @@ import asyncio
 import errno
 import hashlib
 import os
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import sqlalchemy as sa
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Unavailable
 from workhook.core.vault import KEY_FILE
-from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs
-from workhook.storage.migrate import HEAD, known_revisions
-from workhook.storage.row_stream import CopyRefused
-from workhook.storage.snapshots import DatabaseSource, StoredFile, copy_file, count_rows, files_of, make_private, sync
+from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs, sync
+from workhook.storage.copying import CopySource
+from workhook.storage.migrate import HEAD, RESTORING, known_revisions, migrate_sqlite, sqlite_revision
+from workhook.storage.row_stream import (
+    CONNECT_TIMEOUT_S,
+    ROWS_A_PART,
+    CopyRefused,
+    Progress,
+    Sum,
+    columns_of,
+    connect,
+    count_in_file,
+    opened,
+    read_postgresql,
+    sequence_of,
+)
 
+PAGES_A_STEP = 512
+PAGES, ROWS = "pages of the database copied", "rows of the database copied"
 FORMAT = 1
 MANIFEST, SUMS, DATABASE = "manifest.json", "SHA256SUMS", "workhook.db"
 AT_ONCE = 8
@@ -36,22 +53,222 @@ _HASH_BYTES = 1 << 20
 
 T = TypeVar("T")
 
-Progress = Callable[[str, int, int], None]
+_FILES = "SELECT blob, size, sha256 FROM files UNION ALL SELECT blob, size, sha256 FROM billing_logos ORDER BY blob"
+_REVISION = "SELECT version_num FROM alembic_version"
+# Those of the search fill tables that only SQLite has. What the others would write is copied.
+_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) <> 'search_'"
+
+
+# --- the database, at one moment --------------------------------------------------------------------------------------
+# SQLite's online backup copies a file. PostgreSQL's rows are read in one transaction, and both sides are compared.
+# Neither makes writers wait.
+
+
+def _other_schema(found: str | None) -> CopyRefused:
+    what = f"the database has schema {found} now: another version of Workhook has migrated it."
+    return CopyRefused(what, "Use that version.")
+
+
+class StoredFile(NamedTuple):
+    """A file that the database names. `blob`: its name in the store; `size`: bytes; `sha256`: of its content."""
+
+    blob: str
+    size: int
+    sha256: str
+
+
+class DatabaseSource:
+    """The database that a snapshot is taken of: a SQLite file, or PostgreSQL by its URL."""
+
+    def __init__(self, path: Path | None, url: str | None, tables: Sequence[sa.Table]) -> None:
+        self._path, self._url, self._tables = path, url, tables
+
+    @property
+    def kind(self) -> str:
+        return "postgresql" if self._path is None else "sqlite"
+
+    async def files(self) -> list[StoredFile]:
+        """Return the files that the database names now. Raises what the drivers raise."""
+        if self._path is not None:
+            return await asyncio.to_thread(files_of, self._path)
+        connection = await connect(self._url or "")
+        try:
+            return [StoredFile(*row) for row in await connection.fetch(_FILES)]
+        finally:
+            await connection.close(timeout=CONNECT_TIMEOUT_S)
+
+    async def take(self, target: Path, progress: Progress) -> None:
+        """Write the snapshot to `target`, a new private file, durably.
+
+        Raises `CopyRefused`, and what the drivers raise. The file is useless then.
+        """
+        if self._path is not None:
+            make_private(target)
+            await copy_file(self._path, target, progress)
+            if (found := await asyncio.to_thread(sqlite_revision, target)) != HEAD:
+                raise _other_schema(found)
+        else:
+            await _copy_postgresql(self._url or "", target, self._tables, progress)
+        await asyncio.to_thread(sync, target, target.parent)
+
+
+def make_private(path: Path) -> None:
+    """Create an empty file that only its owner may read. Raises `FileExistsError`."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def files_of(path: Path) -> list[StoredFile]:
+    """Return the files that a SQLite database names."""
+    with opened(path) as connection:
+        return [StoredFile(*row) for row in connection.execute(_FILES)]
+
+
+def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
+    with opened(path) as connection:
+        return {each.name: count_in_file(connection, each) for each in tables}
+
+
+async def copy_file(source: Path, target: Path, progress: Progress) -> None:
+    """Copy a SQLite file as it is at one moment, while others write to it. Raises `sqlite3.Error`.
+
+    A thread does it, so that the command can be stopped at once.
+    """
+    stop = threading.Event()
+    try:
+        await asyncio.to_thread(_copy_file, source, target, progress, stop)
+    finally:
+        stop.set()
+
+
+class _Stopped(Exception):
+    """The caller no longer waits for the copy."""
+
+
+def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.Event) -> None:
+    def step(status: int, remaining: int, total: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        progress(PAGES, total - remaining, total)
+
+    with opened(source) as ours, closing(sqlite3.connect(target, isolation_level=None)) as theirs:
+        theirs.execute("PRAGMA synchronous=OFF")  # the whole file is synced in the end
+        # A transaction that reads keeps this moment: else each write of another process would begin the copy anew.
+        ours.execute("BEGIN")
+        ours.execute("SELECT 1 FROM sqlite_master").fetchone()
+        ours.backup(theirs, pages=PAGES_A_STEP, progress=step)
+        ours.execute("COMMIT")
+        # The copy says of itself that there is a write-ahead log. One file alone is to be all of it.
+        theirs.execute("PRAGMA journal_mode=DELETE")
+
+
+def refuse_servers(path: Path) -> None:
+    """Make every version of Workhook refuse a file that is being restored."""
+    _set_revision(path, RESTORING)
+
+
+def let_servers_in(path: Path, revision: str) -> None:
+    """Let servers use a file that was restored, durably."""
+    _set_revision(path, revision)
+    sync(path, path.parent)
+
+
+def _set_revision(path: Path, revision: str) -> None:
+    with opened(path, writable=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+
+
+# Of PostgreSQL:
+
+
+async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], progress: Progress) -> None:
+    await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # whoever lists the tables has imported them
+    connection = await connect(url)
+    try:
+        with opened(target, writable=True) as writer:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                sums = await _copy_rows(connection, writer, tables, progress)
+            await _copy_numbers(connection, writer, tables)
+            writer.execute("PRAGMA journal_mode=DELETE")
+    finally:
+        await connection.close(timeout=CONNECT_TIMEOUT_S)
+    wrong = await asyncio.to_thread(_differing, target, tables, sums)
+    if wrong:
+        what = f"the copy has other rows than the database: {', '.join(wrong)}."
+        raise CopyRefused(what, "Run the command again into another folder.")
+
+
+async def _copy_rows(
+    connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
+) -> dict[str, Sum]:
+    """Return the sums of the rows by table. Raises `CopyRefused`."""
+    there = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
+    if (found := await connection.fetchval(_REVISION) if there else None) != HEAD:
+        raise _other_schema(found)
+    counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
+    total, done, sums = sum(counts), 0, dict[str, Sum]()
+    # Nothing is undone: a copy that fails is thrown away.
+    writer.execute("PRAGMA journal_mode=OFF")
+    writer.execute("PRAGMA synchronous=OFF")
+    triggers = writer.execute(_TRIGGERS).fetchall()
+    for name, _ in triggers:
+        writer.execute(f'DROP TRIGGER "{name}"')
+    for table in tables:
+        read = Sum()
+        async for rows in read_postgresql(connection, table, ROWS_A_PART // 10):
+            read = read.plus(rows)
+            _insert(writer, table, rows)
+            done += len(rows)
+            progress(ROWS, done, total)
+        sums[table.name] = read
+    for _, text in triggers:
+        writer.execute(text)
+    return sums
+
+
+def _insert(writer: sqlite3.Connection, table: sa.Table, rows: Sequence[Sequence[Any]]) -> None:
+    places = ", ".join("?" * len(table.columns))
+    writer.execute("BEGIN")
+    writer.executemany(f'INSERT INTO "{table.name}" ({columns_of(table)}) VALUES ({places})', rows)  # noqa: S608  # ours
+    writer.execute("COMMIT")
+
+
+async def _copy_numbers(connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table]) -> None:
+    """Copy the sequences, so that no id is used again. They never go back, so they are read last."""
+    for table in tables:
+        if not table.dialect_options["sqlite"]["autoincrement"]:
+            continue
+        if (sequence := await sequence_of(connection, table)) is None:
+            continue
+        row = await connection.fetchrow(f"SELECT last_value, is_called FROM {sequence}")  # noqa: S608  # PostgreSQL's
+        if row["is_called"]:
+            writer.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table.name,))
+            writer.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table.name, row["last_value"]))
+
+
+def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -> list[str]:
+    source = CopySource.open(target)
+    try:
+        return [each.name for each in tables if source.sum(each)[0] != sums[each.name]]
+    finally:
+        source.close()
+
+
+# --- files, and the backup as a whole ---------------------------------------------------------------------------------
 
 
 class BlobCopy:
-    """What was copied so far. `linked`: how many contents of `earlier` are shared instead.
+    """Copies blobs, and shares those of `earlier` (`linked`: their number).
 
-    `sums`: the SHA-256 of each copied blob, in hexadecimal, by its name; `size`: bytes of all of them. `missing`: blobs
-    that the database names and the store has not, or not whole. `damaged`: blobs with another content than the database
-    says; they are copied as they are.
+    `sums`: the SHA-256 of each blob, in hexadecimal, by its name; `size`: bytes of all. `missing`: blobs that the
+    database names and the store lacks, or has in part. `damaged`: blobs of another SHA-256 than the database has; they
+    are copied as they are.
     """
 
     def __init__(
         self,
         source: Blobs,
         target: Blobs,
-        progress: Callable[[str, int, int], None],
+        progress: Progress,
         earlier: EarlierBackup | None = None,
     ) -> None:
         self._source, self._target, self._progress, self._earlier = source, target, progress, earlier
@@ -143,8 +360,7 @@ class CopiedDatabase(msgspec.Struct, frozen=True):
 
 
 class CopiedFiles(msgspec.Struct, frozen=True):
-    """`missing`: blobs that the database names and the store had not; `damaged`: those with another content than the
-    database says."""
+    """`missing` and `damaged`: as in `BlobCopy`."""
 
     count: int
     bytes: int
@@ -153,10 +369,9 @@ class CopiedFiles(msgspec.Struct, frozen=True):
 
 
 class EarlierBackup:
-    """A whole backup beside the new one, whose unchanged files the new one shares by links of the file system.
+    """A whole backup beside the new one, whose unchanged files the new one shares by hard links.
 
-    Each backup stays whole by itself: deleting one deletes its names of the files. A file is hashed before it is
-    shared, so that damage is not passed on.
+    Either can be deleted. A file is hashed before it is shared, so that damage is not passed on.
     """
 
     def __init__(self, folder: Path, sums: dict[str, str]) -> None:
@@ -164,7 +379,7 @@ class EarlierBackup:
 
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
-        """Return the newest whole backup in the same folder, or None without one that can be read."""
+        """Return the newest whole backup in the same folder, if one can be read."""
         found = list[tuple[str, Path, Manifest]]()
         for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
             if each != folder and (each / MANIFEST).is_file():
@@ -211,31 +426,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sums_sha256: str
 
 
-class Made(NamedTuple):
-    """A new backup. `linked`: how many of its files it shares with the one before."""
-
-    manifest: Manifest
-    linked: int
-
-
 async def make_backup(
     folder: Path,
     source: DatabaseSource,
     blobs: Blobs,
-    tables: Sequence[Any],
+    tables: Sequence[sa.Table],
     version: str,
     read_keys: Callable[[], Sequence[bytes]] | None,
     progress: Progress,
     *,
     copy_all: bool = False,
-) -> Made:
+) -> tuple[Manifest, int]:
     """Write a backup into `folder`, which has to be empty or not there. `read_keys`: the keys to put into it.
     `copy_all`: share no files with an earlier backup.
 
     Files are copied first, then the database, then the files that came meanwhile. So what the database names is there,
     even if it was deleted for good right after, and the database is from the end of the backup.
 
-    Raises `CopyRefused`, `OSError`, and what the drivers raise.
+    Returns its manifest, and how many files it shares with an earlier backup. Raises `CopyRefused`, `OSError`, and what
+    the drivers raise.
     """
     _make_folder(folder)
     earlier = None if copy_all else await asyncio.to_thread(EarlierBackup.newest_beside, folder)
@@ -258,11 +467,11 @@ async def make_backup(
         newest = list(read_keys())
         _write(folder / KEY_FILE, b"".join(key + b"\n" for key in dict.fromkeys([*newest, *keys])))
     made = await _finish(folder, source.kind, copy, tables, version, created_at, read_keys is not None)
-    return Made(made, copy.linked)
+    return made, copy.linked
 
 
 async def _finish(
-    folder: Path, kind: str, copy: BlobCopy, tables: Sequence[Any], version: str, created_at: int, with_key: bool
+    folder: Path, kind: str, copy: BlobCopy, tables: Sequence[sa.Table], version: str, created_at: int, with_key: bool
 ) -> Manifest:
     path = folder / DATABASE
     sha256 = await _in_thread(lambda stop: _hash(path, stop))
@@ -285,7 +494,7 @@ async def _finish(
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises `CopyRefused` for a backup that is not whole, or that a newer version made."""
+    """Raise `CopyRefused` for a backup that is incomplete, or made by a newer version."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -309,10 +518,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 async def verify(folder: Path, manifest: Manifest, progress: Progress) -> list[StoredFile]:
-    """Compare every file of the backup with its SHA-256. Returns the files that the database names and that are there.
-
-    Raises `CopyRefused`.
-    """
+    """Compare every file of the backup with its SHA-256, and return the files. Raises `CopyRefused`."""
     return await _in_thread(lambda stop: _verify(folder, manifest, progress, stop))
 
 
@@ -342,17 +548,14 @@ def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
         raise _damaged(f"{path} is missing") from None
     if hashlib.sha256(data).hexdigest() != manifest.sums_sha256:
         raise _damaged(f"{path} is not as it was written")
-    sums = {name.rpartition("/")[2]: sha256 for sha256, name in _lines(data)}
+    sums = dict[str, str]()
+    for line in data.decode().splitlines():
+        sha256, _, name = line.partition("  ")
+        sums[name.rpartition("/")[2]] = sha256
     wrong = [name for name in sums if name != DATABASE and not NAME.fullmatch(name)]
     if wrong or sums.get(DATABASE) != manifest.database.sha256 or len(sums) != manifest.files.count + 1:
         raise _damaged(f"{path} does not belong to {MANIFEST}")
     return sums
-
-
-def _lines(data: bytes) -> Iterator[tuple[str, str]]:
-    for line in data.decode().splitlines():
-        sha256, _, name = line.partition("  ")
-        yield sha256, name
 
 
 def _damaged(what: str) -> CopyRefused:
@@ -366,12 +569,12 @@ async def restore_database(folder: Path, target: Path, progress: Progress) -> No
 
 
 def _path(blob: str) -> str:
-    """Where `FolderBlobs` keeps it, from the folder of the backup."""
+    """Return the path of a blob in the folder of the backup, as `FolderBlobs` has it."""
     return f"{FOLDER}/{blob[-2:]}/{blob}"
 
 
 def _make_folder(folder: Path) -> None:
-    """Raises `CopyRefused` for one that is not empty."""
+    """Raise `CopyRefused` for a folder that is not empty."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -384,7 +587,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """A file that its owner alone may read: all of it or nothing, durably."""
+    """Write a private file, all or nothing, durably."""
     draft = path.with_name(f".{path.name}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -396,7 +599,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 async def _in_thread(job: Callable[[threading.Event], T]) -> T:
-    """The job looks at the event, which is set when nobody waits for the job any more."""
+    """Run a job that stops once the event is set, because the caller no longer waits."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(job, stop)

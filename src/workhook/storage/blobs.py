@@ -68,7 +68,7 @@ class Incoming:
         return self._draft.digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
-        """Raises `Unavailable` when the disk is full."""
+        """Raise `Unavailable` if the disk is full."""
         if not self._waiting and len(data) >= WRITE_BYTES:
             await self._blobs.run(partial(self._draft.write, data))
             return
@@ -124,7 +124,7 @@ class UploadDraft:
             os.fsync(self._descriptor)
             _make_folder(target.parent)
             self.path.rename(target)
-            _sync_folder(target.parent)
+            sync(target.parent)
 
     def discard(self) -> None:
         with self._lock:
@@ -152,7 +152,7 @@ class Blobs(ABC):
         return Incoming(self, new_id("blb") if name is None else checked(name))
 
     async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
-        """The bytes from `start` up to `stop`, piece by piece. The first one has been read when this returns.
+        """Return the bytes from `start` up to `stop`, piece by piece. The first one has been read by then.
 
         Raises `BlobMissing` and `Unavailable`, also later.
         """
@@ -245,7 +245,7 @@ class FolderBlobs(Blobs):
         await self.run(partial(draft.move_to, self._path(name)))
 
     async def share(self, path: Path, name: str) -> bool:
-        """Give a file on the same disk a second name here; False where that is not possible."""
+        """Link a file of the same disk into the store. Returns False if that is impossible."""
         return await self.run(partial(_link, path, self._path(name)))
 
     async def read_range(self, name: str, start: int, length: int) -> bytes:
@@ -296,24 +296,26 @@ def _link(path: Path, name: Path) -> bool:
         return True  # contents never change
     except OSError:
         return False  # another disk, a file system without links, or too many of them
-    _sync_folder(name.parent)
+    sync(name.parent)
     return True
 
 
 def _make_folder(path: Path) -> None:
-    """Make it durably, or a file in it could be lost with it."""
+    """Create a folder durably, or its files could be lost with it."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
-        _sync_folder(path.parent)
+        sync(path.parent)
 
 
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def sync(*paths: Path) -> None:
+    """Bring files, or the names in folders, to the disk."""
+    for each in paths:
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _try_to_write(folder: Path) -> None:

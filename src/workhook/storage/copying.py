@@ -30,6 +30,7 @@ from workhook.storage.row_stream import (
     CONNECT_TIMEOUT_S,
     ROWS_A_PART,
     CopyRefused,
+    Progress,
     Sum,
     Unfit,
     columns_of,
@@ -43,7 +44,6 @@ from workhook.storage.row_stream import (
 )
 
 T = TypeVar("T")
-Progress = Callable[[str, int, int], None]
 
 # Before each further try: a cluster takes half a minute to choose a new primary.
 PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
@@ -64,7 +64,7 @@ AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"""
 
 
 class Mark(NamedTuple):
-    """Says that the file was copied, or is being: which copy, where to, and whether it was whole."""
+    """The mark of a file that was or is being copied. `done`: the copy is whole."""
 
     copy_id: str
     place: str
@@ -111,7 +111,7 @@ class CopySource:
         return Mark(token, place, bool(done))
 
     def set_mark(self, mark: Mark) -> None:
-        """From now on every version of Workhook refuses the file: what it would write there would be lost."""
+        """Make every version of Workhook refuse the file, since its changes would be lost."""
         self._write(
             ("DROP TABLE IF EXISTS moved_to", ()),
             ("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)", ()),
@@ -120,7 +120,7 @@ class CopySource:
         )
 
     def release(self) -> Mark | None:
-        """Let servers use the file again. Answers what the mark was, None without one."""
+        """Let servers use the file again. Returns the mark, if there was one."""
         if (mark := self.mark()) is not None:
             back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
             self._write((back, ()), ("DROP TABLE moved_to", ()))
@@ -136,7 +136,7 @@ class CopySource:
         return count_in_file(self._connection, table)
 
     def last_number(self, table: sa.Table) -> int:
-        """The greatest id that a row of it ever had, 0 without any."""
+        """Return the greatest id that a row ever had, or 0."""
         column = table.primary_key.columns[0].name
         query = (
             f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours
@@ -145,8 +145,8 @@ class CopySource:
         return int(self._connection.execute(query, (table.name,)).fetchone()[0])
 
     def parts(self, table: sa.Table, after: Sequence[Any] | None, rows_a_part: int = ROWS_A_PART) -> Iterator[Part]:
-        """The rows after this key, in the order of their keys, as PostgreSQL takes them. Raises `CopyRefused` for one
-        that it does not take."""
+        """Read the rows after this key, in the order of their keys. Raises `CopyRefused` for one that does not fit
+        PostgreSQL."""
         names = [each.name for each in table.columns]
         keys = [names.index(each.name) for each in table.primary_key.columns]
         rows, size = list[list[Any]](), 0
@@ -160,7 +160,7 @@ class CopySource:
             yield Part(rows, [rows[-1][each] for each in keys])
 
     def sum(self, table: sa.Table) -> tuple[Sum, int]:
-        """And the size of the largest row."""
+        """Return the sum, and the size of the largest row."""
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
@@ -246,7 +246,7 @@ class CopyTarget:
         self._connection = await connect(self._url)
 
     async def unfinished(self) -> str | None:
-        """The token of the copy that was begun here; None if the database is empty. Raises `CopyRefused`."""
+        """Return the token of the copy begun here, or None for an empty database. Raises `CopyRefused`."""
         run = self._connection
         if not await run.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL"):
             if found := [row["relname"] for row in await run.fetch(_TABLES)]:
@@ -265,7 +265,7 @@ class CopyTarget:
         return None
 
     async def begin(self, token: str) -> None:
-        """Of an empty database: make the tables, and refuse servers from now on. Raises `CopyRefused`."""
+        """Create the tables of an empty database, and make servers refuse it. Raises `CopyRefused`."""
         await migrate_postgresql(self._url, lambda: None)  # whoever lists the tables to copy has imported them
         run = self._connection
         async with run.transaction():
@@ -289,7 +289,7 @@ class CopyTarget:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # ours
 
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
-        """The rows and how far it is now, in one transaction. Raises `Interfered` if it is not at `after`."""
+        """Add rows and note the progress in one transaction. Raises `Interfered` if it is not at `after`."""
         async with self._connection.transaction():
             columns = [each.name for each in table.columns]
             await self._connection.copy_records_to_table(table.name, records=part.rows, columns=columns)
@@ -310,7 +310,7 @@ class CopyTarget:
             raise Interfered
 
     async def sum(self, table: sa.Table, largest: int) -> Sum:
-        """`largest`: of a row, in bytes; so few are held at once."""
+        """Sum the rows. `largest`: bytes of the largest, which bounds how many are in memory."""
         total, at_once = Sum(), max(1, min(ROWS_A_PART, BYTES_A_PART // largest))
         async with self._connection.transaction(isolation="repeatable_read", readonly=True):
             async for rows in read_postgresql(self._connection, table, at_once):
@@ -318,7 +318,7 @@ class CopyTarget:
         return total
 
     async def finish(self, numbers: dict[str, int]) -> None:
-        """The copy is whole: new rows are numbered from above these on, and servers may come."""
+        """Complete the copy: number new rows from above `numbers`, and let servers in."""
         run = self._connection
         for table in self._tables:
             await run.execute(f'ANALYZE "{table.name}"')
@@ -334,7 +334,7 @@ class CopyTarget:
             await run.execute("UPDATE alembic_version SET version_num = $1", HEAD)
 
     async def _triggers(self, verb: str) -> None:
-        """What they would write is copied, too."""
+        """Enable or disable triggers, whose rows are copied as well."""
         names = [each.name for each in self._tables]
         for row in await self._connection.fetch(_TRIGGERS, names):
             await self._connection.execute(f'ALTER TABLE "{row["relname"]}" {verb} TRIGGER USER')
@@ -379,7 +379,7 @@ class _Copy:
             await self._patiently(partial(self._copy_table, table, self.done))
 
     async def _copy_table(self, table: sa.Table, copied: int) -> None:
-        """What of it is not there yet. `copied`: rows of the tables before it."""
+        """Copy the missing rows. `copied`: rows of the tables before."""
         after, done = await self.target.progress_of(table)
         self._show(COPIED, copied + (0 if after is None else await self.target.count(table)))
         if done:
@@ -391,7 +391,7 @@ class _Copy:
         await self.target.complete(table, after)
 
     async def compare(self) -> None:
-        """Raises `CopyRefused` naming every table that differs."""
+        """Raise `CopyRefused` that names every table that differs."""
         self.done, wrong = 0, []
         self.progress(COMPARED, 0, self.total)
         for table in self.tables:
@@ -410,7 +410,7 @@ class _Copy:
             )
 
     async def finish(self, mark: Mark) -> None:
-        """The file first: if this ends in between, the next run finds both, and only this is left to do."""
+        """Mark the file first: if this is interrupted, the next run only has to finish."""
         self.source.set_mark(mark._replace(done=True))
         numbers = {
             table.name: self.source.last_number(table)
@@ -424,7 +424,7 @@ class _Copy:
         self.progress(what, done, self.total)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """`act` reads how far it is, so it can be begun anew over another connection."""
+        """Repeat `act` over new connections. It reads its own progress."""
         for pause_s in PAUSES_S:
             try:
                 return await act()
@@ -443,8 +443,7 @@ class _Copy:
 async def copy(
     path: Path, url: str, tables: Sequence[sa.Table], progress: Progress, *, rows_a_part: int = ROWS_A_PART
 ) -> Copied:
-    """`tables`: in an order in which each comes after those that it refers to. Raises `CopyRefused`, and what the
-    drivers raise."""
+    """Copy `tables`, which are sorted by their references. Raises `CopyRefused`, and what the drivers raise."""
     source = CopySource.open(path)
     try:
         target = await CopyTarget.open(url, tables)
@@ -466,7 +465,7 @@ async def copy(
 
 
 async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Mark, bool]:
-    """Which copy this is, and whether it was begun before. Marks both sides; the file first."""
+    """Mark both sides, the file first. Returns the mark, and whether the copy was begun before."""
     mark, token = source.mark(), await target.unfinished()
     if token is not None:
         if mark is None or mark.copy_id != token:

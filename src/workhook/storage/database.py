@@ -124,7 +124,7 @@ class Transaction(Reader):
         """Run one statement once per row of parameters, in one round trip."""
 
     def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
-        """Queue a write whose result nobody needs. Queued writes are sent together before the next read, or at commit.
+        """Queue a write whose result is not needed. Queued writes are sent together before the next read or at commit.
 
         They take one round trip. On PostgreSQL they are one statement: no part sees what another part writes, and no
         two parts may change the same row. A conflict with a queued write is a defect and fails at once, on SQLite too
@@ -194,12 +194,12 @@ class Database(Reader):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the file that is open was deleted or replaced: what is written to it will be gone."""
+        """Tell whether the open file was deleted or replaced, so that writes are lost."""
         return False
 
     @property
     def apart(self) -> Database:
-        """The same database over a connection with little traffic, for what must be on time; one statement at once."""
+        """Return the database over a connection with little traffic, for urgent work; one statement at once."""
         return self
 
     @abstractmethod
@@ -212,10 +212,7 @@ class Database(Reader):
 
     @abstractmethod
     def snapshot(self) -> AbstractAsyncContextManager[Reader]:
-        """Reads that all see the database as it is at one moment, over a connection of their own.
-
-        For what goes through many rows. Nobody who writes has to wait. Raises `Unavailable`.
-        """
+        """Open a view of one moment over a connection of its own, to read many rows. Raises `Unavailable`."""
 
     async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]], *, within_s: float = 0) -> T:
         """Run `change` in a transaction and return its result; up to `TRIES` times if the database rolls it back, and

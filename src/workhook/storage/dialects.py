@@ -132,7 +132,7 @@ class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """Whether the JSON array of texts in a text column has the text of the parameter `name`."""
+    """Tells whether the JSON array in a text column contains the text of the parameter `name`."""
 
     type = sa.Boolean()
 
@@ -172,7 +172,7 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
 
 
 def sqlite_problem(error: sqlite3.Error) -> Exception:
-    """What a driver's error means to the rest of the program."""
+    """Return the program's error for a driver's error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
     if isinstance(error, sqlite3.OperationalError):
@@ -189,8 +189,8 @@ _SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in _PASSING)
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """What a driver's error means: lost connections, full disks, shutdowns, deadlocks and time-outs can succeed
-    later."""
+    """Return the program's error for a driver's error: lost connections, full disks, shutdowns, deadlocks and time-outs
+    can succeed later."""
     import asyncpg  # some megabytes that SQLite does not need
 
     if isinstance(error, asyncpg.UniqueViolationError):
@@ -224,7 +224,7 @@ def connect_options(url: str) -> Mapping[str, Any]:
 
 
 def place(url: str) -> str:
-    """The address of the database without user and password."""
+    """Return the address of the database without user and password."""
     parts = urlsplit(url)
     asked = parse_qs(parts.query)
     host = parts.netloc.rpartition("@")[2] or asked.get("host", ["localhost"])[0]
@@ -250,7 +250,7 @@ async def notice_silence(connection: Any) -> None:
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """Whether the server is no longer a primary, or the session may not write: another connection may be better."""
+    """Tell whether the session may not write, so that another connection may be better."""
     import asyncpg
 
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError)

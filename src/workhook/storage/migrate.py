@@ -53,7 +53,7 @@ def release_command(path: Path) -> str:
 
 
 def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> str | None:
-    """Why servers refuse a database that is being copied or was copied, and what to do; None for other databases."""
+    """Tell why servers refuse a database that is copied or restored, and what to do; None for other databases."""
     if found == MOVED and sqlite_path is not None:
         return _moved(sqlite_path)
     if found == RESTORING and sqlite_path is not None:
@@ -109,7 +109,7 @@ def _upgrade(connection: Any) -> None:
 
 
 def sqlite_revision(path: Path) -> str | None:
-    """The schema of a file, None if it has none. Raises `sqlite3.Error` for a file that is no database."""
+    """Return the schema of a file, or None. Raises `sqlite3.Error` for a file that is not a database."""
     if not path.exists():
         return None
     with closing(sqlite3.connect(path)) as connection:
@@ -118,17 +118,8 @@ def sqlite_revision(path: Path) -> str | None:
         return str(found[0]) if found else None
 
 
-def _make_private(path: Path) -> None:
-    """Only the owner may read a new file. SQLite gives the files beside it the same mode."""
-    try:
-        path.touch(mode=0o600)
-    except OSError as error:
-        log.debug("database_file_not_made", reason=str(error))  # SQLite will report it
-
-
 def migrate_sqlite(path: Path, import_tables: Callable[[], object]) -> bool:
-    """Return whether anything was done. `import_tables`: called for a new database, whose tables are those
-    that the process knows then."""
+    """Return whether anything was done. `import_tables`: loads all tables for a new database."""
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
@@ -158,7 +149,10 @@ def _write_ahead(connection: Any) -> None:
 def _make_sqlite(path: Path) -> None:
     """Alembic would take a second, and 10 MB that stay with the server."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _make_private(path)
+    try:
+        path.touch(mode=0o600)  # SQLite gives the files beside it the same mode
+    except OSError as error:
+        log.debug("database_file_not_made", reason=str(error))  # SQLite will report it
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)
     try:
         _write_ahead(connection)
@@ -209,7 +203,9 @@ async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> b
             return False  # another process has done it meanwhile
         if current is None:
             import_tables()
-            await _make_postgresql(connection)
+            name = await connection.fetchval("SELECT quote_ident(current_schema())")
+            async with connection.transaction():
+                await connection.execute(";\n".join(schema.statements("postgresql", HEAD, name)))
         else:
             await _upgrade_postgresql(url, connection)
     finally:
@@ -228,12 +224,6 @@ async def _lock(connection: Any) -> None:
     concurrently waits for all transactions."""
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
-
-
-async def _make_postgresql(connection: Any) -> None:
-    name = await connection.fetchval("SELECT quote_ident(current_schema())")
-    async with connection.transaction():
-        await connection.execute(";\n".join(schema.statements("postgresql", HEAD, name)))
 
 
 async def _upgrade_postgresql(url: str, connection: Any) -> None:
@@ -256,8 +246,7 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
 
 
 def _gave_way(error: BaseException | None) -> bool:
-    """Whether a step did not get its lock in time (`storage.online`), or deadlocked with the rest of a killed
-    migration."""
+    """Tell whether a step did not get its lock in time (`storage.online`), or met a deadlock."""
     import asyncpg
 
     while error is not None:
@@ -268,7 +257,6 @@ def _gave_way(error: BaseException | None) -> bool:
 
 
 async def _log_progress(connection: Any) -> None:
-    """Log the progress of an index every few seconds."""
     while True:
         await asyncio.sleep(LOOK_S * 10)
         for row in await connection.fetch(_PROGRESS):
@@ -289,7 +277,7 @@ WHERE name = 'client_connection_check_interval'"""
 
 
 async def check_schema(database: Database) -> str:
-    """`ok`, or what is wrong: another process may have migrated the database meanwhile."""
+    """Return `ok` or what is wrong: another process may have migrated the database."""
     row = await database.fetch_one(_revision)
     found = row["version_num"] if row else None
     if found == HEAD:
@@ -326,6 +314,5 @@ async def migrate(sqlite_path: Path | None, url: str | None, import_tables: Call
     """Migrate the database that the settings name: a file, or PostgreSQL's URL. As `migrate_sqlite`."""
     if sqlite_path is not None:
         return await asyncio.to_thread(migrate_sqlite, sqlite_path, import_tables)
-    if url is None:
-        raise ValueError("neither a file nor a URL")
+    assert url is not None, "there is a file or a URL"
     return await migrate_postgresql(url, import_tables)

@@ -13,7 +13,7 @@ from workhook.storage.metadata import big
 
 
 class Page(NamedTuple):
-    """The part of a list that is asked for."""
+    """A part of a list."""
 
     limit: int
     offset: int = 0
@@ -48,7 +48,7 @@ def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]
 async def read_page(
     reader: Reader, what: Listed, params: Mapping[str, object], page: Page
 ) -> tuple[Sequence[Row], int]:
-    """The rows, and how many there are on all pages; they are counted apart only where this page does not tell."""
+    """Return the rows and the number on all pages, which is counted apart only if this page does not tell."""
     rows = await reader.fetch_all(what.page, {**params, **page._asdict()})
     if rows and what.counts:
         return rows, rows[0]["total"]

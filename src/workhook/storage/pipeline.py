@@ -132,7 +132,7 @@ def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
 
 
 class _Mode(NamedTuple):
-    """Whether plans are made once, and the statement with which this was set."""
+    """How often a connection plans, and the statement that set it."""
 
     planned_once: bool
     set_with: Any
@@ -217,7 +217,7 @@ async def fetch_and_commit(
 
 
 async def commit(connection: Any) -> None:
-    """Raises `Unavailable` where nothing is committed: the transaction had failed, and nobody was told."""
+    """Raise `Unavailable` if nothing was committed, because the transaction had failed."""
     _require_commit(await connection.execute("COMMIT"))
 
 

@@ -6,9 +6,10 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from copy import copy
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ CHANNEL = "workhook"
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What the driver raises; the last one when the server ends a connection just before it is used."""
 _LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
+Connect = Callable[[], AbstractAsyncContextManager[Any]]
 # Compiling a statement costs more than to run it. PostgreSQL does it by what it expects to read, not by what a limit
 # leaves of that. A pooler need not take this.
 _SETTINGS = {"jit": "off"}
@@ -58,20 +60,11 @@ def terminate(connection: Any) -> None:
         connection.terminate()
 
 
-class PooledConnections:
-    """The connections of a pool; `connect()` is the only way to one."""
+class PooledConnection:
+    """`async with PooledConnection(pool) as connection`: raises driver errors as `dialects.postgresql_problem` does.
 
-    def __init__(self, pool: Any) -> None:
-        self.pool = pool
-
-    def connect(self) -> _Connected:
-        """`async with connections.connect() as connection`. Raises driver errors as `dialects.postgresql_problem`
-        does."""
-        return _Connected(self.pool)
-
-
-class _Connected:
-    """See `PooledConnections.connect`. A class, because a generator's context manager takes more CPU."""
+    It is a class, because a generator's context manager takes more CPU.
+    """
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
@@ -103,18 +96,18 @@ class _Connected:
 class ListeningConnection:
     """The connection that listens, used by one caller at a time; a pooled one while it is not connected."""
 
-    def __init__(self, pooled: PooledConnections) -> None:
-        self._pooled = pooled
+    def __init__(self, connect_pooled: Connect) -> None:
+        self._connect_pooled = connect_pooled
         self._turn = asyncio.Lock()
         self.connection: Any = None
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        """Raises as `PooledConnections.connect` does."""
+        """Connect, with the errors of `PooledConnection`."""
         async with self._turn:
             connection = self.connection
             if connection is None or connection.is_closed():
-                async with self._pooled.connect() as other:
+                async with self._connect_pooled() as other:
                     yield other
                 return
             try:
@@ -146,7 +139,7 @@ class Asked(NamedTuple):
 
 
 class PostgresTransaction(Transaction):
-    """It begins with its first statement, and ends with its last (`storage.pipeline`): neither costs a trip."""
+    """BEGIN travels with the first statement and COMMIT with the last (`storage.pipeline`)."""
 
     dialect = "postgresql"
 
@@ -222,7 +215,7 @@ class PostgresTransaction(Transaction):
             self._is_open = False
 
     async def roll_back(self) -> None:
-        """Raises nothing of the driver's: what was raised before counts, a cancellation above all."""
+        """Roll back without an error of the driver's: the earlier one counts."""
         if not self._is_open:
             return
         try:
@@ -237,7 +230,7 @@ class PostgresTransaction(Transaction):
         return rows
 
     def _together(self, question: DeferredRead | None) -> Asked:
-        """One statement, of what waits and what is asked."""
+        """Return one statement of all that is queued."""
         waiting, self.deferred = self.deferred, []
         parts, arguments, plans = self._parts(waiting)
         if question is not None:
@@ -252,7 +245,7 @@ class PostgresTransaction(Transaction):
     def _parts(
         self, waiting: Sequence[DeferredWrite]
     ) -> tuple[list[tuple[str, str, int]], list[Any], list[bool | None]]:
-        """What `joined` takes, the values, and which parts are planned once."""
+        """Return the parts for `joined`, the values, and whether each part is planned once."""
         parts, arguments, plans = [], list[Any](), list[bool | None]()
         for name, statement, rows in waiting:
             known = self._compile(statement)
@@ -265,7 +258,7 @@ class PostgresTransaction(Transaction):
 
 
 def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
-    """The step as one statement with its values, if it can be."""
+    """Return the rows as one statement with its values, if possible."""
     if len(rows) == 1:
         return Asked(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
@@ -284,8 +277,7 @@ class PostgresDatabase(Database):
     def __init__(self, session_url: str, pool: Any) -> None:
         self._session_url = session_url
         self._pool = pool
-        pooled = PooledConnections(pool)
-        self._connections: PooledConnections | ListeningConnection = pooled
+        self._connect: Connect = partial(PooledConnection, pool)
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
         metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
         self._compile = Compiler(dialects.postgresql())
@@ -295,13 +287,13 @@ class PostgresDatabase(Database):
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
         self._tasks: list[asyncio.Task[None]] = []
-        self._listening = ListeningConnection(pooled)
+        self._listening = ListeningConnection(self._connect)
         self._apart = copy(self)
-        self._apart._connections = self._listening
+        self._apart._connect = self._listening.connect
 
     @property
     def apart(self) -> Database:
-        """Uses the connection that listens: it has little to do, and nobody waits for it."""
+        """Use the connection that listens: it is mostly idle."""
         return self._apart
 
     @classmethod
@@ -327,25 +319,21 @@ class PostgresDatabase(Database):
         except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
         database = cls(session_url or url, pool)
-        await database._follow_clock()
+        try:
+            async with database._connect() as connection:
+                await follow_clock(connection)
+        except BaseException:
+            pool.terminate()
+            raise
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
 
-    async def _follow_clock(self) -> None:
-        """Raises `Unavailable`, and closes the pool."""
-        try:
-            async with self._connections.connect() as connection:
-                await follow_clock(connection)
-        except BaseException:
-            self._pool.terminate()
-            raise
-
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._connections.connect() as connection:
+        async with self._connect() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
             try:
                 yield transaction
@@ -357,21 +345,21 @@ class PostgresDatabase(Database):
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._connections.connect() as connection:
+        async with self._connect() as connection:
             await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
             return rows
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
-        async with self._connections.connect() as connection:
+        async with self._connect() as connection:
             await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._slow.turn(), self._connections.connect() as connection:
+        async with self._slow.turn(), self._connect() as connection:
             await pipeline.prepare(connection, known.sql)
             try:
                 rows: Sequence[Row] = await connection.fetch(
@@ -411,7 +399,7 @@ class PostgresDatabase(Database):
             self._outgoing_ready.clear()
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
-                async with self._connections.connect() as connection:
+                async with self._connect() as connection:
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
@@ -517,7 +505,7 @@ async def follow_clock(connection: Any) -> None:
 
 
 async def _look_at_clock(connection: Any) -> tuple[int, int, int]:
-    """How long it took, what the server's clock showed and what the monotonic one did, in nanoseconds."""
+    """Return the time taken, the server's clock and the monotonic clock, in nanoseconds."""
     before_ns = time.monotonic_ns()
     at_us: int = await connection.fetchval(_NOW, timeout=CLOCK_TIMEOUT_S)
     took_ns = time.monotonic_ns() - before_ns

@@ -48,13 +48,11 @@ def _base(field: RecordField) -> Any:
 
 
 def stored_names(record: type[Record], *, without: Collection[str] = ()) -> tuple[str, ...]:
-    """The names of the columns that hold a record."""
     return tuple(name for name in _columns(record) if name not in without)
 
 
 def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.Column[Any]]:
-    """The columns of a record's table, by the types of its fields; `id` is the primary key. `references`: the foreign
-    keys of columns, by their names."""
+    """Return the columns of a record's table; `id` is the primary key. `references`: foreign keys by column."""
     return [
         sa.Column(
             name,
@@ -68,18 +66,18 @@ def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.
 
 
 def selected(record: type[Record], table: sa.FromClause, prefix: str = "") -> list[sa.Label[Any]]:
-    """What `row_reader` reads: put these first in the SELECT."""
+    """Return the columns that `row_reader` reads, to put first in the SELECT."""
     return [table.c[name].label(prefix + name) for name in _columns(record)]
 
 
 def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
-    """For the values of an INSERT or UPDATE: each column is a parameter of its name."""
+    """Return the values of an INSERT or UPDATE: each column is a parameter of its name."""
     return {name: sa.bindparam(name) for name in names}
 
 
 def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
-    """What makes records of rows that have the columns of `selected` from `start` on. Fields without a column are given
-    to it by their names. Columns are read by their place: to find a name SQLite goes through all."""
+    """Return a function that makes records of rows with the columns of `selected` from `start` on. Its keywords are the
+    fields without a column. Columns are read by place, since SQLite searches for names."""
     values = _values(_columns(record).values(), start)
     arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
     parameters = ", ".join(["row", *(each.name for each in fields_of(record) if each.name not in values)])
@@ -88,14 +86,14 @@ def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
 
 
 def shown_names(record: type[Record]) -> tuple[str, ...]:
-    """The names of the columns whose values are in the JSON form."""
+    """Return the columns whose values are in the JSON form."""
     shown = {each.name for each in shown_fields(record)}
     return tuple(name for name, each in _columns(record).items() if each.name in shown)
 
 
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
-    """What makes the JSON forms of records without the records, of rows that have the columns of `shown_names` from
-    `start` on: for the longest lists. Fields that are shown and have no column are given to it by their names."""
+    """Return a function that makes JSON forms directly of rows with the columns of `shown_names` from `start` on: for
+    the longest lists. Its keywords are the shown fields without a column."""
     columns = _columns(record)
     values = _values([columns[name] for name in shown_names(record)], start)
     shown = [each.name for each in shown_fields(record)]
@@ -108,19 +106,18 @@ def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
 
 
 def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
-    """The values of fields in a row, in Python."""
-    return {each.name: _value(each, f"row[{index}]") for index, each in enumerate(fields, start)}
-
-
-def _value(field: RecordField, source: str) -> str:
-    """SQLite has numbers for booleans."""
-    if field.plain is not bool:
-        return source
-    return f"None if {source} is None else bool({source})" if field.nullable else f"bool({source})"
+    """Return Python's text of the values of fields in a row. SQLite has numbers for booleans."""
+    found = {}
+    for index, each in enumerate(fields, start):
+        source = found[each.name] = f"row[{index}]"
+        if each.plain is bool:
+            made = f"bool({source})"
+            found[each.name] = f"None if {source} is None else {made}" if each.nullable else made
+    return found
 
 
 def values_of(record: Record) -> dict[str, object]:
-    """The parameters of a statement that stores the record, by the names of its columns."""
+    """Return the parameters of a statement that stores the record, by column."""
     names, get = _getter(type(record))
     return dict(zip(names, get(record), strict=True))
 

@@ -26,6 +26,9 @@ _BYTES = 16
 _MODULUS = 1 << (8 * _BYTES)
 _INT4, _INT8 = 1 << 31, 1 << 63
 
+Progress = Callable[[str, int, int], None]
+"""Gets what is done, how much of it, and how much there is."""
+
 encode_row = msgspec.msgpack.Encoder().encode
 """One text for the same values, and another for others."""
 
@@ -60,9 +63,9 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
-    """Makes a row of SQLite's what PostgreSQL's driver takes and gives, in the order of the table's columns.
+    """Return a function that converts a row of SQLite to the values of PostgreSQL's driver.
 
-    It raises `Unfit`. SQLite keeps whatever it is given, whatever the column's type says.
+    It raises `Unfit`, since SQLite stores values of any type in any column.
     """
     columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
@@ -108,14 +111,14 @@ async def connect(url: str) -> Any:
 
 
 async def read_postgresql(connection: Any, table: sa.Table, rows_a_part: int) -> AsyncIterator[list[Any]]:
-    """All rows of a table, in parts, within a transaction."""
+    """Read all rows of a table in parts. Called within a transaction."""
     cursor = await connection.cursor(f'SELECT {columns_of(table)} FROM "{table.name}"')  # noqa: S608  # names of ours
     while rows := await cursor.fetch(rows_a_part):
         yield rows
 
 
 async def sequence_of(connection: Any, table: sa.Table) -> str | None:
-    """What numbers the rows of a table."""
+    """Return the sequence that numbers the rows of a table."""
     column = table.primary_key.columns[0].name
     found: str | None = await connection.fetchval(
         "SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column
@@ -128,7 +131,6 @@ async def sequence_of(connection: Any, table: sa.Table) -> str | None:
 
 @contextmanager
 def opened(path: Path, *, writable: bool = False, timeout_s: float = 30.0) -> Iterator[sqlite3.Connection]:
-    """A file that is there already."""
     with closing(open_file(path, timeout_s)) as connection:
         connection.execute(f"PRAGMA query_only={int(not writable)}")
         yield connection

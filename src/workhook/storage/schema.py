@@ -10,7 +10,7 @@ A database that is there is brought to it by the migrations of `storage.migratio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
@@ -43,7 +43,7 @@ def ddl(make: Ddl) -> Ddl:
 
 
 def trigger_function(name: str, event: str, body: str) -> list[str]:
-    """What makes a trigger of PostgreSQL and its function."""
+    """Return the statements that create a trigger of PostgreSQL and its function."""
     return [
         f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$",
         f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()",
@@ -51,32 +51,27 @@ def trigger_function(name: str, event: str, body: str) -> list[str]:
 
 
 def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
-    """What makes a new database of this revision. `schema`: PostgreSQL's, quoted.
+    """Return the statements that create a database of this revision. `schema`: PostgreSQL's, quoted.
 
-    The modules of every table have to be imported (`bootstrap.import_tables`)."""
+    Requires `bootstrap.import_tables`."""
     dialect = dialects.SQLITE if dialect_name == "sqlite" else dialects.postgresql()
     made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # a number of ours
-    made += _tables(dialect)
+    for table in metadata.sorted_tables:
+        made.append(_compiled(sa.schema.CreateTable(table), dialect))
+        if table.info.get(GROWS) and dialect.name == "postgresql":
+            made.append(f"ALTER TABLE {table.name} SET ({_CLEANED_UP_EARLY})")
+        for index in sorted(table.indexes, key=_place):
+            if (where := index.info.get("where")) is not None:
+                index.dialect_options[dialect.name]["where"] = where
+            made.append(_compiled(sa.schema.CreateIndex(index), dialect))
     for further in _further:
         made += [each.replace("{schema}", f"{schema}.") for each in further(dialect_name)]
     return made
 
 
-def _tables(dialect: Dialect) -> Iterator[str]:
-    for table in metadata.sorted_tables:
-        yield _compiled(sa.schema.CreateTable(table), dialect)
-        if table.info.get(GROWS) and dialect.name == "postgresql":
-            yield f"ALTER TABLE {table.name} SET ({_CLEANED_UP_EARLY})"
-        for index in sorted(table.indexes, key=_place):
-            if (where := index.info.get("where")) is not None:
-                index.dialect_options[dialect.name]["where"] = where
-            yield _compiled(sa.schema.CreateIndex(index), dialect)
-
-
 def _place(index: sa.Index) -> tuple[bool, bool, int]:
-    """Where an index stands among those of its table: first what is unique, last what is over a part of the rows, and
-    otherwise as the table declares them. Of indexes that serve a statement alike, SQLite without statistics prefers
-    the one that was made last."""
+    """Sort key of a table's indexes: unique ones first, partial ones last. If several serve a statement, SQLite without
+    statistics prefers the one that was created last."""
     return "where" in index.info and not index.unique, not index.unique, index.info[DECLARED]
 
 

@@ -49,7 +49,7 @@ class Turns:
 
 
 def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:
-    """Raises `QueryTooSlow`."""
+    """Raise `QueryTooSlow` after `TIMEOUT_S`."""
     end = time.monotonic() + TIMEOUT_S
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:

@@ -51,7 +51,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
 
 
 class Threads:
-    """Runs jobs on connections of their own. A job that was submitted runs, even if nobody waits for it any more."""
+    """Threads with a connection each. A submitted job runs even if its caller was cancelled."""
 
     def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
         self._loop = asyncio.get_running_loop()
@@ -203,9 +203,6 @@ class _SqliteSnapshot(Reader):
     def __init__(self, threads: Threads, compiler: Compiler) -> None:
         self.threads, self._compile = threads, compiler
 
-    async def begin(self) -> None:
-        await self.threads.submit(_begin_to_read)
-
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
@@ -343,7 +340,7 @@ class SqliteDatabase(Database):
     async def snapshot(self) -> AsyncIterator[Reader]:
         reader = _SqliteSnapshot(Threads(self.path, 1, readonly=True), self._compile)
         try:
-            await reader.begin()
+            await reader.threads.submit(_begin_to_read)
             yield reader
         finally:
             await asyncio.shield(reader.threads.close())

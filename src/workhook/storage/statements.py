@@ -90,7 +90,7 @@ class Statement:
         return [list(column) for column in zip(*map(self.arguments, rows), strict=True)]
 
     def arguments(self, params: Params | None) -> list[Any]:
-        """Raises `KeyError` for a parameter that is not given."""
+        """Raise `KeyError` for a missing parameter."""
         given = params or {}
         if self._fixed:
             given = {**self._fixed, **given}
@@ -162,7 +162,7 @@ _known: WeakKeyDictionary[Executable, _Use] = WeakKeyDictionary()
 
 
 def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
-    """Why `statement` cannot be sent together with the deferred writes; the empty string if it can."""
+    """Tell why `statement` cannot be sent with the deferred writes; empty if it can."""
     use = _use_of(statement)
     for each in deferred:
         before = _use_of(each)

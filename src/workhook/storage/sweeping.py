@@ -44,7 +44,7 @@ class _BatchSize:
         self._kind, self._size = kind, size
 
     def is_over(self, error: Exception) -> bool:
-        """Whether the error concerns all rows, or too many rows were skipped."""
+        """Tell whether the error concerns all rows, or too many rows were skipped."""
         return concerns_all(error) or self.skipped >= SKIPPED_MAX
 
     def skips(self) -> bool:
@@ -142,7 +142,7 @@ class AgedRows:
 
 
 def concerns_all(error: Exception) -> bool:
-    """Whether the database is at fault, so that the next row would fail too."""
+    """Tell whether the database is at fault, so that the next row would fail too."""
     return isinstance(error, Unavailable) and not isinstance(error, RolledBack)
 
 
