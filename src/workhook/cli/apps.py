@@ -113,42 +113,34 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
 
 
 @contextmanager
-def _new_file(path: Path | None) -> Iterator[Path | None]:
-    """A new, empty file that only its owner reads. It goes again if what follows fails: no file, no key."""
+def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes a key into a new private file, before the commit so that no valid key is lost. The
+    file is removed if what follows fails."""
     if path is None:
-        yield None
+        yield lambda pem: None
         return
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise CliError(f"{path} is there already.", "Give --key-file another name: no key is overwritten.") from None
+
+    def write(pem: str) -> None:
+        file.write(pem.encode("ascii"))
+        os.fsync(file.fileno())
+
     try:
-        yield path
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            yield write
     except BaseException:
         path.unlink(missing_ok=True)
         raise
 
 
-def _write_key(path: Path | None, pem: str) -> None:
-    """Write the key before the commit: a key that is good is never lost."""
-    if path is None:
-        return
-    with path.open("w", encoding="ascii") as file:
-        file.write(pem)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _pem_json(pem: str, key_file: Path | None) -> dict[str, object]:
+def _shown_key(pem: str, key_file: Path | None) -> tuple[dict[str, object], list[str]]:
+    """Return the private key for scripts and for people."""
     if key_file is not None:
-        return {"key_file": str(key_file)}
-    return {"pem": pem} if pem else {}
-
-
-def _pem_lines(pem: str, key_file: Path | None) -> list[str]:
-    if key_file is not None:
-        return [f"the private key is in {key_file}"]
-    return [pem.strip()] if pem else []
+        return {"key_file": str(key_file)}, [f"the private key is in {key_file}"]
+    return ({"pem": pem}, [pem.strip()]) if pem else ({}, [])
 
 
 @command(app, "create")
@@ -166,7 +158,7 @@ async def create_app(
     """Register an app. This is the only time that its client secret and its private key are shown."""
     key = await _read_or_make_key(public_key, key_file)
     granted = permissions_of(permissions or "")
-    with _new_file(key_file) as kept:
+    with _new_file(key_file) as write_key:
         async with context.transaction() as tx:
             owner = await find_organization(tx, organization)
             made, secret, pem = await actions.create_app(
@@ -176,10 +168,11 @@ async def create_app(
                 app_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
                 key=key,
             )
-            _write_key(kept, pem)
-    data = {**_app_json(made, owner), "client_secret": secret, **_pem_json(pem, key_file)}
+            write_key(pem)
+    key_json, key_lines = _shown_key(pem, key_file)
+    data = {**_app_json(made, owner), "client_secret": secret, **key_json}
     lines = to_lines({"id": made.id, "slug": made.slug, "client_id": made.client_id, "client_secret": secret})
-    context.answer(data, "\n".join([lines, *_pem_lines(pem, key_file)]))
+    context.answer(data, "\n".join([lines, *key_lines]))
 
 
 @command(oauth_app, "create")
@@ -313,13 +306,14 @@ async def new_key(
     """Add a key that the app signs with. This is the only time that the private half is shown."""
     key = await _read_or_make_key(public_key, key_file)
     pem = key.private_key or ""
-    with _new_file(key_file) as kept:
+    with _new_file(key_file) as write_key:
         async with context.transaction() as tx:
             found = await find_app(tx, name, APP)
             made = await actions.add_key(tx, None, found, key)
-            _write_key(kept, pem)
-    data = {"slug": found.slug, **_key_json(made), **_pem_json(pem, key_file)}
-    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *_pem_lines(pem, key_file)]))
+            write_key(pem)
+    key_json, key_lines = _shown_key(pem, key_file)
+    data = {"slug": found.slug, **_key_json(made), **key_json}
+    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *key_lines]))
 
 
 @command(app, "delete-key")

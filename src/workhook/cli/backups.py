@@ -215,34 +215,27 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
     """Return the number of rows."""
-    from workhook.storage.backups import BlobCopy, let_servers_in
+    from workhook.storage.backups import BlobCopy, let_servers_in, refuse_servers, restore_database
     from workhook.storage.blobs import FOLDER, FolderBlobs
 
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if settings.sqlite_path is not None:
-        await _begin_sqlite(folder, settings.sqlite_path, progress)
+    if (path := settings.sqlite_path) is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.restoring")
+        draft.unlink(missing_ok=True)
+        await restore_database(folder, draft, progress)
+        refuse_servers(draft)  # without the other files it is not whole
+        draft.rename(path)
     source, target = FolderBlobs(folder / FOLDER), bootstrap.open_blobs(settings.data, settings.files_url)
     try:
         await BlobCopy(source, target, progress).copy(files)
     finally:
         source.close()
         target.close()
-    if settings.sqlite_path is None:
+    if path is None:
         return await _fill_postgresql(settings, folder, progress)
-    let_servers_in(settings.sqlite_path, made.schema)
+    let_servers_in(path, made.schema)
     return sum(made.database.rows.values())
-
-
-async def _begin_sqlite(folder: Path, target: Path, progress: Progress) -> None:
-    """Restore the file under its name once servers refuse it: without the other files it is not whole."""
-    from workhook.storage.backups import refuse_servers, restore_database
-
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f"{target.name}.restoring")
-    draft.unlink(missing_ok=True)
-    await restore_database(folder, draft, progress)
-    refuse_servers(draft)
-    draft.rename(target)
 
 
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
@@ -259,4 +252,4 @@ async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress)
         done = await copy(between / "workhook.db", settings.migration_url or "", every_table(), progress)
     finally:
         shutil.rmtree(between)
-    return sum(each.rows for each in done.tables.values())
+    return done.rows

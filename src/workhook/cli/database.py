@@ -135,15 +135,14 @@ def _to_json(path: Path, done: Copied) -> dict[str, object]:
         "to": done.place,
         "schema": HEAD,
         "resumed": done.resumed,
-        "rows": sum(each.rows for each in done.tables.values()),
+        "rows": done.rows,
         "tables": {name: {"rows": each.rows, "checksum": each.text()} for name, each in sorted(done.tables.items())},
     }
 
 
 def _sentences(path: Path, done: Copied) -> str:
-    rows = sum(each.rows for each in done.tables.values())
     return (
-        f"copied {rows:,} rows of {len(done.tables)} tables to {done.place}; both sides are the same\n"
+        f"copied {done.rows:,} rows of {len(done.tables)} tables to {done.place}; both sides are the same\n"
         "Now set WORKHOOK_DATABASE_URL and start the server. Keep secret.key (or WORKHOOK_SECRET_KEY): secrets are\n"
         "encrypted with it as before. Files stay where they are. No server starts with the SQLite file any more;\n"
         f"keep {path} until you have a backup of PostgreSQL."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
@@ -91,8 +92,6 @@ async def _mail(url: str) -> Check:
 
 
 def _folder(settings: Settings) -> Check:
-    import os
-
     data = settings.data.absolute()
     if not data.is_dir():
         if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there

@@ -6,10 +6,10 @@ import errno
 import os
 import socket
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from workhook.core import config, errors, vault
+from workhook.core.config import Settings
 from workhook.git_push import install
 
 FAILED, MISUSED = 1, 2
@@ -27,20 +27,12 @@ class Misuse(CliError):
     status = MISUSED
 
 
-class _Used(NamedTuple):
-    """The settings of a command, and the argument that names the database if no setting does."""
-
-    settings: config.Settings | None
-    given: str | None
-
-
-def explain(error: Exception, settings: config.Settings | None, given: str | None = None) -> list[str] | None:
+def explain(error: Exception, settings: Settings | None, given: str | None = None) -> list[str] | None:
     """Return lines that say what is wrong, where, and how to fix it; None for a fault of the program. `given`: the
     argument that names the database of `settings`, if it is not --data or --database-url."""
     if isinstance(error, errors.Explained):
         return [error.message, error.remedy]
-    used = _Used(settings, given)
-    return _ours(error, used) or _the_databases(error, used)
+    return _ours(error, settings, given) or _the_databases(error, settings, given)
 
 
 def require_postgresql(name: str, url: str) -> None:
@@ -79,7 +71,7 @@ def no_room(folder: Path, kept: str = "") -> CliError:
     )
 
 
-def no_data(settings: config.Settings) -> CliError:
+def no_data(settings: Settings) -> CliError:
     if settings.database_url is None and (wrong := no_folder(settings.data)) is not None:
         return CliError(f"{wrong}.", "Give --data or WORKHOOK_DATA another folder.")
     if settings.database_url is None:
@@ -89,12 +81,12 @@ def no_data(settings: config.Settings) -> CliError:
     return CliError(f"there is no Workhook data at {place}.", f"Give {flag}, or run `workhook setup`.")
 
 
-def no_key(settings: config.Settings) -> CliError:
+def no_key(settings: Settings) -> CliError:
     text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
     return CliError(text, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
 
 
-def _database(settings: config.Settings | None) -> str:
+def _database(settings: Settings | None) -> str:
     """Return the place of the database, without its password."""
     if settings is None:
         return "the database"
@@ -109,35 +101,34 @@ def _database(settings: config.Settings | None) -> str:
         return "the database of that URL"
 
 
-def _remedy(used: _Used) -> str:
-    settings = used.settings
+def _remedy(settings: Settings | None, given: str | None) -> str:
     if settings is not None and settings.sqlite_path is None:
-        named = used.given or "--database-url (WORKHOOK_DATABASE_URL)"
+        named = given or "--database-url (WORKHOOK_DATABASE_URL)"
         return f"Check {named}, and that PostgreSQL runs there and lets this user in."
     flag = "--database-url" if settings is not None and settings.database_url else "--data (WORKHOOK_DATA)"
-    return f"Check {used.given or flag}, and that this user may write there."
+    return f"Check {given or flag}, and that this user may write there."
 
 
-def _ours(error: Exception, used: _Used) -> list[str] | None:
+def _ours(error: Exception, settings: Settings | None, given: str | None) -> list[str] | None:
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
 
     if isinstance(error, errors.Problem) and error.status < 500:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, errors.Problem):
-        cause = _the_databases(error.__cause__, used) if error.__cause__ else None
+        cause = _the_databases(error.__cause__, settings, given) if error.__cause__ else None
         text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
-        return cause or [f"{_database(used.settings)}: {text or 'it cannot be used right now'}.", _remedy(used)]
+        return cause or [f"{_database(settings)}: {text or 'it cannot be used right now'}.", _remedy(settings, given)]
     if isinstance(error, NewerSchema | install.InstallError):
         return [str(error)]
     if isinstance(error, vault.VaultError):
-        return _the_key(error, used.settings)
+        return _the_key(error, settings)
     if isinstance(error, UniqueViolation):
         return ["somebody else made the same thing at the same moment.", "Run the command again."]
     return None
 
 
-def _the_key(error: vault.VaultError, settings: config.Settings | None) -> list[str]:
+def _the_key(error: vault.VaultError, settings: Settings | None) -> list[str]:
     text = str(error).removesuffix("Put the right file back.").strip(" .")
     if settings is not None and settings.secret_key:
         return [f"{text.replace(vault.KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
@@ -151,13 +142,13 @@ _SQLITE = ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOTADB", "
 _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # beginnings of SQLSTATE
 
 
-def _the_databases(error: BaseException | None, used: _Used) -> list[str] | None:
+def _the_databases(error: BaseException | None, settings: Settings | None, given: str | None) -> list[str] | None:
     """Explain errors of the operating system and of the databases."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
-        return _the_databases(getattr(error, "orig", None), used)
+        return _the_databases(getattr(error, "orig", None), settings, given)
     if isinstance(error, OSError):
-        return _the_system(error, used)
+        return _the_system(error, settings, given)
     if origin == "sqlite3":
         code = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
         mendable: tuple[str, ...] = _SQLITE
@@ -168,24 +159,25 @@ def _the_databases(error: BaseException | None, used: _Used) -> list[str] | None
     if not code.startswith(mendable):
         return None
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    remedy = _remedy(used)
+    remedy = _remedy(settings, given)
     if code.startswith(("NOTADB", "CORRUPT")):
-        remedy = f"Give {used.given or '--data or --database-url'} a database of Workhook's, or put back a backup."
+        remedy = f"Give {given or '--data or --database-url'} a database of Workhook's, or put back a backup."
     elif code.startswith(("FULL", "53100")):
         remedy = "Make room on its disk, and run the command again."
-    return [f"{_database(used.settings)}: {text}.", remedy]
+    return [f"{_database(settings)}: {text}.", remedy]
 
 
-def _the_system(error: OSError, used: _Used) -> list[str]:
-    if isinstance(error, FileExistsError | NotADirectoryError) and used.given is None and used.settings is not None:
-        wrong = no_folder(used.settings.data)
+def _the_system(error: OSError, settings: Settings | None, given: str | None) -> list[str]:
+    if isinstance(error, FileExistsError | NotADirectoryError) and given is None and settings is not None:
+        wrong = no_folder(settings.data)
         if wrong is not None:
             return [f"{wrong}.", "Give --data or WORKHOOK_DATA another folder."]
     if error.filename is not None:
         text = (error.strerror or type(error).__name__).rstrip(".")
-        settings = used.settings
-        below = settings is not None and used.given is None and str(error.filename).startswith(str(settings.data))
-        remedy = _remedy(used) if below or settings is None else "Check that path, and what this user may do there."
+        below = settings is not None and given is None and str(error.filename).startswith(str(settings.data))
+        remedy = "Check that path, and what this user may do there."
+        if below or settings is None:
+            remedy = _remedy(settings, given)
         return [f"{error.filename}: {text}.", remedy]
     if is_disk_full(error):  # databases have errors of their own for that
         text = (error.strerror or type(error).__name__).rstrip(".")
@@ -197,4 +189,4 @@ def _the_system(error: OSError, used: _Used) -> list[str]:
         text = "no answer in time"
     elif isinstance(error, socket.gaierror):
         text = error.strerror or text
-    return [f"{_database(used.settings)}: {text or type(error).__name__}.", _remedy(used)]
+    return [f"{_database(settings)}: {text or type(error).__name__}.", _remedy(settings, given)]

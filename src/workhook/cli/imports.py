@@ -22,8 +22,8 @@ from workhook.work.portability.imports import plan as planned
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
-    from workhook.work.portability.imports.plan import Choices, ImportPlan
-    from workhook.work.portability.imports.sources import Source, SourceFile
+    from workhook.work.portability.imports.plan import ImportPlan
+    from workhook.work.portability.imports.sources import Source
 
 app = new_app("Boards, projects and tables of other systems.")
 
@@ -164,7 +164,12 @@ async def _import(
 ) -> None:
     with show_progress() as progress:
         read = [sources.SourceFile(str(file), _read(file, progress, source)) for file in files]
-        plans = _plans(source, read, planned.Choices(title=title, done=target.done, mapping=mapping or {}))
+        choices = planned.Choices(title=title, done=target.done, mapping=mapping or {})
+        try:
+            plans = sources.plans_of(source, read, choices)  # all are checked before anything is written
+        except json_file.NotUsable as problem:
+            faults = "\n  ".join(["this cannot be imported:", *problem.faults])
+            raise CliError(faults, _how_to_export(source)) from None
         async with context.services() as services:
             made = await import_boards(services.database, plans, target, base_address(context.settings), progress)
     names = [str(file) for file in files] if len(plans) == len(files) else [", ".join(map(str, files))]
@@ -187,14 +192,6 @@ async def import_boards(
         importing = apply.preview(database, this) if target.dry_run else apply.import_plan(database, this, progress)
         made.append(await importing)
     return made
-
-
-def _plans(source: Source, files: Sequence[SourceFile], choices: Choices) -> list[ImportPlan]:
-    """Check every file before anything is written. Raises `CliError` with the faults of all."""
-    try:
-        return sources.plans_of(source, files, choices)
-    except json_file.NotUsable as problem:
-        raise CliError("\n  ".join(["this cannot be imported:", *problem.faults]), _how_to_export(source)) from None
 
 
 def _how_to_export(source: Source) -> str:

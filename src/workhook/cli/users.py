@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -280,7 +281,6 @@ async def link_identity(
 
 def _asked() -> str:
     import getpass
-    import sys
 
     if not sys.stdin.isatty():
         raise Misuse("there is no terminal to ask for the password.", "Give --password-file FILE, or - for a pipe.")
@@ -291,8 +291,6 @@ def _asked() -> str:
 
 
 def _first_line(path: Path) -> str:
-    import sys
-
     try:
         text = sys.stdin.read() if path == _STANDARD_INPUT else path.read_text("utf-8")
     except UnicodeDecodeError as error:

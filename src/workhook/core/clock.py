@@ -32,18 +32,13 @@ def follow(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
     """Let `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`, within
     `wrong_by_ns`. A host's clock that agrees is followed instead: the two may be the same.
     """
-    ahead_ns, host_ns = at_ns - monotonic_ns, _host_ahead_of_monotonic_ns()
-    _Followed.ahead_ns = host_ns if abs(ahead_ns - host_ns) <= wrong_by_ns else ahead_ns
-
-
-def _host_ahead_of_monotonic_ns() -> int:
-    """Read both clocks several times, and use the reading that was interrupted least."""
     looks = []
-    for _ in range(5):
+    for _ in range(5):  # the one that is interrupted least counts
         before_ns = time.monotonic_ns()
         host_ns = time.time_ns()
         looks.append((time.monotonic_ns() - before_ns, host_ns - before_ns))
-    return min(looks)[1]
+    ahead_ns, host_ns = at_ns - monotonic_ns, min(looks)[1]
+    _Followed.ahead_ns = host_ns if abs(ahead_ns - host_ns) <= wrong_by_ns else ahead_ns
 
 
 def host_ahead_ms() -> int:

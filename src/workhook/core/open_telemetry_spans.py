@@ -148,13 +148,9 @@ class _SdkSpanMaker:
         return self._begin("POST", SpanKind.CLIENT, facts, parent)
 
     def _begin(self, name: str, kind: SpanKind, facts: Mapping[str, str | int], parent: Trace | None) -> _SdkSpan:
-        return _SdkSpan(self._tracer.start_span(name, _context_of(parent), kind, attributes=facts))
-
-
-def _context_of(parent: Trace | None) -> Context:
-    """Return a context without other spans of this process."""
-    if parent is None:
-        return Context()
-    ids = int(parent.trace_id, 16), int(parent.span_id, 16)
-    context = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(parent.flags))
-    return set_span_in_context(NonRecordingSpan(context), Context())
+        context = Context()  # without other spans of this process
+        if parent is not None:
+            ids = int(parent.trace_id, 16), int(parent.span_id, 16)
+            remote = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(parent.flags))
+            context = set_span_in_context(NonRecordingSpan(remote), context)
+        return _SdkSpan(self._tracer.start_span(name, context, kind, attributes=facts))

@@ -360,6 +360,10 @@ class Copied(NamedTuple):
     resumed: bool
     place: str
 
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.tables.values())
+
 
 @dataclass
 class _Copy:
