@@ -127,7 +127,7 @@ async def key_check(settings: Settings) -> bytes | None:
 async def _value(settings: Settings, query: str) -> Any:
     """Return the value that a query finds; None without a schema."""
     from workhook.storage import dialects
-    from workhook.storage.migrate import sqlite_revision
+    from workhook.storage.migrate import postgresql_revision, sqlite_revision
 
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if (path := settings.sqlite_path) is not None:
@@ -142,8 +142,9 @@ async def _value(settings: Settings, query: str) -> Any:
 
         connection = await asyncpg.connect(**dialects.connect_options(settings.database_url or ""))
         try:
-            exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
-            return await connection.fetchval(query) if exists else None
+            if await postgresql_revision(connection) is None:
+                return None
+            return await connection.fetchval(query)
         finally:
             await connection.close()
 

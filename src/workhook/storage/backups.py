@@ -28,7 +28,14 @@ from workhook.core.errors import Unavailable
 from workhook.core.vault import KEY_FILE
 from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs, sync
 from workhook.storage.copying import CopySource
-from workhook.storage.migrate import HEAD, RESTORING, known_revisions, migrate_sqlite, sqlite_revision
+from workhook.storage.migrate import (
+    HEAD,
+    RESTORING,
+    known_revisions,
+    migrate_sqlite,
+    postgresql_revision,
+    sqlite_revision,
+)
 from workhook.storage.row_stream import (
     CONNECT_TIMEOUT_S,
     ROWS_A_PART,
@@ -54,7 +61,6 @@ _HASH_BYTES = 1 << 20
 T = TypeVar("T")
 
 _FILES = "SELECT blob, size, sha256 FROM files UNION ALL SELECT blob, size, sha256 FROM billing_logos ORDER BY blob"
-_REVISION = "SELECT version_num FROM alembic_version"
 # Those of the search fill tables that only SQLite has. What the others would write is copied.
 _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) <> 'search_'"
 
@@ -201,8 +207,7 @@ async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
     """Return the sums of the rows by table. Raises `CopyRefused`."""
-    there = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
-    if (found := await connection.fetchval(_REVISION) if there else None) != HEAD:
+    if (found := await postgresql_revision(connection)) != HEAD:
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
     total, done, sums = sum(counts), 0, dict[str, Sum]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -57,6 +57,12 @@ class _Written(sa.ColumnElement[Any]):
     """A column that is written as text, for each database in its own way."""
 
     inherit_cache = False
+    columns: Sequence[sa.ColumnElement[Any]] = ()
+    """Those inside of it whose tables a SELECT needs."""
+
+    @property
+    def _from_objects(self) -> list[Any]:
+        return [table for column in self.columns for table in column._from_objects]
 
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
         """`sql` writes an element inside of it."""
@@ -101,10 +107,6 @@ class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
     def __init__(self, *columns: sa.ColumnElement[Any]) -> None:
         self.columns = columns
 
-    @property
-    def _from_objects(self) -> list[Any]:
-        return [table for column in self.columns for table in column._from_objects]
-
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
         listed = ", ".join(map(sql, self.columns))
         if on_sqlite:
@@ -119,15 +121,11 @@ class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
     type = sa.Text()
 
     def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
-        self.column = column
+        self.columns = (column,)
         self.name = name
 
-    @property
-    def _from_objects(self) -> list[Any]:
-        return list(self.column._from_objects)
-
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        column = sql(self.column)
+        column = sql(self.columns[0])
         return f"json_extract({column}, '$.{self.name}')" if on_sqlite else f"({column}::json ->> '{self.name}')"
 
 
@@ -137,15 +135,11 @@ class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
     type = sa.Boolean()
 
     def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
-        self.column = column
+        self.columns = (column,)
         self.parameter = sa.bindparam(name, type_=sa.Text())
 
-    @property
-    def _from_objects(self) -> list[Any]:
-        return list(self.column._from_objects)
-
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        column, wanted = sql(self.column), sql(self.parameter)
+        column, wanted = sql(self.columns[0]), sql(self.parameter)
         each = f"json_each({column})" if on_sqlite else f"json_array_elements_text(({column})::json) AS texts(value)"
         return f"EXISTS (SELECT 1 FROM {each} WHERE value = {wanted})"  # noqa: S608  # SQLAlchemy's own parts
 
@@ -184,8 +178,7 @@ def sqlite_problem(error: sqlite3.Error) -> Exception:
     return error
 
 
-_PASSING = ("FULL", "IOERR", "CANTOPEN", "READONLY", "NOMEM", "PROTOCOL")
-_SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in _PASSING)
+_SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in ("FULL", "IOERR", "CANTOPEN", "READONLY", "NOMEM", "PROTOCOL"))
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
@@ -247,10 +240,3 @@ async def notice_silence(connection: Any) -> None:
     for name, value in _PROBES.items():
         if (option := getattr(socket, name, None)) is not None:  # Linux has all of them
             reached.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def is_read_only(error: BaseException | None) -> bool:
-    """Tell whether the session may not write, so that another connection may be better."""
-    import asyncpg
-
-    return isinstance(error, asyncpg.ReadOnlySQLTransactionError)

@@ -195,10 +195,10 @@ async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> b
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
     try:
-        if not _needed(await _current(connection), url=url):
+        if not _needed(await postgresql_revision(connection), url=url):
             return False
         await _lock(connection)
-        current = await _current(connection)
+        current = await postgresql_revision(connection)
         if not _needed(current, url=url):
             return False  # another process has done it meanwhile
         if current is None:
@@ -214,7 +214,7 @@ async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> b
     return True
 
 
-async def _current(connection: Any) -> str | None:
+async def postgresql_revision(connection: Any) -> str | None:
     exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
     return await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
 

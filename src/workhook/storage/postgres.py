@@ -81,8 +81,8 @@ class PooledConnection:
     ) -> None:
         if error is not None:
             pipeline.forget(self._connection)
-        # After an error of the client a running statement never ends.
-        if isinstance(error, asyncpg.InternalClientError) or dialects.is_read_only(error):
+        # After an error of the client a running statement never ends. Another connection may be allowed to write.
+        if isinstance(error, asyncpg.InternalClientError | asyncpg.ReadOnlySQLTransactionError):
             terminate(self._connection)
         try:
             await self._pool.release(self._connection)
@@ -115,7 +115,8 @@ class ListeningConnection:
             except BaseException as error:
                 pipeline.forget(connection)
                 # Unless the server answered, a statement may still be running. The connection is made anew.
-                if not isinstance(error, asyncpg.PostgresError) or dialects.is_read_only(error):
+                read_only = isinstance(error, asyncpg.ReadOnlySQLTransactionError)
+                if read_only or not isinstance(error, asyncpg.PostgresError):
                     connection.terminate()
                 _raise_as_problem(error)
                 raise
