@@ -193,8 +193,6 @@ async def create_oauth_app(
 async def list_apps(context: Context, *, organization: OrganizationOption) -> None:
     """List the apps of an organization."""
     rows = await _apps_of(context, organization, APP)
-    if not context.as_json:
-        rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
     columns = ("id", "slug", "client_id", "name", "permissions", "public", "created_at")
     context.answer_rows(rows, columns, none="There is no app yet: workhook app create")
 
@@ -449,10 +447,8 @@ async def installations(context: Context, *, organization: OrganizationOption) -
     async with context.services() as services:
         place = await find_organization(services.database, organization)
         found, _ = await queries.list_installations_on(services.database, place.id)
-    rows = [_installation_json(each) for each in found]
-    if not context.as_json:
-        rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
     columns = ("id", "app", "permissions", "repository_selection", "suspended_at", "created_at")
+    rows = [_installation_json(each) for each in found]
     context.answer_rows(rows, columns, none="No app is installed there: workhook app install")
 
 
@@ -499,10 +495,6 @@ def permissions_of(text: str) -> dict[str, Any]:
     return {name.strip(): level.strip() for name, _, level in parts}
 
 
-def permissions_text(permissions: Any) -> str:
-    return ", ".join(f"{name}:{level}" for name, level in sorted(permissions.items())) or "none"
-
-
 def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
     """The app for `--json`, without secrets."""
     data: dict[str, object] = {name: getattr(app, name) for name in ("id", "slug", "name", "client_id")}
@@ -529,8 +521,6 @@ def to_lines(data: dict[str, object]) -> str:
 
 
 def _as_text(value: object) -> str:
-    if isinstance(value, dict):
-        return permissions_text(value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "; ".join(" ".join(str(part) for part in each.values() if part is not None) for each in value)
     return str(cell(value)) or "-"

@@ -59,6 +59,8 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(cell, value))
+    if isinstance(value, dict):  # permissions
+        return ", ".join(f"{name}:{level}" for name, level in sorted(value.items())) or "none"
     return "-" if value is None else visible(str(value), keep="")
 
 

@@ -189,7 +189,8 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
         kind, each_one = _json_type(get_args(hint)[0])
         assert not isinstance(each_one, _Beside), "what is in a tuple has no field beside it"
         if each_one is not None:
-            return list[kind], lambda values: [each_one(each) for each in values]
+            made_list = list[kind]  # type: ignore[valid-type]  # a type that was just made
+            return made_list, lambda values: [each_one(each) for each in values]
     if isinstance(hint, type) and issubclass(hint, Record):
         return wire_of(hint), to_response
     return hint, None
