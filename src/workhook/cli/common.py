@@ -14,7 +14,8 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -29,6 +30,7 @@ from workhook.identity import queries
 
 if TYPE_CHECKING:
     import sqlalchemy
+    from asyncpg import Connection
 
     from workhook.http.calls import Services
     from workhook.identity.schemas import Account, Repository
@@ -39,6 +41,7 @@ COMMON_SETTINGS = ("data", "database_url")
 _METAVARS = {"data": "DIR", "database_url": "URL", "delivery_allow_networks": "CIDR",
               "worker_listen": "HOST:PORT"}  # fmt: skip
 
+T = TypeVar("T")
 Body = Callable[..., Awaitable[int | None]]
 
 
@@ -114,37 +117,37 @@ CONNECT_TIMEOUT_S = 5.0
 
 async def revision(settings: Settings) -> str | None:
     """Return the schema of the database; None without one. Raises what the drivers raise, and `TimeoutError`."""
-    found: str | None = await _value(settings, "SELECT version_num FROM alembic_version")
-    return found
+    from workhook.storage.migrate import postgresql_revision, sqlite_revision
+
+    return await _look(settings, sqlite_revision, postgresql_revision)
 
 
 async def key_check(settings: Settings) -> bytes | None:
     """Return what the first start encrypted with the key, or None before that. Raises as `revision`."""
-    found: bytes | None = await _value(settings, "SELECT sealed FROM key_check")
-    return found
+    query = "SELECT sealed FROM key_check"
+
+    def in_file(path: Path) -> bytes | None:
+        import sqlite3
+
+        with closing(sqlite3.connect(path)) as connection:
+            row = connection.execute(query).fetchone()
+        return row[0] if row else None
+
+    return await _look(settings, in_file, lambda connection: connection.fetchval(query))
 
 
-async def _value(settings: Settings, query: str) -> Any:
-    """Return the value that a query finds; None without a schema."""
-    from workhook.storage import dialects
-    from workhook.storage.migrate import postgresql_revision, sqlite_revision
-
+async def _look(settings: Settings, in_file: Callable[[Path], T], in_server: Callable[[Connection], Awaitable[T]]) -> T:
+    """Read a value from the database without opening a pool."""
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        if (path := settings.sqlite_path) is not None:
-            if await asyncio.to_thread(sqlite_revision, path) is None:
-                return None
-            import sqlite3
-
-            with closing(sqlite3.connect(path)) as file:
-                row = file.execute(query).fetchone()
-            return row[0] if row else None
+        if settings.sqlite_path is not None:
+            return await asyncio.to_thread(in_file, settings.sqlite_path)
         import asyncpg
 
-        connection = await asyncpg.connect(**dialects.connect_options(settings.database_url or ""))
+        from workhook.storage.dialects import connect_options
+
+        connection = await asyncpg.connect(**connect_options(settings.database_url or ""))
         try:
-            if await postgresql_revision(connection) is None:
-                return None
-            return await connection.fetchval(query)
+            return await in_server(connection)
         finally:
             await connection.close()
 

@@ -144,9 +144,11 @@ class SqliteTransaction(Transaction):
         self._compile = compiler
         self.opened = False
 
-    def _run(self, job: Job[T]) -> asyncio.Future[T]:
+    async def _run(self, job: Job[T]) -> T:
+        if self.deferred_read is not None:
+            await self.flush()
         if self.opened and not self.deferred:
-            return self._writer.submit(job)
+            return await self._writer.submit(job)
         waiting, self.deferred = self.deferred, []
         calls = [call for each in waiting for call in _calls(self._compile(each.statement), each.rows)]
         opened, self.opened = self.opened, True
@@ -160,7 +162,7 @@ class SqliteTransaction(Transaction):
                 connection.execute(sql, arguments).fetchall()  # to the end: an open cursor would prevent the COMMIT
             return job(connection)
 
-        return self._writer.submit(first)
+        return await self._writer.submit(first)
 
     async def flush(self) -> None:
         if self.deferred_read is not None:
@@ -170,15 +172,11 @@ class SqliteTransaction(Transaction):
             await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        if self.deferred_read is not None:
-            await self.flush()
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: connection.execute(known.sql, arguments).fetchall())
 
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
-        if self.deferred_read is not None:
-            await self.flush()
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: _changed(connection, known.sql, arguments))
@@ -186,8 +184,6 @@ class SqliteTransaction(Transaction):
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         if not rows:
             return
-        if self.deferred_read is not None:
-            await self.flush()
         calls = list(_calls(self._compile(statement), rows))
 
         def run(connection: sqlite3.Connection) -> None:
