@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workhook import __version__, bootstrap
+from workhook import bootstrap
 from workhook.cli.common import Context, command, every_table, revision
 from workhook.cli.error_messages import CliError, is_disk_full, no_data, no_room
 from workhook.cli.options import Argument, Flag
@@ -40,6 +40,7 @@ async def backup(
     The secret key is left out unless you say --with-key: whoever has both can read the secrets of webhooks. Keep
     secret.key elsewhere. Without it nobody can use a restored database.
     """
+    from workhook import __version__  # a checkout asks git
     from workhook.storage.backups import DatabaseSource, make_backup
 
     tables = every_table()
