@@ -151,7 +151,7 @@ def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # `trust_proxy` decides; uvicorn believes whoever comes from this machine
+        proxy_headers=False,  # `trust_proxy` decides; uvicorn trusts all of this machine
         timeout_keep_alive=75,
         # Half of the files, less what streams take, are for the database and deliveries.
         limit_concurrency=min(REQUESTS_MAX, _files_max() // 3),
@@ -209,7 +209,7 @@ async def work(settings: Settings, *, say: Say) -> int:
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
         draining, stopped = _Draining(settings.drain_delay_s, settings.drain_s), asyncio.Event()
-        draining.on_signals(stopped.set)  # before the first line: whoever reads it may stop this at once
+        draining.on_signals(stopped.set)  # before the first line, whose reader may stop this at once
         async with _watched(services, lambda: {"delivering": delivery.state, **draining.checks()}, say):
             await delivery.start()
             say(log.start_line("workhook: delivering", settings.log_format))
@@ -259,7 +259,7 @@ async def _watched(services: Services, checks: Callable[[], dict[str, str]], say
 
 def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
-    os.umask(0o077)  # what this process writes is nobody else's to read
+    os.umask(0o077)  # only this user may read what this process writes
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     gc.collect()  # once for all that was imported: the command line put it off
     gc.freeze()

@@ -472,7 +472,7 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
     """By slug or client id. Raises `CliError`."""
-    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
+    # In this order: a slug, made of any name, can be another app's client id in lower case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
         remedy = f"`workhook {kind.command} list --organization LOGIN` shows them."

@@ -239,7 +239,7 @@ def _server(settings: Settings) -> Check:
             status = connection.getresponse().status
         finally:
             connection.close()
-    except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: a name that is none
+    except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: an invalid name
         state = "is there" if is_running(pid) else "is gone"
         detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
         advice = "See its log." if is_running(pid) else f"Start the server, or remove {path} if none is to run here."

@@ -43,7 +43,7 @@ def start(role: str) -> Callable[[], None]:
 
     def end() -> None:
         tracing.turn_on(None)
-        # It sends what is left, with the exporter's own retries. A collector that is away holds nobody up for long.
+        # It sends what is left, with the exporter's own retries. A missing collector delays the end only briefly.
         last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
         last.start()
         last.join(LAST_S)

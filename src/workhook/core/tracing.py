@@ -16,7 +16,7 @@ from prometheus_client import Counter
 HEADER = "traceparent"
 
 # Version, trace, span and flags: https://www.w3.org/TR/trace-context/#traceparent-header-field-values. A later version
-# may have more behind a further `-`; `ff` is none, and ids of zeros are none.
+# may have more behind a further `-`. Version `ff` and all-zero ids are invalid.
 _FORM = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 SPANS = Counter("workhook_spans_total", "Spans that the collector has taken (sent) or not (lost).", ["outcome"])

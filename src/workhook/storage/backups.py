@@ -187,7 +187,7 @@ def _set_revision(path: Path, revision: str) -> None:
 
 
 async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], progress: Progress) -> None:
-    await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # whoever lists the tables has imported them
+    await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # the caller has imported the tables
     connection = await connect(url)
     try:
         with opened(target, writable=True) as writer:

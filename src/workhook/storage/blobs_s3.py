@@ -46,15 +46,12 @@ class S3Blobs(Blobs):
 
     async def check(self) -> None:
         """List the bucket: it has to be there, and to be ours."""
-        try:
-            with _speaking_s3():
-                await anext(obstore.list(self._store, chunk_size=1), None)
-        except FileNotFoundError as error:  # the bucket
-            raise unavailable(error) from error
+        with _speaking_s3():
+            await anext(obstore.list(self._store, chunk_size=1), None)
 
     async def exists(self, name: str) -> bool:
         try:
-            with _speaking_s3():
+            with _speaking_s3(missing_passes=True):
                 await obstore.head_async(self._store, checked(name))
         except FileNotFoundError:
             return False
@@ -62,17 +59,14 @@ class S3Blobs(Blobs):
 
     async def keep(self, draft: UploadDraft, name: str) -> None:
         async with self._turn:
-            try:
-                with _speaking_s3():
-                    await obstore.put_async(
-                        self._store, name, draft.path, chunk_size=self.PART_BYTES, max_concurrency=self.AT_ONCE
-                    )
-            except FileNotFoundError as error:  # the bucket
-                raise unavailable(error) from error
+            with _speaking_s3():
+                await obstore.put_async(
+                    self._store, name, draft.path, chunk_size=self.PART_BYTES, max_concurrency=self.AT_ONCE
+                )
 
     async def read_range(self, name: str, start: int, length: int) -> bytes:
         try:
-            with _speaking_s3():
+            with _speaking_s3(missing_passes=True):
                 return bytes(await obstore.get_range_async(self._store, checked(name), start=start, length=length))
         except FileNotFoundError as error:
             log.error("blob_missing", blob=name, reason=first_line(error))
@@ -94,11 +88,11 @@ class S3Blobs(Blobs):
 
 
 @contextmanager
-def _speaking_s3() -> Iterator[None]:
-    """Raise errors of the store as `Unavailable`; `FileNotFoundError` passes."""
+def _speaking_s3(*, missing_passes: bool = False) -> Iterator[None]:
+    """Raise errors of the store as `Unavailable`. `missing_passes`: but not `FileNotFoundError`."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except (BaseError, OSError) as error:
+        if missing_passes and isinstance(error, FileNotFoundError):
+            raise
         raise unavailable(error) from error

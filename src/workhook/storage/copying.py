@@ -266,7 +266,7 @@ class CopyTarget:
 
     async def begin(self, token: str) -> None:
         """Create the tables of an empty database, and make servers refuse it. Raises `CopyRefused`."""
-        await migrate_postgresql(self._url, lambda: None)  # whoever lists the tables to copy has imported them
+        await migrate_postgresql(self._url, lambda: None)  # the caller has imported the tables
         run = self._connection
         async with run.transaction():
             await run.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")
@@ -484,7 +484,7 @@ async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Ma
             f"{source.path} was copied to {mark.place} already.",
             f"If servers are to use the file again, and that copy no more: `{release_command(source.path)}`.",
         )
-    # A copy into another place is another copy: the earlier one cannot be gone on with any more.
+    # A copy into another place is another copy: the earlier one can no longer be continued.
     begun = mark.copy_id if mark and mark.place == where else None
     mark = Mark(begun or secrets.token_hex(16), where, False)
     source.set_mark(mark)

@@ -110,7 +110,7 @@ def _gives_way(locks: int) -> Iterator[None]:
     with op.get_context().autocommit_block():
         op.execute(f"SET lock_timeout = '{round(LOCK_S * 1000) // locks}ms'")
         yield
-        # Building an index waits for open transactions, but blocks nobody.
+        # Building an index waits for open transactions, but blocks none.
         op.execute("RESET lock_timeout")
 
 

@@ -40,7 +40,7 @@ GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 CLOCK_LOOKS = 3
 CLOCK_TIMEOUT_S = 5.0
-CLOCK_WARN_MS = 2000  # the host's clock is off by more: whoever runs it should know
+CLOCK_WARN_MS = 2000  # the host's clock is off by more, which is logged
 _MICROSECOND_NS = 1000  # what the server's clock is told in
 
 log = structlog.get_logger(__name__)
