@@ -18,7 +18,7 @@ SHOWN_MAX_CHARS = 80
 
 
 def shown(text: str) -> str:
-    """What somebody sent, short enough to be told again."""
+    """Shorten a text that is quoted to its sender."""
     return text if len(text) <= SHOWN_MAX_CHARS else text[: SHOWN_MAX_CHARS - 3] + "..."
 
 
@@ -65,17 +65,17 @@ def compose(sentence: str, /, *values: object) -> Message:
 
 
 def part(text: str) -> Message:
-    """A part of a sentence that may be without values, and no message."""
+    """Return a text as a part of a sentence, unless it is a message already."""
     return text if isinstance(text, Message) else _made(text, text.replace("{", "{{").replace("}", "}}"), ())
 
 
 def must_be(field: str, wanted: str | ValueError) -> Message:
-    """What a field has to be, and is not. `wanted`: a part, or a `ValueError` that has it."""
+    """Return the message for a wrong field. `wanted`: a part, or a `ValueError` with one."""
     return compose("{} must be {}", field, part(wanted.args[0] if isinstance(wanted, ValueError) else wanted))
 
 
 def or_null(wanted: str) -> Message:
-    """To pages, which have no null, it is the part itself."""
+    """Add `or null` for the API. Pages, which have no null, show the part alone."""
     return _made(f"{wanted} or null", part(wanted).id, part(wanted).values)
 
 
@@ -86,7 +86,7 @@ def _made(text: str, message_id: str, values: tuple[object, ...]) -> Message:
 
 
 def packed(value: object) -> object:
-    """An `enc_hook` of msgspec for messages that another process makes. `unpacked` is the `dec_hook` there."""
+    """Pack a message for another process: an `enc_hook` of msgspec, whose `dec_hook` is `unpacked`."""
     if isinstance(value, Message):
         values = [each if isinstance(each, Message | Number) else str(each) for each in value.values]
         return {"text": str(value), "id": value.id, "values": values}
@@ -96,7 +96,7 @@ def packed(value: object) -> object:
 
 
 def unpacked(_kind: type, value: Any) -> Any:
-    """A message, or a value of one, as it was before."""
+    """Restore a packed message or a value of one."""
     if isinstance(value, dict):
         return _made(value["text"], value["id"], tuple(unpacked(str, each) for each in value["values"]))
     return Number(value) if isinstance(value, int) else value
@@ -138,7 +138,7 @@ class Problem(Exception):
 
     @property
     def reasons(self) -> list[str]:
-        """What is wrong, a sentence each; at least one."""
+        """Return the messages of the faults, or else that of the problem."""
         return self.fault_messages or [self.message]
 
 
@@ -232,7 +232,7 @@ class Unavailable(Problem):
 
 
 class Explained(Exception):
-    """For whoever runs a command or a server: what is wrong, and what to do about it."""
+    """An error for the operator, with its remedy."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

@@ -289,7 +289,7 @@ class BlobCopy:
         return sum(self.sizes.values())
 
     async def copy(self, files: Collection[StoredFile]) -> None:
-        """Raises `CopyRefused`, and `OSError` where there is no room."""
+        """Copy files. Raises `CopyRefused`, and `OSError` if the disk is full."""
         self._done = 0
         waiting = iter(files)
         tasks = [asyncio.create_task(self._work(waiting, len(files))) for _ in range(min(AT_ONCE, len(files)))]

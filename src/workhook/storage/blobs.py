@@ -197,7 +197,7 @@ class Blobs(ABC):
 
     @abstractmethod
     async def exists(self, name: str) -> bool:
-        """Raises `Unavailable`."""
+        """Tell whether a blob is stored. Raises `Unavailable`."""
 
     @abstractmethod
     def older_than(self, before: int) -> AsyncIterator[Sequence[str]]:

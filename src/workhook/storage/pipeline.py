@@ -132,7 +132,7 @@ def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
 
 
 class _Mode(NamedTuple):
-    """How often a connection plans, and the statement that set it."""
+    """The planning mode of a connection, and the statement that set it."""
 
     planned_once: bool
     set_with: Any
