@@ -104,7 +104,7 @@ class DeliveryOptions:
         if sum(each is not None for each in self.owners) != 1:
             raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
         if self.hook is not None:
-            if await queries.find_hook(reader, self.hook) is None:
+            if not await hooks_queries.hooks_by_id(reader, [self.hook]):
                 remedy = "`workhook deliveries list --repository` shows hook ids."
                 raise CliError(f"there is no webhook {self.hook}.", remedy)
             return [self.hook]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import deliveries as cli_deliveries
-from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_repository
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Option, comma_list, row_id
@@ -21,6 +20,7 @@ from workhook.core import json as core_json
 from workhook.core.urls import RECEIVE_PATH, is_http_url, new_receiver_key
 from workhook.delivery import sign
 from workhook.hooks import actions, bodies, deliveries, history, receivers, records
+from workhook.hooks import queries as hooks_queries
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -93,7 +93,7 @@ def _only(hook_id: int) -> cli_deliveries.HookIds:
 
 
 async def _mirror(context: Context, services: Services, hook_id: int, names: Sequence[str], forward: str) -> None:
-    if await queries.find_hook(services.database, hook_id) is None:
+    if not await hooks_queries.hooks_by_id(services.database, [hook_id]):
         raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
     follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
     await follower.begin(1)  # what was before is not forwarded

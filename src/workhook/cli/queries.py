@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, Hook, hook_of
-from workhook.hooks.tables import deliveries, dispatches, hooks
+from workhook.hooks.tables import deliveries, dispatches
 from workhook.identity.policy import SCOPES
+from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships, projects, tokens
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big, key_check
 
 _one = sa.literal(1, sa.BigInteger)
-_accounts = sa.select(*(accounts.c[name] for name in Account.__struct_fields__)).order_by(accounts.c.id)
+_accounts = sa.select(*account_columns()).order_by(accounts.c.id)
 _users = _accounts.add_columns(accounts.c.disabled_at).where(accounts.c.kind == "user")
 _owning = _accounts.where(
     sa.or_(accounts.c.kind == "organization", accounts.c.id.in_(sa.select(projects.c.account_id)))
@@ -43,8 +43,6 @@ _project_titled = (
     .order_by(projects.c.repository_id)
     .limit(_one)
 )
-_hooks = sa.select(*(hooks.c[name] for name in HOOK_COLUMNS)).order_by(hooks.c.id)
-_hook = _hooks.where(hooks.c.id == big("hook_id"))
 _hook_of_delivery = sa.select(deliveries.c.hook_id).where(deliveries.c.id == big("delivery_id"))
 _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.next_attempt_at).label("oldest")).where(
     dispatches.c.next_attempt_at.is_not(None)
@@ -92,11 +90,6 @@ async def project_titled(reader: Reader, account: Account, title: str, name: str
     params = {"account_id": account.id, "title": title, "name_key": name}
     row = await reader.fetch_one(_project_titled, params)
     return row["repository_id"] if row else None
-
-
-async def find_hook(reader: Reader, hook_id: int) -> Hook | None:
-    row = await reader.fetch_one(_hook, {"hook_id": hook_id})
-    return hook_of(row) if row else None
 
 
 async def hook_of_delivery(reader: Reader, delivery_id: int) -> int | None:
