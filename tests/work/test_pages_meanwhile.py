@@ -149,7 +149,7 @@ def test_words_are_found_however_far_the_first_tasks_reach(
 def test_texts_that_fill_more_than_a_page_hide_no_words(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too long to look through is too much for one answer as well."""
     monkeypatch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=3, postgresql_rows=9, characters=40))
-    monkeypatch.setattr(lists, "_ROOM", sa.literal_column("200"))
+    monkeypatch.setattr(lists, "ROOM", sa.literal_column("200"))
     monkeypatch.setattr(lists, "_statement", lists._statement.__wrapped__)  # none of these is to be kept
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
