@@ -358,8 +358,7 @@ _unbilled = summed("unbilled", lambda table: sa.not_(table.c.invoiced), less=not
 
 async def find_unbilled_ms(reader: Reader, access: Access) -> int:
     """Return the project's finished, billable, uninvoiced time, read from the sums of reports."""
-    row = await reader.fetch_one(_unbilled, {"repository_id": access.repository.id})
-    assert row is not None, "a sum is one row"
+    row = await reader.fetch_row(_unbilled, {"repository_id": access.repository.id})
     return int(row["unbilled_ms"] or 0)
 
 
