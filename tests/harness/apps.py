@@ -15,7 +15,7 @@ from joserfc.jwk import RSAKey
 
 from tests.harness.server import Server
 from tests.harness.waiting import finish
-from tests.harness.world import World
+from tests.harness.world import World, must
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import queries
@@ -98,8 +98,7 @@ def make_app(
 
     async def make(services: Services) -> Registered:
         async with services.database.transaction() as tx:
-            organization = await queries.find_account(tx, world.organization)
-            assert organization is not None
+            organization = must(await queries.find_account(tx, world.organization))
             app, secret, pem = await actions.create_app(
                 tx,
                 None,
@@ -127,10 +126,8 @@ def install(server: Server, app: Registered, world: World, **more: Any) -> int:
 
     async def put(services: Services) -> int:
         async with services.database.transaction() as tx:
-            organization = await queries.find_account(tx, world.organization)
-            found = await find_app(tx, app.id)
-            assert organization is not None
-            assert found is not None
+            organization = must(await queries.find_account(tx, world.organization))
+            found = must(await find_app(tx, app.id))
             return (await installing.install(tx, None, found, organization, **more)).id
 
     return int(server.run(put))
@@ -141,8 +138,7 @@ def user_token(server: Server, app: Registered, login: str) -> str:
 
     async def make(services: Services) -> str:
         async with services.database.transaction() as tx:
-            user = await queries.find_account(tx, login)
-            assert user is not None
+            user = must(await queries.find_account(tx, login))
             return (await issue(tx, APP_USER, user.id, app_id=app.id)).token
 
     return str(server.run(make))
@@ -160,6 +156,5 @@ def new_repository(server: Server, world: World, name: str) -> tuple[int, str]:
 
 
 async def _repository(tx: Transaction, world: World, name: str) -> int:
-    found = await queries.find_repository(tx, world.organization, name)
-    assert found is not None
+    found = must(await queries.find_repository(tx, world.organization, name))
     return found.id

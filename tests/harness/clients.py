@@ -6,6 +6,7 @@ import uuid
 
 import sqlalchemy as sa
 
+from tests.harness.world import must
 from workhook.core.ids import slug
 from workhook.http.calls import Services
 from workhook.identity import actions
@@ -32,15 +33,11 @@ async def become_client(services: Services, project_id: str, email: str) -> Clie
 
 
 async def accept_as_client(tx: Transaction, project_id: str, email: str, base: str) -> Client:
-    row = await tx.fetch_one(_repository, {"project_id": project_id})
-    assert row is not None
-    repository = await find_repository_by_id(tx, row["repository_id"])
-    assert repository is not None
+    row = must(await tx.fetch_one(_repository, {"project_id": project_id}))
+    repository = must(await find_repository_by_id(tx, row["repository_id"]))
     user = await _account_with(tx, email)
     actor = Actor(user, 0, "classic", frozenset())
-    client = await put_in(Write(tx, actor, base), repository, user, email)
-    assert client is not None
-    return client
+    return must(await put_in(Write(tx, actor, base), repository, user, email))
 
 
 async def _account_with(tx: Transaction, email: str) -> Account:

@@ -6,15 +6,21 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import httpx
+from sqlalchemy.sql.expression import Executable
 
 from tests.harness import forge
 from tests.harness.world import KeptServices, World, make_world, with_services
 from workhook.cli.setup import FIRST_SIGN_IN
+from workhook.http.calls import Services
+from workhook.storage import Transaction
+from workhook.storage.statements import Params
+
+T = TypeVar("T")
 
 START_TIMEOUT_S = 60.0
 
@@ -109,6 +115,25 @@ class Server:
     def run(self, work: Any) -> Any:
         """`await work(services)` on the server's database, beside the server."""
         return with_services(self.settings, work)
+
+    def change(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """`await work(tx)` in a transaction of its own, beside the server."""
+        done: T = self.run(lambda services: services.database.in_transaction(work))
+        return done
+
+    def execute(self, statement: Executable, params: Params | None = None) -> None:
+        """Run one statement in a transaction of its own, beside the server."""
+        self.change(lambda tx: tx.execute(statement, params))
+
+    def fetch(self, statement: Executable, params: Params | None = None) -> list[dict[str, Any]]:
+        """Return the rows that a statement finds."""
+
+        async def read(services: Services) -> list[dict[str, Any]]:
+            rows = await services.database.fetch_all(statement, params)
+            return [{name: row[name] for name in row.keys()} for row in rows]  # noqa: SIM118  # a row has no other way
+
+        found: list[dict[str, Any]] = self.run(read)
+        return found
 
     def client(self, token: str | None, **more: Any) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}

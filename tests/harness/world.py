@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.harness.waiting import finish
 from workhook.bootstrap import open_services
@@ -23,6 +23,8 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage.metadata import insert_into
 from workhook.work.kernel.tables import clients
 
+T = TypeVar("T")
+
 _numbers = itertools.count(1)
 _insert_project = insert_into(
     projects,
@@ -30,6 +32,12 @@ _insert_project = insert_into(
 ).returning(projects.c.repository_id)  # fmt: skip
 
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
+
+
+def must(found: T | None) -> T:
+    """Return what was looked up, which has to exist."""
+    assert found is not None
+    return found
 
 
 @dataclass
@@ -93,12 +101,10 @@ async def add_token(
     async with services.database.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=None, email=f"{login}@example.com")
         if member is not None:
-            organization = await queries.find_account(tx, world.organization)
-            assert organization is not None
+            organization = must(await queries.find_account(tx, world.organization))
             await actions.set_member(tx, organization, user, member)
         if role is not None:
-            repository = await queries.find_repository(tx, world.organization, world.repository)
-            assert repository is not None
+            repository = must(await queries.find_repository(tx, world.organization, world.repository))
             await actions.set_collaborator(tx, repository, user, role)
         return (await actions.issue_token(tx, user, scopes)).token
 
@@ -107,10 +113,8 @@ async def add_client(services: Services, world: World) -> str:
     """Somebody from outside who was given the project to look into, with a token of every scope."""
     token = await add_user(services, world)
     async with services.database.transaction() as tx:
-        repository = await queries.find_repository(tx, world.organization, world.repository)
-        actor = await find_actor(tx, token)
-        assert repository is not None
-        assert actor is not None
+        repository = must(await queries.find_repository(tx, world.organization, world.repository))
+        actor = must(await find_actor(tx, token))
         now = now_ms()
         values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": actor.user.id}
         await tx.execute(_insert_client, {**values, "email": actor.user.email, "created_at": now, "updated_at": now})

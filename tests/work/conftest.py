@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.harness.server import Server
 from tests.work.paper import LINE, Draw, Upload
 from tests.work.scene import Scene
 from tests.work.shop import Shop
 from tests.work.studio import Studio
 from tests.work.timesheets_kit import Desk, make_task
 from tests.work.trello_importer import Importer
+
+
+@pytest.fixture
+def elsewhere(server: Server) -> Iterator[Studio]:
+    """Another organization on the same server."""
+    elsewhere = Studio(server, server.world())
+    yield elsewhere
+    elsewhere.close()
 
 
 @pytest.fixture
@@ -25,14 +33,7 @@ def scene(studio: Studio) -> Scene:
 def draw(studio: Studio) -> Draw:
     """Makes an invoice of one line, takes `steps` with it (`send`, `void`), and answers its id."""
 
-    def make(*steps: str, **parameters: Any) -> str:
-        body = {"invoice_items": [LINE], "currency": "EUR", **parameters}
-        invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
-        for step in steps:
-            studio.owner.post(f"/invoices/{invoice_id}/{step}")
-        return invoice_id
-
-    return make
+    return lambda *steps, **body: studio.invoice(*steps, **{"invoice_items": [LINE], **body})["id"]
 
 
 @pytest.fixture

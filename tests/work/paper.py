@@ -33,8 +33,8 @@ def png(width: int = 4, height: int = 4) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b"")
 
 
-def read(studio: Studio, invoice_id: str) -> PdfReader:
-    response = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
+def read(studio: Studio, invoice_id: str, kind: str = "invoices") -> PdfReader:
+    response = studio.owner.call("GET", f"/{kind}/{invoice_id}/pdf")
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/pdf"
     return PdfReader(io.BytesIO(response.content))
@@ -42,6 +42,11 @@ def read(studio: Studio, invoice_id: str) -> PdfReader:
 
 def text_of(reader: PdfReader) -> str:
     return "\n".join(page.extract_text() for page in reader.pages)
+
+
+def printed(studio: Studio, invoice_id: str, kind: str = "invoices") -> str:
+    """The text of a document on one line."""
+    return " ".join(text_of(read(studio, invoice_id, kind)).split())
 
 
 def images_of(reader: PdfReader) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.harness.world import must
 from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
@@ -26,10 +27,8 @@ def change_by_hand(studio: Studio, caller: Caller | str, change: Change) -> None
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:
-            repository = await queries.find_repository(tx, studio.world.organization, studio.world.repository)
-            person = await queries.find_account(tx, login)
-            assert repository is not None
-            assert person is not None
+            repository = must(await queries.find_repository(tx, studio.world.organization, studio.world.repository))
+            person = must(await queries.find_account(tx, login))
             await change(tx, repository.owner, repository, person)
 
     studio.server.run(run)

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tests.harness.clients import become_client
+from tests.harness.world import must
 from tests.work.paper import png
 from tests.work.studio import Caller, JsonObject
 from workhook.http.calls import Services
@@ -22,8 +23,7 @@ _project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 
 
 async def _tell(services: Services, project_id: str, invoice_id: str) -> None:
-    row = await services.database.fetch_one(_project, {"project_id": project_id, "user_id": 0})
-    assert row is not None
+    row = must(await services.database.fetch_one(_project, {"project_id": project_id, "user_id": 0}))
     async with services.database.transaction() as tx:
         tell_of_invoice(Write(tx, None, services.base), repository_of(row, 0), invoice_id, "sent")
 

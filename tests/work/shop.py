@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.harness.world import must
 from tests.work.studio import Caller, Happened, JsonObject, Studio
 from workhook.bootstrap import open_services
 from workhook.core.clock import parse_rfc3339
@@ -77,8 +78,7 @@ class Shop:
         """`complete`, `pause`, `unpause`, `cancel`, `delete` by the owner at that time."""
 
         async def run(services: Services) -> None:
-            user = await find_account(services.database, self.studio.world.owner)
-            assert user is not None
+            user = must(await find_account(services.database, self.studio.world.owner))
             actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
             async with services.database.transaction() as tx:
                 await _STEPS[step](Write(tx, actor, BASE, moment=millis(time)), checkout["id"])
@@ -88,10 +88,7 @@ class Shop:
     def schedule(self, at: str) -> int:
         """One run of the scheduler at that time: how many periods it began."""
 
-        async def run(services: Services) -> int:
-            return await billing.begin_due_periods(services, millis(at))
-
-        begun: int = self.studio.server.run(run)
+        begun: int = self.studio.server.run(lambda services: billing.begin_due_periods(services, millis(at)))
         return begun
 
     def schedule_at_once(self, at: str, schedulers: int) -> list[int]:
@@ -110,21 +107,13 @@ class Shop:
     def periods(self, checkout: JsonObject) -> list[tuple[int, str | None, str | None]]:
         """The number of each period that began, its invoice and its credits."""
 
-        async def read(services: Services) -> list[tuple[int, str | None, str | None]]:
-            rows = await services.database.fetch_all(_periods, {"id": checkout["id"]})
-            return [(row["number"], row["invoice_id"], row["credit_id"]) for row in rows]
-
-        found: list[tuple[int, str | None, str | None]] = self.studio.server.run(read)
-        return found
+        rows = self.studio.server.fetch(_periods, {"id": checkout["id"]})
+        return [(row["number"], row["invoice_id"], row["credit_id"]) for row in rows]
 
     def close(self) -> None:
         """Nothing is due any more on the server, which other tests use after this one."""
 
-        async def forget(services: Services) -> None:
-            async with services.database.transaction() as tx:
-                await tx.execute(_forget)
-
-        self.studio.server.run(forget)
+        self.studio.server.execute(_forget)
 
     def balance(self) -> float:
         found: float = self.studio.owner.get(f"{self.studio.project}/task_credits/balance")["balance"]

@@ -16,7 +16,6 @@ from tests.harness.world import World, add_client, add_user
 from workhook.core import json
 from workhook.events.catalog import CATALOG
 from workhook.events.tables import events
-from workhook.http.calls import Services
 from workhook.identity.schemas import stand_in_address
 from workhook.identity.tables import projects
 
@@ -157,16 +156,10 @@ class Studio:
     def add(self, **place: Any) -> Caller:
         """Somebody more: `member="member"`, `role="read"`, as `tests.harness.world.add_user` takes it."""
 
-        async def make(services: Services) -> str:
-            return await add_user(services, self.world, **place)
-
-        return self._caller(self.server.run(make))
+        return self.caller(self.server.run(lambda services: add_user(services, self.world, **place)))
 
     def add_client(self) -> Caller:
-        async def make(services: Services) -> str:
-            return await add_client(services, self.world)
-
-        return self._caller(self.server.run(make))
+        return self.caller(self.server.run(lambda services: add_client(services, self.world)))
 
     def new_client(self, email: str) -> JsonObject:
         """The record of somebody with this address who has accepted to be a client."""
@@ -188,7 +181,7 @@ class Studio:
 
     @cached_property
     def nobody(self) -> Caller:
-        return self._caller(None)
+        return self.caller(None)
 
     def column(self, title: str = "To do", *, project: str | None = None, **more: Any) -> str:
         """The id of a new column, in the studio's project unless the path of another is given."""
@@ -204,17 +197,29 @@ class Studio:
         files = {"file": ("plan.txt", b"a file", "text/plain")}
         return str(self.owner.post(f"{self.project}/files", files=files, data={"title": title, **more})["file"]["id"])
 
+    def invoice(self, *steps: str, **body: Any) -> JsonObject:
+        """An invoice of the owner, of 100 EUR unless said otherwise, and taken so far: `invoice("send", "pay")`."""
+        line = {"description": "Design", "qty": 1, "unit_price": 100}
+        whole = {"invoice_items": [line], "currency": "EUR", **body}
+        made: JsonObject = self.owner.post(f"{self.project}/invoices", json=whole)["invoice"]
+        for step in steps:
+            made = self.owner.post(f"/invoices/{made['id']}/{step}")["invoice"]
+        return made
+
+    def hook(self, url: str, *events: str, place: str | None = None, **more: Any) -> None:
+        """A webhook of the repository, or of another place, on these events or all."""
+        config = {"url": url, "content_type": "json"}
+        hook = {"name": "web", "events": events or ["*"], "config": config, **more}
+        made = self.owner.http.post(f"{place or self.world.repo_path}/hooks", json=hook)
+        assert made.status_code == 201, made.text
+
     def happened(self) -> list[Happened]:
         """The events of the organization since this was last asked, each held against its schema."""
 
-        async def read(services: Services) -> list[Any]:
-            rows = await services.database.fetch_all(_events, {"project_id": self.project_id})
-            return [(row["id"], row["name"], row["action"], json.decode(row["payload"])) for row in rows]
-
-        # One with a lower id may be committed later.
-        found = [each for each in self.server.run(read) if each[0] not in self._seen]
-        self._seen |= {each[0] for each in found}
-        new = [Happened(*each) for _, *each in found]
+        rows = self.server.fetch(_events, {"project_id": self.project_id})
+        found = [row for row in rows if row["id"] not in self._seen]  # one with a lower id may be committed later
+        self._seen |= {row["id"] for row in found}
+        new = [Happened(row["name"], row["action"], json.decode(row["payload"])) for row in found]
         for each in new:
             _validator(each.name).validate(each.payload)
         return new
@@ -223,7 +228,7 @@ class Studio:
         for each in self._callers:
             each.http.close()
 
-    def _caller(self, token: str | None) -> Caller:
+    def caller(self, token: str | None) -> Caller:
         caller = Caller(self.server, token)
         self._callers.append(caller)
         return caller

@@ -16,7 +16,6 @@ from tests.work.shop import Shop
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.core.zones import day_in, midnight_of
-from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.work.kernel.settings import account_billing
 
@@ -89,42 +88,33 @@ def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) ->
     assert found == [IBAN, "COBADEFFXXX", "DE123456789", "EUR", "Acme", "21 815 08150"]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
+def test_what_is_refused_names_the_field_and_the_remedy(studio: Studio, account: str) -> None:
+    cases: list[tuple[str, object, str]] = [
         ("iban", "DE89370400440532013001", "check digits"),
-        ("iban", "DE8937040044053201300", "22 characters"),
         ("bic", "COBA", "a BIC of 8 or 11"),
         ("vat_id", "DE12", "as DE writes them"),
         ("tax_number", "x" * 65, "at most 64"),
-        ("tax_number", " - ", "as the tax office writes it"),
         ("tax_number", "12\u200b", "as the tax office writes it"),
         ("email", "nobody", "an e-mail address"),
         ("currency", "EURO", "ISO 4217"),
         ("tax", 101, "from 0 to 100"),
         ("tax_category", "none", "one of exempt, reverse_charge, standard, zero"),
         ("payment_days", 366, "0 to 365"),
-        ("payment_days", 1.5, "a whole number"),
         ("number_format", "{number!r}", "{number:05}"),
         ("number_format", "INV", "{number} once"),
         ("language", "fr", "one of de, en"),
         ("timezone", "Europe/Atlantis", "the name of a time zone, such as Europe/Vienna"),
         ("timezone", "../etc/hostname", "the name of a time zone"),
-        ("timezone", "Europe", "the name of a time zone"),
-        ("timezone", "", "the name of a time zone"),
         ("timezone", "x" * 65, "at most 64"),
         ("legal_name", "  ", "1 to 255"),
         ("address", "x" * 1001, "1 to 1000"),
-    ],
-)
-def test_what_is_refused_names_the_field_and_the_remedy(
-    studio: Studio, account: str, field: str, value: object, words: str
-) -> None:
-    error = studio.owner.refused(422, "PATCH", account, json={field: value})
-    [fault] = error["errors"]
-    assert fault["field"] == field
-    assert words in fault["message"]
-    assert studio.owner.get(account)["billing"][field] == UNSET_ACCOUNT[field]
+    ]
+    for field, value, words in cases:
+        error = studio.owner.refused(422, "PATCH", account, json={field: value})
+        [fault] = error["errors"]
+        assert fault["field"] == field, field
+        assert words in fault["message"], field
+        assert studio.owner.get(account)["billing"][field] == UNSET_ACCOUNT[field], field
 
 
 def test_only_standard_has_a_percentage(studio: Studio, account: str) -> None:
@@ -133,15 +123,6 @@ def test_only_standard_has_a_percentage(studio: Studio, account: str) -> None:
     studio.owner.patch(account, json={"tax": 19})
     assert studio.owner.faults("PATCH", account, json={"tax_category": "exempt"}) == {"tax_category": "invalid"}
     assert studio.owner.patch(account, json={"tax": 0, "tax_category": "exempt"})["billing"]["tax"] == 0
-
-
-def test_it_is_for_owners_alone(studio: Studio, account: str) -> None:
-    studio.owner.patch(account, json=ACCOUNT)
-    for method in ("GET", "PATCH"):
-        assert "Only an owner" in studio.member.refused(403, method, account)["message"]
-        studio.client.refused(404, method, account)
-        studio.stranger.refused(404, method, account)
-        studio.nobody.refused(401, method, account)
 
 
 def test_a_person_has_settings_of_their_own(studio: Studio) -> None:
@@ -155,13 +136,6 @@ def test_a_person_has_settings_of_their_own(studio: Studio) -> None:
     made = studio.member.post(f"/projects/{project_id}/invoices", json=body)["invoice"]
     assert (made["currency"], made["seller"]["name"]) == ("EUR", "M. Ember")
     assert studio.member.post(f"/invoices/{made['id']}/send")["invoice"]["invoice_number"] == "M1"
-
-
-def test_a_change_needs_the_state_that_it_was_made_for(studio: Studio, account: str, project: str) -> None:
-    for path, change in ((account, {"legal_name": "Acme"}), (project, {"currency": "EUR"})):
-        before = studio.owner.call("GET", path).headers["etag"]
-        studio.owner.patch(path, json=change, headers={"If-Match": before})
-        studio.owner.refused(412, "PATCH", path, json={"language": "de"}, headers={"If-Match": before})
 
 
 def test_a_change_is_in_the_audit_log_and_no_change_is_not(studio: Studio, account: str, project: str) -> None:
@@ -198,16 +172,6 @@ def test_faults_of_the_buyer_have_its_name(studio: Studio, project: str) -> None
     }  # fmt: skip
     assert studio.owner.faults("PATCH", project, json={"buyer": "Client AG"}) == {"buyer": "invalid"}
     assert studio.owner.faults("PATCH", project, json={"buyer": []}) == {"buyer": "invalid"}
-
-
-def test_who_sees_and_changes_those_of_a_project(studio: Studio, project: str) -> None:
-    assert "role admin" in studio.member.refused(403, "PATCH", project, json={"currency": "EUR"})["message"]
-    for method in ("GET", "PATCH"):
-        studio.client.refused(404, method, project)
-        studio.stranger.refused(404, method, project)
-    studio.owner.patch(studio.project, json={"archive": True})
-    assert studio.owner.refused(409, "PATCH", project, json={"currency": "EUR"})["code"] == "archived"
-    studio.owner.get(project)
 
 
 # --- what new invoices take from them --------------------------------------------------------------------------------
@@ -291,8 +255,7 @@ class Books:
         self.owner.patch(self.project, json={"buyer": BUYER})
 
     def draw(self, **more: Any) -> Any:
-        body = {"invoice_items": [WORK], "currency": "EUR", **more}
-        return self.owner.post(f"{self.studio.project}/invoices", json=body)["invoice"]
+        return self.studio.invoice(**more)
 
     def send(self, record: Any) -> Any:
         return self.owner.post(f"/invoices/{record['id']}/send")["invoice"]
@@ -371,22 +334,6 @@ def test_the_language_of_a_draft_can_be_changed_and_no_longer(books: Books) -> N
 # --- reverse charge ---------------------------------------------------------------------------------------------------
 
 
-def test_reverse_charge_needs_both_vat_ids(books: Books) -> None:
-    made = books.draw(tax_category="reverse_charge")
-    assert (made["total"], made["taxes"][0]["category"]) == (100, "reverse_charge")
-    send = f"/invoices/{made['id']}/send"
-    refused = books.owner.refused(422, "POST", send)
-    assert [each["field"] for each in refused["errors"]] == ["seller.vat_id"]
-    assert f"/organizations/{books.studio.world.organization}/billing" in refused["errors"][0]["message"]
-    books.owner.patch(books.account, json={"vat_id": "DE123456789"})
-    refused = books.owner.refused(422, "POST", send)
-    assert [each["field"] for each in refused["errors"]] == ["buyer.vat_id"]
-    assert f"{books.studio.project}/billing" in refused["errors"][0]["message"]
-    assert books.now(made)["status"] == "draft"
-    books.owner.patch(books.project, json={"buyer": {"vat_id": "ATU12345678"}})
-    assert books.send(made)["status"] == "sent"
-
-
 def test_a_line_with_reverse_charge_needs_them_too(books: Books) -> None:
     lines = [{**WORK, "tax": 19}, {**WORK, "tax_category": "reverse_charge"}]
     made = books.draw(invoice_items=lines)
@@ -444,14 +391,10 @@ def test_a_number_that_somebody_chose_is_passed_over(books: Books) -> None:
 
 def test_the_search_for_a_number_ends_where_all_are_taken(books: Books, studio: Studio) -> None:
     """With a format that no request can store: it has no number."""
-
-    async def store(services: Services) -> None:
-        owner = sa.select(accounts.c.id).where(accounts.c.login == studio.world.organization)
-        change = sa.update(account_billing).where(account_billing.c.account_id == owner.scalar_subquery())
-        await services.database.write(change.values(number_format="INV"), [{}])
-
     books.settle()
-    studio.server.run(store)
+    owner = sa.select(accounts.c.id).where(accounts.c.login == studio.world.organization)
+    change = sa.update(account_billing).where(account_billing.c.account_id == owner.scalar_subquery())
+    studio.server.execute(change.values(number_format="INV"))
     assert books.send(books.draw())["invoice_number"] == "INV"
     draft = books.draw()
     assert books.owner.refused(409, "POST", f"/invoices/{draft['id']}/send")["code"] == "numbers_taken"

@@ -111,14 +111,7 @@ def test_many_who_finish_at_once_tell_of_it_once(studio: Studio, task: str) -> N
     assert budget(studio)["used"] == 12
 
 
-@pytest.mark.parametrize("wanted", [{}, {"hours": 1, "amount": 1}, {"hours": 0}, {"amount": -1}, {"hours": 0.001}])
-def test_a_budget_is_of_one_thing(studio: Studio, wanted: dict[str, float]) -> None:
-    refused = studio.owner.refused(422, "PATCH", f"{studio.project}/billing", json={"budget": wanted})
-    assert refused["errors"][0]["field"].startswith("budget")
-
-
-def test_clients_and_strangers_know_nothing_of_it(studio: Studio) -> None:
-    set_budget(studio, {"hours": 10})
-    assert studio.member.get(f"{studio.project}/budget")["left"] == 10
-    for other in (studio.client, studio.stranger):
-        assert other.refused(404, "GET", f"{studio.project}/budget")
+def test_a_budget_is_of_one_thing(studio: Studio) -> None:
+    for wanted in ({}, {"hours": 1, "amount": 1}, {"hours": 0}, {"amount": -1}, {"hours": 0.001}):
+        refused = studio.owner.refused(422, "PATCH", f"{studio.project}/billing", json={"budget": wanted})
+        assert refused["errors"][0]["field"].startswith("budget"), wanted

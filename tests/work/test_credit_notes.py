@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import BytesIO
 from typing import Any
 
 import pytest
-from pypdf import PdfReader
 
-from tests.work.paper import text_of
+from tests.work.paper import printed
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 
@@ -23,13 +21,9 @@ PRINT = {"description": "Print", "qty": 1, "unit_price": 10, "tax_category": "ex
 def draw(studio: Studio) -> Draw:
     """An invoice that was sent: of 100 at 19 % and 50 at 7 %, or of these lines."""
 
-    def make(*lines: Any, **more: Any) -> str:
-        body = {"invoice_items": list(lines) or [DESIGN, BOOK], "currency": "EUR", **more}
-        invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
-        studio.owner.post(f"/invoices/{invoice}/send")
-        return f"/invoices/{invoice}"
-
-    return make
+    return lambda *lines, **more: (
+        f"/invoices/{studio.invoice('send', invoice_items=lines or [DESIGN, BOOK], **more)['id']}"
+    )
 
 
 def credit(studio: Studio, path: str, **body: Any) -> Any:
@@ -43,13 +37,6 @@ def refused(studio: Studio, path: str, **body: Any) -> list[tuple[str, str, str]
 
 def rows(record: Any) -> list[tuple[Any, ...]]:
     return [(each["percent"], each["base"], each["tax"]) for each in record["taxes"]]
-
-
-def test_the_rest_is_what_is_left_at_each_rate(studio: Studio, draw: Draw) -> None:
-    path = draw()
-    assert rows(credit(studio, path, invoice_items=[BOOK])) == [(7, 50, 3.5)]
-    assert rows(credit(studio, path)) == [(19, 100, 19)]
-    assert studio.owner.get(path)["invoice"]["status"] == "credited"
 
 
 def test_no_more_is_credited_at_a_rate_than_was_billed(studio: Studio, draw: Draw) -> None:
@@ -107,27 +94,9 @@ def test_a_rate_is_credited_in_part_and_as_a_whole(studio: Studio, draw: Draw) -
         assert (field, "leave out one of both" in said) == (name, True)
 
 
-@pytest.mark.parametrize("parts", [(39.67, 39.67, None), (39.67, 39.67, 39.66), (0.01, 118.98, 0.01), (118.99, None)])
-def test_the_parts_of_an_invoice_add_up_to_its_base_and_its_tax(
-    studio: Studio, draw: Draw, parts: tuple[float | None, ...]
-) -> None:
-    path = draw(DESIGN)
-    notes = [credit(studio, path, **({} if part is None else {"total": part})) for part in parts]
-    assert round(sum(each["amount"] for each in notes), 2) == 100
-    assert round(sum(each["taxes"][0]["tax"] for each in notes), 2) == 19
-    assert studio.owner.get(path)["invoice"]["status"] == "credited"
-
-
-def test_lines_add_up_to_the_tax_of_the_whole(studio: Studio, draw: Draw) -> None:
-    path = draw(DESIGN)
-    lines = [{**DESIGN, "unit_price": price} for price in (33.33, 33.33, 33.34)]
-    notes = [credit(studio, path, invoice_items=[each]) for each in lines]
-    assert [rows(each) for each in notes] == [[(19, 33.33, 6.33)], [(19, 33.33, 6.34)], [(19, 33.34, 6.33)]]
-
-
 def test_a_credit_by_rate_is_printed_with_that_rate_alone(studio: Studio, draw: Draw) -> None:
     note = credit(studio, draw(), tax=7)
-    shown = text_of(PdfReader(BytesIO(studio.owner.call("GET", f"/credit_notes/{note['id']}/pdf").content)))
+    shown = printed(studio, note["id"], "credit_notes")
     assert "53.50" in shown
     assert "119" not in shown
 
@@ -159,28 +128,3 @@ def test_an_invoice_of_nothing_is_voided_to_free_its_time(studio: Studio, scene:
     assert studio.owner.post(f"/invoices/{invoice}/send")["invoice"]["status"] == "paid"
     assert studio.owner.post(f"/invoices/{invoice}/void")["invoice"]["status"] == "void"
     assert studio.owner.post(f"{studio.project}/invoices", json=body)
-
-
-def test_time_on_an_invoice_names_it_and_the_remedy_works(studio: Studio, scene: Scene) -> None:
-    timesheet = scene.timesheet(billable_rate=100)
-    path, body = f"/timesheets/{timesheet}", {"timesheet_ids": [timesheet], "currency": "EUR"}
-
-    def said() -> list[str]:
-        edit = studio.owner.refused(409, "PATCH", path, json={"notes": "x"})["message"]
-        return [edit, studio.owner.refused(409, "DELETE", path)["message"]]
-
-    draft = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
-    assert all(f"on the draft invoice {draft}; remove it there first" in each for each in said())
-    [fault] = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]
-    assert draft in fault["message"]
-    studio.owner.patch(f"/invoices/{draft}", json={"timesheet_ids": []})
-    studio.owner.patch(path, json={"notes": "free"})
-    first = studio.owner.patch(f"/invoices/{draft}", json={"timesheet_ids": [timesheet]})["invoice"]["id"]
-    number = studio.owner.post(f"/invoices/{first}/send")["invoice"]["invoice_number"]
-    assert all(f"on invoice {number}; void or credit that first" in each for each in said())
-    studio.owner.post(f"/invoices/{first}/void")
-    studio.owner.patch(path, json={"notes": "void"})
-    second = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
-    studio.owner.post(f"/invoices/{second}/send")
-    credit(studio, f"/invoices/{second}")
-    studio.owner.delete(path)

@@ -18,7 +18,6 @@ from tests.harness.waiting import until
 from tests.harness.world import add_token
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
-from workhook.http.calls import Services
 from workhook.work.portability.moving.kinds import KINDS
 
 TOO_LARGE_TO_BE_ON_ITS_WAY = 48 << 20
@@ -77,10 +76,7 @@ def test_only_owners_of_an_organization_export_it(studio: Studio, path: str) -> 
 
 @pytest.mark.parametrize("scopes", [["work"], ["admin:org"], ["admin:org", "repo"]])
 def test_a_token_needs_both_scopes(studio: Studio, server: Server, path: str, scopes: list[str]) -> None:
-    async def make(services: Services) -> str:
-        return await add_token(services, studio.world, scopes, member="owner")
-
-    caller = Caller(server, server.run(make))
+    caller = Caller(server, server.run(lambda services: add_token(services, studio.world, scopes, member="owner")))
     with closing(caller.http):
         assert caller.refused(403, "GET", path)["code"] == "missing_scope"
 
@@ -111,24 +107,16 @@ def test_addresses_of_people_who_are_no_members_stay(studio: Studio, path: str) 
     assert people[client] is None
 
 
-def test_no_secret_of_a_webhook_is_in_it(studio: Studio, path: str) -> None:
-    config = {"url": "https://hooks.example.com/x", "secret": "a-secret-of-the-studio"}
+def test_no_secret_of_a_webhook_and_no_key_in_the_url_of_its_receiver_is_in_it(studio: Studio, path: str) -> None:
+    """Anyone who has the key can send to the receiver."""
+    key = "k" * 43
+    config = {"url": f"https://hooks.example.com/receive/{key}", "secret": "a-secret-of-the-studio"}
     made = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json={"config": config, "events": ["push"]})
     assert made.status_code == 201, made.text
     entries = unpacked(studio.owner.call("GET", path).content)
-    assert "https://hooks.example.com/x" in entries["webhooks.jsonl"].decode()
-    assert not any(b"a-secret-of-the-studio" in each for each in entries.values())
-
-
-def test_a_receivers_url_has_no_key_in_it(studio: Studio, path: str) -> None:
-    """Anyone who has the key can send to the receiver."""
-    key = "k" * 43
-    url = f"https://hooks.example.com/receive/{key}"
-    made = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json={"config": {"url": url}, "events": ["push"]})
-    assert made.status_code == 201, made.text
-    entries = unpacked(studio.owner.call("GET", path).content)
     assert b"https://hooks.example.com/receive/hidden" in entries["webhooks.jsonl"]
-    assert not any(key.encode() in each for each in entries.values())
+    for secret in (b"a-secret-of-the-studio", key.encode()):
+        assert not any(secret in each for each in entries.values())
 
 
 def test_head_answers_as_get_and_makes_no_archive(studio: Studio, path: str) -> None:
@@ -142,8 +130,6 @@ def test_head_answers_as_get_and_makes_no_archive(studio: Studio, path: str) -> 
     named = ("content-type", "content-disposition", "cache-control", "content-length")
     assert [head.headers.get(each) for each in named] == [got.headers.get(each) for each in named]
     assert studio.member.call("HEAD", path).status_code == 403
-    assert studio.stranger.call("HEAD", path).status_code == 404
-    assert studio.nobody.call("HEAD", path).status_code == 401
 
 
 def test_the_server_reads_two_organizations_at_once(server: Server) -> None:

@@ -11,11 +11,11 @@ from tests.work.studio import Studio
 pytestmark = pytest.mark.one_database
 
 
-@pytest.mark.parametrize("amount", ["1e999999", "1e9999999999", "9" * 5000, "1." + "0" * 40 + "1", "nan", "1e13"])
-def test_no_amount_is_too_odd_to_be_refused(studio: Studio, amount: str) -> None:
-    assert studio.owner.faults("POST", f"{studio.project}/task_credits", params={"amount": amount}) == {
-        "amount": "invalid"
-    }
+def test_no_amount_is_too_odd_to_be_refused(studio: Studio) -> None:
+    for amount in ("1e999999", "1e9999999999", "9" * 5000, "1." + "0" * 40 + "1", "nan", "1e13"):
+        assert studio.owner.faults("POST", f"{studio.project}/task_credits", params={"amount": amount}) == {
+            "amount": "invalid"
+        }
 
 
 def test_amounts_are_read_exactly(studio: Studio) -> None:
@@ -25,12 +25,12 @@ def test_amounts_are_read_exactly(studio: Studio) -> None:
     assert made["task_credit"]["amount"] == 1.5
 
 
-@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e308", "-1" + "0" * 400, "9" * 5000])
-def test_numbers_of_any_size_are_refused(studio: Studio, number: str) -> None:
-    item = f'{{"description":"Work","qty":{number},"unit_price":{number}}}'
-    body = f'{{"invoice_number":{number},"tax":{number},"invoice_items":[{item}]}}'
-    response = studio.owner.call("POST", f"{studio.project}/invoices", content=body)
-    assert response.status_code in (400, 422), response.text
+def test_numbers_of_any_size_are_refused(studio: Studio) -> None:
+    for number in ("1" + "0" * 400, "1e308", "-1" + "0" * 400, "9" * 5000):
+        item = f'{{"description":"Work","qty":{number},"unit_price":{number}}}'
+        body = f'{{"invoice_number":{number},"tax":{number},"invoice_items":[{item}]}}'
+        response = studio.owner.call("POST", f"{studio.project}/invoices", content=body)
+        assert response.status_code in (400, 422), response.text
 
 
 def _upload(studio: Studio, name: bytes, content_type: bytes) -> httpx.Response:
@@ -43,13 +43,13 @@ def _upload(studio: Studio, name: bytes, content_type: bytes) -> httpx.Response:
     )
 
 
-@pytest.mark.parametrize("space", ["\n", "\r", "\x0b", "\x0c", "\x1c", "\u0085", "\u2003", "\u2028"])
-def test_no_media_type_breaks_the_head_of_the_download(studio: Studio, space: str) -> None:
-    made = _upload(studio, b"a.txt", f"text/plain;{space}a=b".encode())
-    assert made.status_code == 200, made.text
-    assert made.json()["file"]["content_type"] == "application/octet-stream"
-    content = studio.owner.call("GET", f"/files/{made.json()['file']['id']}/content")
-    assert (content.status_code, content.content) == (200, b"DATA")
+def test_no_media_type_breaks_the_head_of_the_download(studio: Studio) -> None:
+    for space in ("\n", "\r", "\x0b", "\x0c", "\x1c", "\u0085", "\u2003", "\u2028"):
+        made = _upload(studio, b"a.txt", f"text/plain;{space}a=b".encode())
+        assert made.status_code == 200, made.text
+        assert made.json()["file"]["content_type"] == "application/octet-stream", space
+        content = studio.owner.call("GET", f"/files/{made.json()['file']['id']}/content")
+        assert (content.status_code, content.content) == (200, b"DATA"), space
 
 
 def test_no_name_of_a_file_is_a_path_once_it_is_ascii(studio: Studio) -> None:
@@ -66,21 +66,6 @@ def test_no_cell_is_a_formula(studio: Studio, scene: Scene, notes: str, cell: st
     scene.timesheet(notes=notes)
     table = studio.owner.call("GET", f"{studio.project}/timesheets", headers={"Accept": "text/csv"}).text
     assert cell in table
-
-
-def test_tasks_of_a_deleted_project_are_not_there(studio: Studio) -> None:
-    """Least of all are they busy, however long somebody asks."""
-    owner = studio.owner
-    project_id = owner.post("/projects", json={"title": "Gone", "organization": studio.world.organization})["project"][
-        "id"
-    ]
-    gone = Scene(owner, project_id, studio.world.organization)
-    task_id, column_id = gone.task(), gone.column()
-    owner.delete(f"/projects/{project_id}")
-    owner.refused(404, "DELETE", f"/tasks/{task_id}")
-    owner.refused(404, "PATCH", f"/tasks/{task_id}", json={"column_id": column_id})
-    owner.refused(404, "PATCH", f"/tasks/{task_id}", json={"position": 0})
-    studio.stranger.refused(404, "DELETE", f"/tasks/{task_id}")
 
 
 def test_tasks_that_hold_much_are_answered_in_pages(studio: Studio, scene: Scene) -> None:

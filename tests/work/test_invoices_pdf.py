@@ -84,13 +84,6 @@ def test_emoji_are_left_out_cleanly(studio: Studio, draw: Draw, typed: str, prin
     assert text.count(printed) == 3, text
 
 
-def test_the_same_invoice_is_the_same_file(studio: Studio, draw: Draw) -> None:
-    where = f"/invoices/{draw('send')}/pdf"
-    first = studio.owner.call("GET", where)
-    again = studio.owner.call("GET", where, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-
-
 def test_drafts_and_void_invoices_are_marked(studio: Studio, draw: Draw) -> None:
     draft = studio.owner.call("GET", f"/invoices/{draw()}/pdf")
     assert draft.headers["content-disposition"] == 'inline; filename="Draft-invoice.pdf"'
@@ -189,16 +182,6 @@ def test_nothing_is_fetched_and_files_of_others_stay_theirs(
 
 
 # --- who may -----------------------------------------------------------------------------------------------------
-
-
-def test_who_sees_the_invoice_sees_the_pdf(studio: Studio, draw: Draw) -> None:
-    draft, sent = f"/invoices/{draw()}/pdf", f"/invoices/{draw('send')}/pdf"
-    for caller in (studio.member, studio.client):
-        assert caller.call("GET", sent).content.startswith(b"%PDF-")
-    assert studio.member.call("GET", draft).status_code == 200
-    studio.client.refused(404, "GET", draft)
-    studio.stranger.refused(404, "GET", sent)
-    studio.nobody.refused(401, "GET", sent)
 
 
 @pytest.mark.whole

@@ -14,7 +14,6 @@ import psutil
 import pytest
 import uvloop
 
-from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.work.paper import LINE, Draw, Upload, images_of, metric, png, read, renders, text_of
 from tests.work.studio import Studio
@@ -33,14 +32,6 @@ FILTER = (
 def uses(depth: int) -> str:
     groups = [f'<g id="a{n + 1}">' + f'<use href="#a{n}"/>' * 10 + "</g>" for n in range(depth)]
     return f'<defs><rect id="a0" width="9" height="9"/>{"".join(groups)}</defs><use href="#a{depth}"/>'
-
-
-@pytest.fixture
-def other(server: Server) -> Iterator[Studio]:
-    """A second organization on the same server."""
-    other = Studio(server, server.world())
-    yield other
-    other.close()
 
 
 @contextmanager
@@ -193,20 +184,20 @@ def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> No
 # --- whose turn it is --------------------------------------------------------------------------------------------
 
 
-def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, other: Studio) -> None:
+def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, elsewhere: Studio) -> None:
     ours = [draw("send"), draw("send"), draw("send")]
-    theirs = other.owner.post(f"{other.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
+    theirs = elsewhere.owner.post(f"{elsewhere.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
     with ThreadPoolExecutor(len(ours)) as pool, standing_still(studio) as stopped:
         prints = [pool.submit(read, studio, each) for each in ours]
         until(lambda: stop_all(studio, stopped) + metric(studio, "workhook_invoice_pdf_waiting") >= 2)
-        assert "Draft" in str(read(other, theirs).metadata)
+        assert "Draft" in str(read(elsewhere, theirs).metadata)
         for each in stopped:
             each.resume()
         assert all("INV-" in text_of(each.result()) for each in prints)
 
 
 @pytest.mark.whole  # `tests/unit/test_render_queue.py` has the bounds of the queue
-def test_too_many_that_wait_are_refused(studio: Studio, other: Studio, draw: Draw) -> None:
+def test_too_many_that_wait_are_refused(studio: Studio, elsewhere: Studio, draw: Draw) -> None:
     ours = [draw() for _ in range(12)]
     with ThreadPoolExecutor(len(ours)) as pool, standing_still(studio) as stopped:
         first = pool.submit(studio.owner.call, "GET", f"/invoices/{ours[0]}/pdf")

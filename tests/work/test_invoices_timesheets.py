@@ -48,16 +48,15 @@ def test_time_becomes_items(studio: Studio, scene: Scene, draw: Draw) -> None:
     assert studio.happened()[-1].record == record
 
 
-def test_only_billable_finished_time_that_no_invoice_has(studio: Studio, scene: Scene, draw: Draw) -> None:
-    taken, other = scene.timesheet(), Studio(studio.server, studio.server.world())
+def test_only_billable_finished_time_that_no_invoice_has(
+    studio: Studio, elsewhere: Studio, scene: Scene, draw: Draw
+) -> None:
+    taken = scene.timesheet()
     draw(taken)
-    try:
-        foreign = Scene(other.owner, other.project_id, other.world.organization).timesheet()
-        wrong = [taken, scene.timesheet(billable=False), scene.running(), foreign, MISSING]
-        body = {"timesheet_ids": [scene.timesheet(), *wrong]}
-        errors = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]
-    finally:
-        other.close()
+    foreign = Scene(elsewhere.owner, elsewhere.project_id, elsewhere.world.organization).timesheet()
+    wrong = [taken, scene.timesheet(billable=False), scene.running(), foreign, MISSING]
+    body = {"timesheet_ids": [scene.timesheet(), *wrong]}
+    errors = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]
     assert [each["field"] for each in errors] == [f"timesheet_ids[{index}]" for index in range(1, 6)]
     assert all(timesheet_id in each["message"] for timesheet_id, each in zip(wrong, errors, strict=True))
     assert invoiced(studio) == {taken}

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.receiver import Receiver
-from tests.harness.waiting import until
 from tests.work.studio import JsonObject, Studio
 
 EVERYTHING: JsonObject = {
@@ -248,20 +246,16 @@ def test_a_column_of_another_project_is_none(studio: Studio) -> None:
     studio.owner.refused(404, "PATCH", "/tasks/tsk_none", json={"column_id": far})
 
 
-def test_if_match_guards_changes(studio: Studio) -> None:
+def test_a_neighbour_that_shifts_a_task_changes_its_tag(studio: Studio) -> None:
     column_id = studio.column()
     made = studio.owner.new_task(column_id)
     path = f"/tasks/{made['id']}"
     tag = studio.owner.call("GET", path).headers["etag"]
-    studio.owner.new_task(column_id, "in front", position=0)  # a neighbour shifts it
+    studio.owner.new_task(column_id, "in front", position=0)
     for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"position": 0}), ("DELETE", None)):
         studio.owner.refused(412, method, path, json=body, headers={"If-Match": tag})
-    for body in ({"title": "x"}, {"position": 0}):
-        tag = studio.owner.call("GET", path).headers["etag"]
-        studio.owner.patch(path, json=body, headers={"If-Match": tag})
     tag = studio.owner.call("GET", path).headers["etag"]
-    assert studio.owner.call("GET", path, headers={"If-None-Match": tag}).status_code == 304
-    studio.owner.delete(path, headers={"If-Match": tag})
+    studio.owner.patch(path, json={"position": 0}, headers={"If-Match": tag})
 
 
 def test_a_deleted_task_is_gone_and_can_come_back(studio: Studio) -> None:
@@ -305,32 +299,6 @@ def test_the_column_that_was_emptied_takes_tasks(studio: Studio) -> None:
         studio.owner.delete(f"/tasks/{made['id']}")
 
 
-def test_who_may(studio: Studio) -> None:
-    column_id = studio.column()
-    made = studio.member.new_task(column_id)
-    path = f"/tasks/{made['id']}"
-    writes: list[tuple[str, str, JsonObject]] = [
-        ("POST", f"/columns/{column_id}/tasks", {"title": "x"}),
-        ("PATCH", path, {"title": "x"}),
-        ("PATCH", path, {"position": 0}),
-        ("DELETE", path, {}),
-    ]
-    reader = studio.add(role="read")
-    for method, place, body in writes:
-        assert reader.refused(403, method, place, json=body)["code"] == "missing_role"
-        studio.stranger.refused(404, method, place, json=body)
-        studio.nobody.refused(401, method, place, json=body)
-    for place in (path, f"/columns/{column_id}/tasks", f"{studio.project}/tasks"):
-        for caller in (studio.client, reader):
-            caller.get(place)
-        studio.stranger.refused(404, "GET", place)
-        studio.nobody.refused(401, "GET", place)
-    studio.member.delete(path)
-    for caller in (studio.stranger,):
-        caller.refused(404, "POST", f"{path}/restore")
-    reader.refused(403, "POST", f"{path}/restore")
-
-
 def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
     column_id, other = studio.column(), studio.column("Doing")
     theirs, own = studio.owner.new_task(column_id), studio.client.new_task(column_id, "Wish")
@@ -342,41 +310,6 @@ def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
     studio.client.refused(403, "POST", f"/tasks/{theirs['id']}/restore")
     studio.client.delete(f"/tasks/{own['id']}")
     studio.client.post(f"/tasks/{own['id']}/restore")
-
-
-def test_an_archived_project_stays_as_it_is(studio: Studio) -> None:
-    column_id = studio.column()
-    made, gone = studio.owner.new_task(column_id), studio.owner.new_task(column_id)
-    studio.owner.delete(f"/tasks/{gone['id']}")
-    studio.owner.patch(studio.project, json={"archive": True})
-    path = f"/tasks/{made['id']}"
-    for method, place, body in (
-        ("POST", f"/columns/{column_id}/tasks", {"title": "x"}),
-        ("PATCH", path, {"title": "x"}),
-        ("PATCH", path, {"position": 1}),
-        ("DELETE", path, {}),
-        ("POST", f"/tasks/{gone['id']}/restore", {}),
-    ):
-        assert studio.owner.refused(409, method, place, json=body)["code"] == "archived"
-    assert studio.owner.get(path)["task"] == made
-
-
-def test_a_deleted_project_takes_its_tasks_along(studio: Studio) -> None:
-    column_id = studio.column()
-    made = studio.owner.new_task(column_id)
-    studio.owner.delete(studio.project)
-    for path in (f"/tasks/{made['id']}", f"/columns/{column_id}/tasks", f"{studio.project}/tasks"):
-        studio.owner.refused(404, "GET", path)
-
-
-def test_a_webhook_delivers_what_happened(studio: Studio, receiver: Receiver) -> None:
-    hook = {"config": {"url": receiver.url, "content_type": "json"}, "events": ["task"]}
-    response = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook)
-    assert response.status_code == 201, response.text
-    made = studio.owner.new_task(studio.column())
-    [request] = until(lambda: [each for each in receiver.requests if each.event == "task"])
-    payload = request.payload()
-    assert (payload["action"], payload["task"]) == ("created", made)
 
 
 # --- tasks bulk ------------------------------------------------------------------------------------------------------
@@ -489,25 +422,17 @@ def test_faults_name_the_operation(studio: Studio) -> None:
         "operations[1].title": "invalid",
         "operations[2].action": "invalid",
     }
-    assert faults(
-        studio,
+    wrong: list[JsonObject] = [
         {"action": "create"},
         {"action": "create", "column_id": todo, "title": "x", "id": one},
         {"action": "edit", "title": "x"},
         {"action": "move", "id": one},
         {"action": "move", "id": one, "position": 0, "title": "x"},
         {"action": "delete", "id": one, "column_id": todo},
-        {"action": "edit", "id": one, "colour": "red"},
-    ) == {"operations[6].colour": "unknown"}
-    assert faults(
-        studio,
-        {"action": "create"},
-        {"action": "create", "column_id": todo, "title": "x", "id": one},
-        {"action": "edit", "title": "x"},
-        {"action": "move", "id": one},
-        {"action": "move", "id": one, "position": 0, "title": "x"},
-        {"action": "delete", "id": one, "column_id": todo},
-    ) == {
+    ]
+    coloured = {"action": "edit", "id": one, "colour": "red"}
+    assert faults(studio, *wrong, coloured) == {"operations[6].colour": "unknown"}
+    assert faults(studio, *wrong) == {
         "operations[0].column_id": "missing",
         "operations[0].title": "missing",
         "operations[1].id": "unknown",

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from tests.work.studio import JsonObject, Studio
-from tests.work.timesheets_kit import HOUR, Desk, claim, fill, make_project, make_task
+from tests.work.timesheets_kit import HOUR, Desk, claim, fill, make_task
 
 COLUMNS = "id,date,user,task,start_time,end_time,duration_ms,hours,billable,billable_rate,amount,notes"
 CSV = {"Accept": "text/csv"}
@@ -69,17 +69,6 @@ def test_wrong_filters(desk: Desk) -> None:
     assert desk.caller.faults("GET", desk.path, params={"cursor": "v1_"}) == {"cursor": "invalid"}
 
 
-def test_pages(studio: Studio, desk: Desk, task_id: str) -> None:
-    made = [desk.new(task_id, duration=number)["id"] for number in range(5)]
-    Desk(studio, studio.owner, other := make_project(studio)).new(make_task(studio, project_id=other), duration=HOUR)
-    seen, url = [], f"{desk.path}?per_page=2&billable=false"
-    while url:
-        response = desk.caller.call("GET", url)
-        seen += [each["id"] for each in response.json()["timesheets"]]
-        url = response.links.get("next", {}).get("url", "").partition("/api/v1")[2]
-    assert seen == made
-
-
 def test_the_table(studio: Studio, desk: Desk, task_id: str) -> None:
     odd = make_task(studio, '=HYPERLINK("http://x"), "drawn"')
     times = {"start_time": "2026-03-01T23:30:00Z", "duration": HOUR + HOUR // 3}
@@ -121,13 +110,6 @@ def test_a_table_is_never_cut(studio: Studio, desk: Desk, task_id: str) -> None:
     assert "next" in listed.links
     cursor = {"cursor": listed.links["next"]["url"].rpartition("cursor=")[2]}
     assert [row["id"] for row in _table(desk, **cursor)] == made[1000:]
-
-
-def test_who_does_not_see_the_table(studio: Studio, desk: Desk, task_id: str) -> None:
-    desk.new(task_id, duration=HOUR)
-    studio.client.refused(404, "GET", desk.path, headers=CSV)
-    studio.stranger.refused(404, "GET", desk.path, headers=CSV)
-    desk.caller.refused(404, "GET", "/projects/prj_none/timesheets", headers=CSV)
 
 
 def test_a_bare_day_is_one_of_the_project_s_zone_in_lists_tables_and_reports(

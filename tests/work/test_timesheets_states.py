@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -10,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.harness.receiver import Receiver
-from tests.work.studio import Caller, JsonObject, Studio, without_addresses
+from tests.harness.world import must
+from tests.work.studio import JsonObject, Studio
 from tests.work.timesheets_kit import HOUR, Desk, archive, make_project, make_task, run_since
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.actions import set_collaborator
-from workhook.identity.context import Write
-from workhook.identity.tokens.lookup import find_actor
-from workhook.work.kernel.access import Access, find_access
-from workhook.work.time.timesheets import timers
 
 
 def _state(timesheet: JsonObject) -> tuple[bool, bool]:
@@ -128,9 +123,8 @@ def _runs_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, Jso
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:
-            repository = await queries.find_repository(tx, there.world.organization, there.world.repository)
+            repository = must(await queries.find_repository(tx, there.world.organization, there.world.repository))
             worker, boss = [await queries.find_account(tx, each) for each in (member, me)]
-            assert repository is not None
             assert worker is not None
             assert boss is not None
             await set_collaborator(tx, repository, worker, "write")
@@ -168,16 +162,6 @@ def test_somebody_elses_timer_is_stopped_where_the_caller_may_write(studio: Stud
     elsewhere, paused, running, _ = _runs_elsewhere(studio, role="write")
     assert _state(desk.turn(paused, "resume")) == (True, False)
     assert _state(elsewhere.get(running)) == (False, False)
-
-
-def test_a_hook_gets_it(studio: Studio, desk: Desk, task_id: str, receiver: Receiver) -> None:
-    body = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["timesheet"]}
-    response = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=body)
-    assert response.status_code == 201, response.text
-    timer = desk.new(task_id)
-    received = receiver.wait_for(2)  # the first is the ping
-    (told,) = [each.payload() for each in received if each.event == "timesheet"]
-    assert (told["action"], told["timesheet"]) == ("started", without_addresses(timer))
 
 
 # --- at once -----------------------------------------------------------------------------------------------------
@@ -234,84 +218,3 @@ def test_finished_once(studio: Studio, desk: Desk, task_id: str) -> None:
     answers = _at_once([lambda: desk.turn(timer, "finish")] * 6)
     assert all(each == answers[0] for each in answers)
     assert _told(studio) == [("finished", timer["id"])]
-
-
-# --- by what happens to tasks ------------------------------------------------------------------------------------
-
-
-async def _access(services: Services, studio: Studio, caller: Caller) -> Access:
-    assert caller.token is not None
-    actor = await find_actor(services.database, caller.token)
-    assert actor is not None
-    return await find_access(services.database, actor, studio.project_id)
-
-
-def _start_for(studio: Studio, caller: Caller, task_id: str) -> None:
-    async def start(services: Services) -> None:
-        access = await _access(services, studio, caller)
-        async with services.database.transaction() as tx:
-            await timers.start_for(Write(tx, access.actor, "http://workhook.invalid"), access, task_id)
-
-    studio.server.run(start)
-
-
-def _finish_running(studio: Studio, *task_ids: str) -> None:
-    async def finish(services: Services) -> None:
-        access = await _access(services, studio, studio.owner)
-        async with services.database.transaction() as tx:
-            await timers.finish_running(Write(tx, access.actor, "http://workhook.invalid"), access, task_ids)
-
-    studio.server.run(finish)
-
-
-def test_timers_of_tasks_that_are_done_finish(studio: Studio, desk: Desk, task_id: str) -> None:
-    done, other = make_task(studio), make_task(studio)
-    members, third = Desk(studio, studio.member), Desk(studio, studio.add(member="member"))
-    paused = desk.new(task_id)
-    mine, theirs, elsewhere = desk.new(task_id), members.new(done), third.new(other)
-    studio.happened()
-    _finish_running(studio, task_id, done)
-    assert _told(studio) == [("finished", mine["id"]), ("finished", theirs["id"])]
-    assert [_state(desk.get(each)) for each in (mine, theirs)] == [(False, True)] * 2
-    assert _state(desk.get(paused)) == (False, False), "a paused one stays"
-    assert _state(desk.get(elsewhere)) == (True, False)
-    _finish_running(studio, task_id, done)
-    _finish_running(studio)
-    assert _told(studio) == []
-
-
-def test_a_timer_starts_for_the_mover(studio: Studio, desk: Desk, task_id: str) -> None:
-    before = desk.new(make_task(studio))
-    studio.happened()
-    _start_for(studio, studio.owner, task_id)
-    (running,) = _running(desk)
-    assert _told(studio) == [("paused", before["id"]), ("started", running)]
-    assert desk.get({"id": running})["task"]["id"] == task_id
-    _start_for(studio, studio.owner, task_id)
-    assert _running(desk) == [running], "it runs already"
-    _start_for(studio, studio.client, task_id)
-    assert _told(studio) == [], "clients have no timers"
-
-
-def test_movers_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Desk) -> None:
-    """Cards enter a column that both finishes and starts timers, in every order."""
-    tasks = [make_task(studio) for _ in range(4)]
-    callers = [studio.owner, studio.member, studio.add(member="member")]
-    for caller, task in zip(callers, tasks, strict=False):
-        Desk(studio, caller).new(task)
-
-    async def move(services: Services, access: Access, number: int) -> None:
-        async with services.database.transaction() as tx:
-            moved = [tasks[number % 4], tasks[(number * 3 + 1) % 4]]
-            now, base = now_ms(), "http://workhook.invalid"
-            await timers.finish_running(Write(tx, access.actor, base, moment=now), access, moved)
-            await timers.start_for(Write(tx, access.actor, base, moment=now), access, moved[0])
-
-    async def race(services: Services) -> None:
-        places = [await _access(services, studio, caller) for caller in callers]
-        await asyncio.gather(*(move(services, places[number % 3], number) for number in range(36)))
-
-    studio.server.run(race)
-    running = desk.caller.get(desk.path, params={"is_active": "true"})["timesheets"]
-    users = [each["user"]["id"] for each in running]
-    assert len(users) == len(set(users))

@@ -85,34 +85,22 @@ def test_the_trash_lists_the_last_deleted_first_in_pages(studio: Studio) -> None
     page = studio.owner.call("GET", "/trash", params={"per_page": 2})
     rest = studio.owner.http.get(page.links["next"]["url"])
     assert _titles(page.json()["trash"] + rest.json()["trash"]) == ["c", "b", "a"]
-    assert "next" not in rest.links
-    assert studio.owner.faults("GET", "/trash", params={"type": "x", "cursor": "y"}) == {
-        "type": "unknown",
-        "cursor": "invalid",
-    }
 
 
 def test_only_owners_and_admins_restore(studio: Studio) -> None:
     admin, writer = studio.add(role="admin"), studio.add(role="write")
+    assert writer.refused(403, "POST", f"{studio.project}/restore")["code"] == "missing_role"
     others = (studio.member, writer, studio.client, studio.stranger)
-    for caller in (studio.member, writer, studio.client):
-        assert caller.refused(403, "POST", f"{studio.project}/restore")["code"] == "missing_role"
-    studio.stranger.refused(404, "POST", f"{studio.project}/restore")
     studio.owner.delete(studio.project)
     for caller in others:
         caller.refused(404, "POST", f"{studio.project}/restore")
         assert _trash(caller) == []
-    studio.nobody.refused(401, "POST", f"{studio.project}/restore")
-    studio.nobody.refused(401, "GET", "/trash")
-    studio.owner.refused(404, "POST", "/projects/prj_x/restore")
     assert _titles(_trash(admin)) == ["Website"]
     assert admin.post(f"{studio.project}/restore")["project"]["title"] == "Website"
 
 
 def test_its_webhooks_work_again(studio: Studio, receiver: Receiver) -> None:
-    config = {"url": receiver.url, "content_type": "json"}
-    hook = {"name": "web", "events": ["project"], "config": config}
-    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.hook(receiver.url, "project")
     studio.owner.delete(studio.project)
     studio.owner.post(f"{studio.project}/restore")
     studio.owner.patch(studio.project, json={"title": "Again"})
@@ -140,10 +128,6 @@ def test_what_was_deleted_in_a_project_is_listed_in_pages(studio: Studio) -> Non
     page = studio.owner.call("GET", path, params={"per_page": 3})
     rest = studio.owner.http.get(page.links["next"]["url"])
     assert page.json()["trash"] + rest.json()["trash"] == found
-    assert "next" not in rest.links
-    assert studio.client.refused(403, "GET", path)["code"] == "missing_role"
-    studio.stranger.refused(404, "GET", path)
-    assert _trash(studio.member, path) == found
 
 
 # --- for good --------------------------------------------------------------------------------------------------------
@@ -156,18 +140,11 @@ _audited = sa.select(audit_log.c.target).where(audit_log.c.action == "project.pu
 def _delete_long_ago(studio: Studio, project_id: str, *, days: float = 30) -> None:
     studio.owner.delete(f"/projects/{project_id}")
 
-    async def age(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_age, {"project_id": project_id, "at": now_ms() - round(days * DAY_MS) - 1000})
-
-    studio.server.run(age)
+    studio.server.execute(_age, {"project_id": project_id, "at": now_ms() - round(days * DAY_MS) - 1000})
 
 
 def _purge(studio: Studio) -> int:
-    async def purge(services: Services) -> int:
-        return await trash.purge_projects(services, now_ms())
-
-    count: int = studio.server.run(purge)
+    count: int = studio.server.run(lambda services: trash.purge_projects(services, now_ms()))
     return count
 
 
@@ -240,21 +217,15 @@ def test_after_30_days_a_project_is_gone_with_everything_in_it(
 
 def test_deliveries_that_wait_keep_a_project(studio: Studio, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(status=500)
-    config = {"url": receiver.url, "content_type": "json"}
-    hook = {"name": "web", "events": ["project"], "config": config}
-    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.hook(receiver.url, "project")
     repository_id = studio.owner.get(studio.project)["project"]["repository_id"]
     _delete_long_ago(studio, studio.project_id)
     receiver.wait_for(lambda requests: any(each.event == "project" for each in requests))
     assert _purge(studio) == 0
     assert _left(studio, repository_id)["hooks"] == 1
 
-    async def give_up(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(sa.text("UPDATE dispatches SET next_attempt_at = NULL"))
-
     def gone() -> bool:
-        studio.server.run(give_up)
+        studio.server.execute(sa.text("UPDATE dispatches SET next_attempt_at = NULL"))
         return _purge(studio) == 1
 
     assert until(gone)

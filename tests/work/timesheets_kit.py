@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.harness.world import must
 from tests.work.studio import Caller, JsonObject, Studio
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_id
@@ -60,8 +61,7 @@ def make_task(studio: Studio, title: str = "Draw", project_id: str | None = None
     """A task in a column of its own. Its id."""
 
     async def make(services: Services) -> str:
-        row = await services.database.fetch_one(_project, {"project_id": project_id or studio.project_id})
-        assert row is not None
+        row = must(await services.database.fetch_one(_project, {"project_id": project_id or studio.project_id}))
         now = now_ms()
         column_id, task_id = new_id("col"), new_id("tsk")
         place = {"repository_id": row["repository_id"], "created_at": now, "updated_at": now}
@@ -84,37 +84,24 @@ def make_project(studio: Studio, caller: Caller | None = None) -> str:
 def bury(studio: Studio, task_id: str) -> None:
     """The task is deleted."""
 
-    async def work(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_bury_task, {"task_id": task_id})
-
-    _run(studio, work)
+    studio.server.execute(_bury_task, {"task_id": task_id})
 
 
 def remove(studio: Studio, task_id: str) -> None:
     """The task is gone for good."""
 
-    async def work(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_remove_task, {"task_id": task_id})
-
-    _run(studio, work)
+    studio.server.execute(_remove_task, {"task_id": task_id})
 
 
 def archive(studio: Studio, project_id: str | None = None) -> None:
-    async def work(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_archive, {"project_id": project_id or studio.project_id})
-
-    _run(studio, work)
+    studio.server.execute(_archive, {"project_id": project_id or studio.project_id})
 
 
 def claim(studio: Studio, timesheet_id: str) -> None:
     """Put the timesheet on an invoice."""
 
     async def work(services: Services) -> None:
-        row = await services.database.fetch_one(_project, {"project_id": studio.project_id})
-        assert row is not None
+        row = must(await services.database.fetch_one(_project, {"project_id": studio.project_id}))
         invoice_id = new_id("inv")
         place = {"repository_id": row["repository_id"], "account_id": row["account_id"]}
         texts = {"status": "draft", "currency": "EUR", "items": "[]", "recurring_items": "[]", "taxes": "[]"}
@@ -128,11 +115,7 @@ def claim(studio: Studio, timesheet_id: str) -> None:
 def run_since(studio: Studio, timesheet_id: str, ago_ms: int) -> None:
     """Let a timer look as if it had been running for so long."""
 
-    async def work(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_since, {"timesheet_id": timesheet_id, "at": now_ms() - ago_ms})
-
-    _run(studio, work)
+    studio.server.execute(_since, {"timesheet_id": timesheet_id, "at": now_ms() - ago_ms})
 
 
 def fill(studio: Studio, task_id: str, count: int) -> list[str]:
@@ -140,8 +123,7 @@ def fill(studio: Studio, task_id: str, count: int) -> list[str]:
     ids = sorted(new_id("tms") for _ in range(count))
 
     async def work(services: Services) -> None:
-        row = await services.database.fetch_one(_project, {"project_id": studio.project_id})
-        assert row is not None
+        row = must(await services.database.fetch_one(_project, {"project_id": studio.project_id}))
         now = now_ms()
         place = {"repository_id": row["repository_id"], "user_id": row["user_id"], "task_id": task_id}
         state = {"is_active": False, "finished": True, "duration_ms": MINUTE, "created_at": now, "updated_at": now}
