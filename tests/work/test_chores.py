@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
-from tests.harness.world import World, make_world
+from tests.harness.world import World, make_world, must
 from workhook import asgi, work
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
@@ -198,10 +198,8 @@ async def _fill(services: Services, number: int) -> None:
     """A project with a task that was deleted, a grant that expires, an old key, an old entry of the audit log and a
     token that is over; the lower the number, the older."""
     world: World = await make_world(services)
-    user = await find_account(services.database, world.owner)
-    place = await find_repository(services.database, world.organization, world.repository)
-    assert user is not None
-    assert place is not None
+    user = must(await find_account(services.database, world.owner))
+    place = must(await find_repository(services.database, world.organization, world.repository))
     actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
     async with services.database.transaction() as tx:
         column = await columns.add_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
@@ -213,8 +211,7 @@ async def _fill(services: Services, number: int) -> None:
         await writer.append_grant(position, ledger.EntryDetails(), number, now_ms() + number)
         ended = sa.update(tokens).where(tokens.c.user_id == user.id).values(revoked_at=number, note=f"t{number}")
         await tx.execute(ended)
-        token = await tx.fetch_one(sa.select(tokens.c.id).where(tokens.c.user_id == user.id))
-        assert token is not None
+        token = must(await tx.fetch_one(sa.select(tokens.c.id).where(tokens.c.user_id == user.id)))
         key = {"token_id": token["id"], "key": f"t{number}", "fingerprint": b"", "body": b"", "created_at": number}
         await tx.execute(insert_into(idempotency_keys, *key), key)
         await audit.record(tx, None, "task.create", f"t{number}", account_id=user.id)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.world import World, add_user, make_world
+from tests.harness.world import World, add_user, make_world, must
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
@@ -31,10 +31,8 @@ class Neighbour:
 
         async def join(services: Services) -> None:
             async with services.database.transaction() as tx:
-                place = await queries.find_account(tx, studio.world.organization)
-                user = await queries.find_account(tx, login)
-                assert place is not None
-                assert user is not None
+                place = must(await queries.find_account(tx, studio.world.organization))
+                user = must(await queries.find_account(tx, login))
                 await actions.set_member(tx, place, user, "member")
 
         studio.server.run(join)

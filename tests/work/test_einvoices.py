@@ -37,10 +37,7 @@ class Bills:
         self.owner.patch(self.settings, json={"buyer": BUYER})
 
     def send(self, *lines: Any, **more: Any) -> str:
-        body = {"invoice_items": list(lines), "currency": "EUR", **more}
-        invoice = self.owner.post(f"{self.studio.project}/invoices", json=body)["invoice"]
-        self.owner.post(f"/invoices/{invoice['id']}/send")
-        return str(invoice["id"])
+        return str(self.studio.invoice("send", invoice_items=list(lines), **more)["id"])
 
     def document(self, invoice_id: str, kind: str = "invoices") -> bytes:
         """Valid, as the official rules say."""
@@ -171,17 +168,6 @@ def test_where_the_buyer_owes_the_tax_a_tax_number_is_not_enough(bills: Bills) -
     assert bills.owner.faults("POST", f"/invoices/{draft}/send") == {"seller.vat_id": "missing"}
 
 
-def test_with_neither_number_both_are_named(bills: Bills) -> None:
-    bills.settle(vat_id=None)
-    sent = bills.send(line(100), tax_category="exempt")
-    [missing] = bills.owner.call("GET", f"/invoices/{sent}/xml").json()["errors"]
-    assert missing["field"] == "seller.vat_id"
-    assert f"needs it or a tax number; write vat_id or tax_number in {bills.account}" in missing["message"]
-    bills.owner.patch(bills.account, json={"tax_number": "21/815/08150"})
-    assert bills.owner.faults("GET", f"/invoices/{sent}/xml") == {"seller.vat_id": "missing"}
-    bills.document(bills.send(line(100), tax_category="exempt"))
-
-
 def test_an_invoice_that_is_none_has_no_document(bills: Bills) -> None:
     bills.settle()
     body = {"invoice_items": [line(100)]}
@@ -201,12 +187,12 @@ def test_no_currency_has_three_decimals_there(bills: Bills) -> None:
     bills.document(bills.send(line(1005), currency="JPY", tax=10))
 
 
-@pytest.mark.parametrize("country", ["XX", "D", "DEU", "Österreich", ""])
-def test_a_country_is_one(bills: Bills, country: str) -> None:
-    faults = bills.owner.faults("PATCH", bills.account, json={"country": country})
-    assert faults == {"country": "invalid"}
-    faults = bills.owner.faults("PATCH", bills.settings, json={"buyer": {"country": country}})
-    assert faults == {"buyer.country": "invalid"}
+def test_a_country_is_one(bills: Bills) -> None:
+    for country in ("XX", "D", "DEU", "Österreich", ""):
+        faults = bills.owner.faults("PATCH", bills.account, json={"country": country})
+        assert faults == {"country": "invalid"}, country
+        faults = bills.owner.faults("PATCH", bills.settings, json={"buyer": {"country": country}})
+        assert faults == {"buyer.country": "invalid"}, country
 
 
 _RATES: list[dict[str, Any]] = [

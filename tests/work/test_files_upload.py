@@ -108,9 +108,8 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
     return int(head.split()[1]), json.loads(body)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "status"),
-    [
+def test_only_a_form_is_taken(studio: Studio) -> None:
+    cases: list[tuple[str | None, int]] = [
         (None, 415),
         ("application/json", 415),
         ("application/x-www-form-urlencoded", 415),
@@ -118,10 +117,9 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
         ("multipart/form-data", 400),
         ("multipart/form-data; boundary=", 400),
         ("multipart/form-data; boundary=" + "x" * 201, 400),
-    ],
-)
-def test_only_a_form_is_taken(studio: Studio, content_type: str | None, status: int) -> None:
-    refused(studio, status, form(part(FILE, b"x")), content_type)
+    ]
+    for content_type, status in cases:
+        refused(studio, status, form(part(FILE, b"x")), content_type)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +169,8 @@ def test_a_field_that_is_no_parameter(studio: Studio, data: bytes, faulty: str) 
     assert faults(studio, form(part(FILE, b"x"), part('form-data; name="title"', data))) == {faulty: "invalid"}
 
 
-@pytest.mark.parametrize(
-    ("disposition", "title"),
-    [
+def test_a_name_is_only_a_name(studio: Studio) -> None:
+    cases: list[tuple[str, str]] = [
         ('form-data; name="file"; filename="../../etc/passwd"', "passwd"),
         ('form-data; name="file"; filename="C:\\Windows\\notes.txt"', "notes.txt"),
         ('form-data; name="file"; filename="a%22b%0D%0ASet-Cookie: c"', 'a"bSet-Cookie: c'),
@@ -182,20 +179,18 @@ def test_a_field_that_is_no_parameter(studio: Studio, data: bytes, faulty: str) 
         ("form-data; name=file; filename*=UTF-8''..%2F..%2Fa%00.txt", "a.txt"),
         ('form-data; name="file"; filename="' + "x" * 3000 + '.pdf"', "x" * 251 + ".pdf"),
         ('form-data; name="file"; filename=".."', "file"),
-    ],
-)
-def test_a_name_is_only_a_name(studio: Studio, disposition: str, title: str) -> None:
-    file = send(studio, form(part(disposition, b"x"))).json()["file"]
-    assert file["title"] == title
-    saved = studio.nobody.http.get(file["file_link"])
-    assert saved.content == b"x"
-    assert "\r" not in saved.headers["content-disposition"]
-    assert "set-cookie" not in saved.headers
+    ]
+    for disposition, title in cases:
+        file = send(studio, form(part(disposition, b"x"))).json()["file"]
+        assert file["title"] == title, disposition
+        saved = studio.nobody.http.get(file["file_link"])
+        assert saved.content == b"x", disposition
+        assert "\r" not in saved.headers["content-disposition"], disposition
+        assert "set-cookie" not in saved.headers, disposition
 
 
-@pytest.mark.parametrize(
-    ("kind", "stored", "sent"),
-    [
+def test_a_media_type_is_kept_and_harmless(studio: Studio) -> None:
+    cases: list[tuple[str | None, str, str]] = [
         ("text/html", "text/html", UNKNOWN),
         ("image/svg+xml; charset=utf-8", "image/svg+xml; charset=utf-8", "image/svg+xml; charset=utf-8"),
         ("nonsense", UNKNOWN, UNKNOWN),
@@ -205,19 +200,18 @@ def test_a_name_is_only_a_name(studio: Studio, disposition: str, title: str) -> 
         ("application/pdf", "application/pdf", "application/pdf"),
         ("application/json", "application/json", "application/json"),
         *((active, active, UNKNOWN) for active in ACTIVE),
-    ],
-)
-def test_a_media_type_is_kept_and_harmless(studio: Studio, kind: str | None, stored: str, sent: str) -> None:
-    script = b"<script>alert(1)</script>"
-    headers = [f"Content-Type: {kind}"] if kind else []
-    file = send(studio, form(part(FILE, script, *headers))).json()["file"]
-    assert file["content_type"] == stored
-    shown = studio.nobody.http.get(file["file_link"])
-    assert shown.headers["content-type"] == sent
-    assert shown.headers["content-disposition"].startswith("attachment;")
-    assert shown.headers["x-content-type-options"] == "nosniff"
-    assert shown.headers["content-security-policy"] == "sandbox; default-src 'none'"
-    assert shown.headers["cache-control"].startswith("private")
+    ]
+    for kind, stored, sent in cases:
+        script = b"<script>alert(1)</script>"
+        headers = [f"Content-Type: {kind}"] if kind else []
+        file = send(studio, form(part(FILE, script, *headers))).json()["file"]
+        assert file["content_type"] == stored, kind
+        shown = studio.nobody.http.get(file["file_link"])
+        assert shown.headers["content-type"] == sent, kind
+        assert shown.headers["content-disposition"].startswith("attachment;"), kind
+        assert shown.headers["x-content-type-options"] == "nosniff", kind
+        assert shown.headers["content-security-policy"] == "sandbox; default-src 'none'", kind
+        assert shown.headers["cache-control"].startswith("private"), kind
 
 
 def test_a_file_of_nothing(studio: Studio) -> None:

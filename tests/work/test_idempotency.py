@@ -27,7 +27,6 @@ from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_id
-from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
@@ -123,11 +122,7 @@ def _make_private(studio: Studio, caller: Caller) -> None:
 def _delete_project(studio: Studio, caller: Caller) -> None:
     """As if no invoice had been issued: with one, a project stays."""
 
-    async def forget_invoices(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_forget_invoices, {"id": studio.project_id})
-
-    studio.server.run(forget_invoices)
+    studio.server.execute(_forget_invoices, {"id": studio.project_id})
     studio.owner.delete(studio.project)
 
 

@@ -183,16 +183,12 @@ def test_people_are_only_those_of_the_organization(
 def test_where_there_are_no_logins_a_name_of_one_member_is_enough(studio: Studio, importer: Importer) -> None:
     renamed = sa.update(accounts).where(accounts.c.login == studio.member.login).values(name="Ada Lovelace")
 
-    async def rename(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(renamed)
-
     def assigned(data: bytes) -> list[str]:
         made = importer.plan(plan(data, "named.json"))
         tasks = [each for column in columns_of(studio, made["project_id"]) for each in tasks_of(studio, column)]
         return [person["username"] for each in tasks for person in each["assignees"]]
 
-    studio.server.run(rename)
+    studio.server.execute(renamed)
     for write in (_asana, _csv):
         assert assigned(write("ada lovelace")) == [studio.member.login]
     member = {"id": "m", "username": "ada1815", "fullName": "Ada Lovelace"}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.clients import accept_as_client
+from tests.harness.clients import become_client
 from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, columns_of, comment, comments_of, small, tasks_of
 from workhook.core import json
-from workhook.http.calls import Services
 from workhook.work.board.tasks.imported_fields import SOURCES, imported_of, own_fields_text, source_of
 from workhook.work.portability.imports import asana, github, trello
 
@@ -51,11 +50,7 @@ def test_a_client_sees_none_of_it_and_loses_none_of_it(studio: Studio, importer:
     client = studio.stranger
     email = client.me["email"]
 
-    async def add(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await accept_as_client(tx, project_id, email, services.base)
-
-    studio.server.run(add)
+    studio.server.run(lambda services: become_client(services, project_id, email))
     column = columns_of(studio, project_id)[0]
     [task] = tasks_of(studio, column)
     assert set(task["fields"]) == {"trello_url", "trello_start", "trello_members"}

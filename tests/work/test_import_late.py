@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.server import Server
+from tests.harness.world import must
 from tests.work.studio import Caller, Studio
 from tests.work.trello_importer import Importer, columns_of, small, tasks_of
 from workhook.core.clock import now_ms
@@ -37,15 +38,12 @@ def join(studio: Studio, person: Caller, *, project_id: str | None = None) -> No
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:
-            user = await queries.find_account(tx, person.login)
-            place = await queries.find_account(tx, studio.world.organization)
-            assert user is not None
-            assert place is not None
+            user = must(await queries.find_account(tx, person.login))
+            place = must(await queries.find_account(tx, studio.world.organization))
             if project_id is None:
                 await actions.set_member(tx, place, user, "member")
             else:
-                repository = await queries.find_project(tx, project_id, user.id)
-                assert repository is not None
+                repository = must(await queries.find_project(tx, project_id, user.id))
                 await actions.set_collaborator(tx, repository, user, "read")
 
     studio.server.run(add)
@@ -54,11 +52,7 @@ def join(studio: Studio, person: Caller, *, project_id: str | None = None) -> No
 def call(studio: Studio, person: Caller, name: str) -> None:
     statement = sa.update(accounts).where(accounts.c.login == person.login).values(name=name)
 
-    async def write(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(statement, {})
-
-    studio.server.run(write)
+    studio.server.execute(statement, {})
 
 
 def shown(studio: Studio, project_id: str) -> list[tuple[str, list[str], dict[str, str]]]:

@@ -184,8 +184,7 @@ def test_the_order_can_be_changed_afterwards(studio: Studio, importer: Importer)
 
 
 def test_webhooks_hear_of_all_of_it(studio: Studio, importer: Importer, receiver: Receiver) -> None:
-    hook = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["*"]}
-    studio.owner.http.post(f"{studio.world.org_path}/hooks", json=hook).raise_for_status()
+    studio.hook(receiver.url, place=studio.world.org_path)
     importer.board(small({}, {}, actions=[comment(1, "Said")]))
     wanted = ["column", "column", "project", "task", "task", "task_comment"]
     received = receiver.wait_for(lambda requests: len([each for each in requests if each.event in wanted]) == 6)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.cli_kit import Cli
 from tests.harness.server import Server
+from tests.harness.world import must
 from tests.work.studio import Studio
 from workhook.core import json
 from workhook.http.calls import Services
@@ -22,8 +23,7 @@ def logged(studio: Studio) -> Studio:
     """The audit log has an entry with every such character."""
 
     async def record(services: Services) -> None:
-        account = await queries.find_account(services.database, studio.world.organization)
-        assert account is not None
+        account = must(await queries.find_account(services.database, studio.world.organization))
         async with services.database.transaction() as tx:
             await audit.record(tx, None, "project.edit", "x", account_id=account.id, detail={"title": {"to": BREAKS}})
 

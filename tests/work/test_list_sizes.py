@@ -78,15 +78,7 @@ def test_a_page_ends_by_its_size(studio: Studio, name: str) -> None:
     whole = [each["id"] for each in _rows(studio.owner.get(path))]
     assert len(whole) == 5
 
-    async def lengthen(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(sa.update(column.table).values({column.name: sa.bindparam("text")}), {"text": "x" * CHARS})
-
-    async def shorten(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(sa.update(column.table).values({column.name: "x"}))
-
-    studio.server.run(lengthen)
+    studio.server.execute(sa.update(column.table).values({column.name: sa.bindparam("text")}), {"text": "x" * CHARS})
     try:
         first = studio.owner.call("GET", path)
         assert [each["id"] for each in _rows(first.json())] == whole[:3]
@@ -99,7 +91,7 @@ def test_a_page_ends_by_its_size(studio: Studio, name: str) -> None:
             lines = studio.owner.call("GET", path, headers={"Accept": "text/csv"}).text.splitlines()
             assert [each.partition(",")[0] for each in lines[1:]] == whole
     finally:
-        studio.server.run(shorten)
+        studio.server.execute(sa.update(column.table).values({column.name: "x"}))
 
 
 def test_a_column_with_a_large_task_comes_whole(studio: Studio) -> None:

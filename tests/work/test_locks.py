@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.harness.beside import Beside
-from tests.harness.world import World, make_world
+from tests.harness.world import World, make_world, must
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
@@ -51,8 +51,7 @@ async def world(services: Services) -> World:
 
 @pytest.fixture
 async def actor(services: Services, world: World) -> Actor:
-    user = await find_account(services.database, world.owner)
-    assert user is not None
+    user = must(await find_account(services.database, world.owner))
     return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
+from tests.harness.world import must
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 from workhook.http.calls import Services
@@ -53,63 +55,41 @@ class Meanwhile:
 
 
 async def access(services: Services, studio: Studio) -> Access:
-    actor = await find_actor(services.database, studio.world.token)
-    assert actor is not None
-    repository = await find_project(services.database, studio.project_id, actor.user.id)
-    assert repository is not None
+    actor = must(await find_actor(services.database, studio.world.token))
+    repository = must(await find_project(services.database, studio.project_id, actor.user.id))
     return Access(actor, repository, "owner")
 
 
-@pytest.mark.parametrize("sort", ["id", "-title"])
-def test_no_task_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str) -> None:
+@pytest.mark.parametrize("what", ["tasks by id", "tasks by title, backwards", "timesheets"])
+def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setattr(lists, "LOOKS_AT_MOST_IN_PROJECT", LOOKS)
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
-    column = scene.column()
-    made = sorted((scene.task(column) for _ in range(2 * LOOKS)), reverse=sort.startswith("-"))
+    column, kind = scene.column(), what.split()[0]
+    make = partial(scene.timesheet, billable=False) if kind == "timesheets" else partial(scene.task, column)
+    made = sorted((make() for _ in range(2 * LOOKS)), reverse="backwards" in what)
     fits = {made[LOOKS - 1], made[LOOKS]}  # the last that is looked at, and the one behind it
     for each in fits:
-        studio.owner.patch(f"/tasks/{each}", json={"labels": ["rare"]})
+        studio.owner.patch(f"/{kind}/{each}", json={"billable": True} if kind == "timesheets" else {"labels": ["rare"]})
 
     async def page(services: Services) -> list[str]:
         source, found = in_project(await access(services, studio)), list[str]()
         after: Key | None = None
-        happens: Callable[[], object] = lambda: studio.owner.delete(f"/tasks/{made[0]}")  # noqa: E731
+        happens: Callable[[], object] = lambda: studio.owner.delete(f"/{kind}/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
             reader: Any = Meanwhile(services.database, happens)
-            listed = await listing.list_tasks(reader, source, {"label": "rare"}, sort=sort, after=after, limit=10)
-            found += [task.id for task in listed]
-            after, happens = listed.behind, lambda: None
-            if after is None:
-                return found
-        raise AssertionError("the pages do not end")
-
-    shown = studio.server.run(page)
-    assert sorted(shown) == sorted(fits)
-
-
-def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "LOOKS_AT_MOST_IN_PROJECT", LOOKS)
-    scene = Scene(studio.owner, studio.project_id, studio.world.organization)
-    made = sorted(scene.timesheet(billable=False) for _ in range(2 * LOOKS))
-    fits = {made[LOOKS - 1], made[LOOKS]}
-    for each in fits:
-        studio.owner.patch(f"/timesheets/{each}", json={"billable": True})
-
-    async def page(services: Services) -> list[str]:
-        source, found = in_project(await access(services, studio)), list[str]()
-        after: Key | None = None
-        happens: Callable[[], object] = lambda: studio.owner.delete(f"/timesheets/{made[0]}")  # noqa: E731
-        for _ in range(len(made)):
-            reader: Any = Meanwhile(services.database, happens)
-            listed = await list_timesheets(reader, source, {"billable": True}, after=after, limit=10)
+            listed: Any
+            if kind == "timesheets":
+                listed = await list_timesheets(reader, source, {"billable": True}, after=after, limit=10)
+            else:
+                sort = "-title" if "title" in what else "id"
+                listed = await listing.list_tasks(reader, source, {"label": "rare"}, sort=sort, after=after, limit=10)
             found += [each.id for each in listed]
             after, happens = listed.behind, lambda: None
             if after is None:
                 return found
         raise AssertionError("the pages do not end")
 
-    shown = studio.server.run(page)
-    assert sorted(shown) == sorted(fits)
+    assert sorted(studio.server.run(page)) == sorted(fits)
 
 
 @pytest.mark.parametrize("sort", ["id", "-title"])

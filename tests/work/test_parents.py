@@ -142,18 +142,6 @@ def test_nothing_goes_on_in_a_project_that_is_archived_or_deleted(family: Family
     do_all(family.time_calls(), family.task_calls(), family.comment_calls(), family.money_calls())
 
 
-def test_the_step_back_that_a_refusal_names_is_possible_in_an_archived_project(family: Family) -> None:
-    family.owner.patch(family.studio.project, json={"archive": True})
-    for group in (family.time_calls(), family.task_calls(), family.comment_calls(), family.money_calls()):
-        for caller, method, path, body in group:
-            if path.endswith("/restore"):
-                continue  # nothing is deleted yet
-            refused = caller.refused(409, method, path, json=body)
-            assert (refused["code"], "archive: false" in refused["message"]) == ("archived", True)
-    family.owner.patch(family.studio.project, json={"archive": False, "title": "Again"})
-    do_all(family.time_calls(), family.task_calls(), family.comment_calls(), family.money_calls())
-
-
 def test_a_pause_by_the_archive_is_not_one_of_the_customers(studio: Studio, shop: Shop) -> None:
     service = shop.service({**MONTHLY, "amount": 0}, limit_pausing=1)
     checkout = shop.buy("2031-01-31T10:00", service)

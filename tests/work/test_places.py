@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.server import Server
-from tests.harness.world import World, add_user, make_world
+from tests.harness.world import World, add_user, make_world, must
 from tests.work.studio import Caller
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
@@ -31,8 +31,7 @@ def two(server: Server) -> Iterator[tuple[dict[str, Caller], dict[str, str]]]:
         ):  # fmt: skip
             tokens[name] = token = await add_user(services, first, member=in_first)
             async with services.database.transaction() as tx:
-                actor, place = await find_actor(tx, token), await queries.find_account(tx, second.organization)
-                assert actor is not None
+                actor, place = must(await find_actor(tx, token)), await queries.find_account(tx, second.organization)
                 assert place is not None
                 if in_second is not None:
                     await actions.set_member(tx, place, actor.user, in_second)
@@ -67,21 +66,17 @@ def _made(owner: Caller, name: str, world: World) -> dict[str, str]:
 async def _by_hand(services: Services, token: str, worlds: tuple[World, ...]) -> None:
     """An admin of what is private in the first, and of what will be deleted in the second."""
     async with services.database.transaction() as tx:
-        actor = await find_actor(tx, token)
-        assert actor is not None
+        actor = must(await find_actor(tx, token))
         for world, names in zip(worlds, (("private",), ("gone", "open")), strict=True):
             for name in names:
-                repository = await queries.find_repository(tx, world.organization, name)
-                assert repository is not None
+                repository = must(await queries.find_repository(tx, world.organization, name))
                 await actions.set_collaborator(tx, repository, actor.user, "admin" if name != "open" else "read")
 
 
 async def _confined(services: Services, token: str, world: World, name: str | None) -> str:
     """A token of the same user, for the first organization, or only for what has the name there."""
     async with services.database.transaction() as tx:
-        actor, place = await find_actor(tx, token), await queries.find_account(tx, world.organization)
-        assert actor is not None
-        assert place is not None
+        actor, place = must(await find_actor(tx, token)), must(await queries.find_account(tx, world.organization))
         names = (name, f"{name}-gone") if name else ()
         found = [await queries.find_repository(tx, world.organization, each) for each in names]
         chosen = None if name is None else [each.id for each in found if each is not None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.world import must
 from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.test_positions import at_once
 from workhook.hooks.publishing import parse_publication, publish
@@ -199,8 +200,7 @@ def test_a_command_publishes_and_completes_nothing(pushes: Pushes) -> None:
     said = payload_of(commit("a", "closes #1", f"{studio.owner.login}@example.com"))
 
     async def publish_it(services: Services) -> None:
-        place = await find_repository(services.database, studio.world.organization, studio.world.repository)
-        assert place is not None
+        place = must(await find_repository(services.database, studio.world.organization, studio.world.repository))
         publication = parse_publication({"event": "push", "payload": said})
         await publish(services.database, HookOwner(place.owner, place), publication, actor=None, base="http://x")
 

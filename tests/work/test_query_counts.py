@@ -160,3 +160,25 @@ def test_a_list_across_projects_is_one_statement(counted: CountedServer, owner: 
             owner.get(path, params=query)
             found = [each for each in counted.statements if not each.startswith(LOOK_UP)]
             assert len(found) == 1, (path, query, found)
+
+
+def test_a_mention_is_written_with_what_is_sent_anyway(counted: CountedServer, owner: Caller) -> None:
+    """Only an edit that replaces names has a trip more."""
+    member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # as above
+    login = member.login
+    member.http.close()
+    column = owner.post(f"/projects/{counted.world.project_id}/columns", json={"title": "To do"})["column"]["id"]
+    comments = f"/tasks/{owner.new_task(column)['id']}/task_comments"
+
+    def trips(method: str, path: str, text: str) -> tuple[int, Any]:
+        counted.forget()
+        answer = owner.answer(method, path, json={"text": text})
+        return len(counted.statements), answer["task_comment"]["id"]
+
+    trips("POST", comments, "the first use of the token is noted")
+    plain, _ = trips("POST", comments, "plain")
+    named, number = trips("POST", comments, f"@{login}")
+    assert named == plain
+    edits = [trips("PATCH", f"/task_comments/{number}", text)[0] for text in (f"@{login}!", "plain", f"@{login}")]
+    assert edits == [edits[0]] * 3
+    assert trips("PATCH", f"/task_comments/{number}", "@somebody-else")[0] == edits[0] + 1

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from scripts.texts import ENGLISH, said, stored_in
+from tests.harness.world import must
 from tests.work.paper import LINE, Draw, png
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
@@ -42,11 +43,7 @@ class Ground:
         return partial((by or self.owner).call, method, path, json=body or None)
 
     def invoice(self, *steps: str, **more: Any) -> str:
-        body = {"invoice_items": [LINE], "currency": "EUR", **more}
-        path = f"/invoices/{self.owner.post(f'{self.project}/invoices', json=body)['invoice']['id']}"
-        for step in steps:
-            self.owner.post(f"{path}/{step}")
-        return path
+        return f"/invoices/{self.studio.invoice(*steps, **{'invoice_items': [LINE], **more})['id']}"
 
     def billed(self, *steps: str) -> tuple[str, str]:
         """The paths of time and of its invoice."""
@@ -379,8 +376,7 @@ def e_invoice(at: Ground, missing: str) -> Iterator[Act]:
 
 async def fill_with_bookings(services: Services, invoice_id: str, count: int) -> None:
     async with services.database.transaction() as tx:
-        row = await tx.fetch_one(sa.select(invoices.c.payments).where(invoices.c.id == invoice_id))
-        assert row is not None
+        row = must(await tx.fetch_one(sa.select(invoices.c.payments).where(invoices.c.id == invoice_id)))
         booked = booked_of(row["payments"])
         every = booked_text([*booked, *[Booked("pay_0", 0, 0)] * (count - len(booked))])
         await tx.execute(sa.update(invoices).where(invoices.c.id == invoice_id).values(payments=every))

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.world import World, make_world
+from tests.harness.world import World, make_world, must
 from tests.work.timesheets_kit import insert_row
 from workhook import asgi
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
@@ -98,8 +98,7 @@ class Scene:
 
 async def _place(services: Services, world: World, owner: Account, currency: str) -> Place:
     actor = Actor(owner, token_id=0, token_kind="classic", scopes=frozenset())
-    found = await find_repository(services.database, world.organization, world.repository)
-    assert found is not None
+    found = must(await find_repository(services.database, world.organization, world.repository))
     async with services.database.transaction() as tx:
         column = await columns.add_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
         made = [
@@ -120,10 +119,8 @@ async def scene(services: Services) -> Scene:
     people, places, organizations = list[Account](), list[Place](), list[int]()
     for currency in ("EUR", "CHF"):
         world = await make_world(services)
-        owner = await find_account(services.database, world.owner)
-        organization = await find_account(services.database, world.organization)
-        assert owner is not None
-        assert organization is not None
+        owner = must(await find_account(services.database, world.owner))
+        organization = must(await find_account(services.database, world.organization))
         people.append(owner)
         organizations.append(organization.id)
         places.append(await _place(services, world, owner, currency))

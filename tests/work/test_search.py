@@ -205,13 +205,13 @@ def test_what_is_wrong_is_named(studio: Studio) -> None:
     }  # fmt: skip
     assert faults(q="x" * 256) == {"q": "invalid"}
     for cursor in ("x", "v1_WzFd", "v1_WzEwMDAwMDAwMDAwMDAwMDAwMDAwMCwwLDAsIiJd"):  # [1], [10**21, 0, 0, ""]
-        assert faults(q="x", cursor=cursor) == {"cursor": "invalid"}
+        assert faults(q="x", cursor=cursor) == {"cursor": "invalid"}, cursor
 
 
-@pytest.mark.parametrize("q", ["!!!", '" OR "', "*", "(", "\N{COMBINING ACUTE ACCENT}", " ", "'; --"])
-def test_without_words_nothing_is_found(studio: Studio, q: str) -> None:
+def test_without_words_nothing_is_found(studio: Studio) -> None:
     studio.task(title="Needle or thread")
-    assert [each["title"] for each in _found(studio.owner, q)] == (["Needle or thread"] if "OR" in q else [])
+    for q in ("!!!", '" OR "', "*", "(", "\N{COMBINING ACUTE ACCENT}", " ", "'; --"):
+        assert [each["title"] for each in _found(studio.owner, q)] == (["Needle or thread"] if "OR" in q else []), q
 
 
 def test_excerpts(studio: Studio) -> None:
@@ -226,11 +226,7 @@ def test_excerpts(studio: Studio) -> None:
 
 def _invoice(studio: Studio, payer: str | None = None, *, send: bool = True, **more: object) -> JsonObject:
     studio.owner.patch(f"{studio.project}/billing", json={"buyer": {"name": payer}})
-    body = {"invoice_items": [{"description": "Design", "qty": 1, "unit_price": 100}], "currency": "EUR", **more}
-    invoice: JsonObject = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
-    if send:
-        invoice = studio.owner.post(f"/invoices/{invoice['id']}/send")["invoice"]
-    return invoice
+    return studio.invoice(*(["send"] if send else []), **more)
 
 
 def test_invoices_and_credit_notes_are_found(studio: Studio) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.work.studio import JsonObject, Studio
@@ -20,9 +18,9 @@ def faults(error: JsonObject) -> list[str]:
     return sorted(each["field"] for each in error["errors"])
 
 
-@pytest.mark.parametrize("text", ["1e1", "1.0", "1E0", "+5", "05", "0x5", "\u0665"])
-def test_a_whole_number_of_a_query_is_digits(studio: Studio, text: str) -> None:
-    assert faults(studio.owner.refused(422, "GET", "/projects", params={"per_page": text})) == ["per_page"]
+def test_a_whole_number_of_a_query_is_digits(studio: Studio) -> None:
+    for text in ("1e1", "1.0", "1E0", "+5", "05", "0x5", "\u0665"):
+        assert faults(studio.owner.refused(422, "GET", "/projects", params={"per_page": text})) == ["per_page"], text
 
 
 def test_a_number_that_is_no_number_does_not_clear_what_may_be_null(studio: Studio) -> None:
@@ -40,27 +38,25 @@ def test_a_number_of_a_body_is_whole_however_it_is_written(studio: Studio, colum
     assert moved["column"]["position"] == last + 1
 
 
-@pytest.mark.parametrize("value", [0.5, -1.0, 1e300, True, "1", "1.0", [1]])
-def test_what_is_no_whole_number_is_refused(studio: Studio, column: str, value: Any) -> None:
-    wrong = studio.owner.refused(422, "PATCH", f"/columns/{column}", json={"position": value})
-    assert faults(wrong) == ["position"]
+def test_what_is_no_whole_number_is_refused(studio: Studio, column: str) -> None:
+    for value in (0.5, -1.0, 1e300, True, "1", "1.0", [1]):
+        wrong = studio.owner.refused(422, "PATCH", f"/columns/{column}", json={"position": value})
+        assert faults(wrong) == ["position"], value
 
 
-@pytest.mark.parametrize("cursor", ["", "!!", "v1_", "v1_!!", "v1_e30", "page2"])
-def test_a_wrong_cursor_is_named_with_what_else_is_wrong(studio: Studio, cursor: str) -> None:
-    query = {"per_page": 500, "cursor": cursor, "colour": "red"}
-    assert faults(studio.owner.refused(422, "GET", "/projects", params=query)) == ["colour", "cursor", "per_page"]
-    assert faults(studio.owner.refused(422, "GET", "/projects", params={"cursor": cursor})) == ["cursor"]
+def test_a_wrong_cursor_is_named_with_what_else_is_wrong(studio: Studio) -> None:
+    for cursor in ("", "!!", "v1_", "v1_!!", "v1_e30", "page2"):
+        query = {"per_page": 500, "cursor": cursor, "colour": "red"}
+        assert faults(studio.owner.refused(422, "GET", "/projects", params=query)) == ["colour", "cursor", "per_page"]
+        assert faults(studio.owner.refused(422, "GET", "/projects", params={"cursor": cursor})) == ["cursor"], cursor
 
 
-@pytest.mark.parametrize("offset", ["+02:00", "%2B02:00", "%2b02:00"])
-def test_the_plus_of_an_offset_need_not_be_escaped(studio: Studio, column: str, offset: str) -> None:
-    made = studio.owner.post(f"/columns/{column}/tasks?title=Door&deadline=2030-05-01T10:00:00{offset}")
-    assert made["task"]["deadline"] == "2030-05-01T08:00:00.000Z"
-    due = (
-        f"{studio.project}/tasks?deadline_after=2030-05-01T09:59:59{offset}&deadline_before=2030-05-01T10:00:01{offset}"
-    )
-    assert made["task"] in studio.owner.get(due)["tasks"]
+def test_the_plus_of_an_offset_need_not_be_escaped(studio: Studio, column: str) -> None:
+    for offset in ("+02:00", "%2B02:00", "%2b02:00"):
+        made = studio.owner.post(f"/columns/{column}/tasks?title=Door&deadline=2030-05-01T10:00:00{offset}")
+        assert made["task"]["deadline"] == "2030-05-01T08:00:00.000Z", offset
+        due = f"deadline_after=2030-05-01T09:59:59{offset}&deadline_before=2030-05-01T10:00:01{offset}"
+        assert made["task"] in studio.owner.get(f"{studio.project}/tasks?{due}")["tasks"], offset
 
 
 def test_a_space_is_a_plus_only_in_a_query_and_only_before_an_offset(studio: Studio, column: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
-from tests.harness.world import make_world
+from tests.harness.world import make_world, must
 from tests.work.listener import Listener
 from tests.work.studio import Caller, Studio
 from workhook.bootstrap import open_services
@@ -112,8 +112,7 @@ def test_what_happens_elsewhere_is_not_told(stage: Stage) -> None:
 def test_published_events_are_told_but_not_what_is_about_hooks(stage: Stage) -> None:
     studio = stage.studio
     listener = stage.listen(studio.member)
-    hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/secret"}, "events": ["push"]}
-    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.hook("http://127.0.0.1:9/secret", "push")
     push = {"event": "push", "payload": {"ref": "refs/heads/main", "note": "a\nb\u2028c"}}
     assert studio.owner.http.post(f"{studio.world.repo_path}/events", json=push).status_code == 202
     [told] = listener.events(1)
@@ -148,12 +147,9 @@ def test_who_comes_back_before_anything_happened_misses_nothing(stage: Stage) ->
     first.close()
     stage.rename("Meanwhile")
     assert _titles(stage.listen(last=position).events(1)) == ["Meanwhile"]
-
-
-def test_an_id_from_the_future_is_one_that_never_was(stage: Stage) -> None:
-    listener = stage.listen(last=10**14)
+    never_was = stage.listen(last=10**14)
     stage.rename("New")
-    assert _titles(listener.events(1)) == ["New"]
+    assert _titles(never_was.events(1)) == ["New"]
 
 
 def test_many_listeners_are_told_the_same_while_many_write(stage: Stage) -> None:
@@ -201,8 +197,7 @@ def test_a_revoked_token_ends_its_streams_only(stage: Stage) -> None:
 
     async def revoke(services: Services) -> None:
         async with services.database.transaction() as tx:
-            actor = await find_actor(tx, other.token or "")
-            assert actor is not None
+            actor = must(await find_actor(tx, other.token or ""))
             await revoke_tokens(tx, [actor.token_id])
 
     stage.studio.server.run(revoke)
@@ -322,8 +317,7 @@ async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, 
     async with open_services(load(studio.server.settings, {})) as services:
 
         async def append(tx: Any, note: str) -> None:
-            project = await find_project(tx, studio.project_id, 0)
-            assert project is not None
+            project = must(await find_project(tx, studio.project_id, 0))
             payload = {"project": {"title": note}}
             account_id, repository_id = project.owner.id, project.id
             outbox.add(tx, [outbox.Draft(account_id, repository_id, "push", None, payload)])
@@ -400,8 +394,7 @@ ONE = live.Listener(queries.Proof("token", 1), counted_as="user:1", account_id=1
 @pytest.fixture
 async def repository_id(services: Services) -> int:
     world = await make_world(services)
-    project = await find_project(services.database, world.project_id, 0)
-    assert project is not None
+    project = must(await find_project(services.database, world.project_id, 0))
     return project.id
 
 
@@ -503,26 +496,20 @@ async def test_one_account_takes_half_of_the_streams_of_a_process(
     """However many people it has: another one's always find room."""
     monkeypatch.setattr(messages, "endless_max", lambda: 4)
     opened = []
+
+    async def follow(number: int, account_id: int) -> None:
+        listener = live.Listener(queries.Proof("token", number), f"user:{number}", account_id)
+        opened.append(await live.follow(services, repository_id, listener, None))
+
     try:
-        for number in range(2):
-            mine = live.Listener(queries.Proof("token", number), counted_as=f"user:{number}", account_id=1)
-            opened.append(await live.follow(services, repository_id, mine, None))
+        await follow(0, 1)
+        await follow(1, 1)
         with pytest.raises(TooManyRequests, match="as many streams open as they may") as refused:
-            await live.follow(
-                services, repository_id, live.Listener(queries.Proof("token", 2), "user:2", account_id=1), None
-            )
+            await follow(2, 1)
         assert (refused.value.code, refused.value.headers["Retry-After"]) == ("too_many_streams", "10")
-        opened.append(
-            await live.follow(
-                services, repository_id, live.Listener(queries.Proof("token", 2), "user:2", account_id=2), None
-            )
-        )
+        await follow(2, 2)
         await opened.pop(0).aclose()
-        opened.append(
-            await live.follow(
-                services, repository_id, live.Listener(queries.Proof("token", 3), "user:3", account_id=1), None
-            )
-        )
+        await follow(3, 1)
     finally:
         for each in opened:
             await each.aclose()

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness import forge
 from tests.harness.apps import PERMISSIONS, Registered, install, make_app
 from tests.harness.beside import Beside
-from tests.harness.world import World, make_world
+from tests.harness.world import World, make_world, must
 from tests.work.studio import Caller, Studio
 from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
@@ -68,29 +67,10 @@ def _ask_for(**permissions: str) -> Weaken:
     return ask
 
 
-def _as_the_app(method: str, path: str) -> Weaken:
-    def ask(studio: Studio, app: Registered) -> None:
-        with app.client(studio.server) as client:
-            assert client.request(method, path.format(app.installation_id)).status_code == 204
-
-    return ask
-
-
-def _by_command(*words: str) -> Weaken:
-    def run(studio: Studio, app: Registered) -> None:
-        place = [] if words[0] == "edit" else ["--organization", studio.world.organization]
-        done = forge.run(["app", words[0], app.slug, *place, *words[1:]], studio.server.environment())
-        assert done.returncode == 0, done.stderr
-
-    return run
-
-
 # How an app may do less; whether it may stop the timer still.
 WEAKENED: dict[str, tuple[Weaken, bool]] = {
     "uninstalled": (_of_installation("DELETE"), False),
-    "uninstalled by the app": (_as_the_app("DELETE", "/app/installations/{}"), False),
     "suspended": (_of_installation("PUT", "/suspended"), False),
-    "suspended by the app": (_as_the_app("PUT", "/app/installations/{}/suspended"), False),
     "repository taken": (_take_repository(), False),
     "other repositories chosen": (
         _of_installation("PATCH", repository_selection="selected", repositories=["other"]),
@@ -99,10 +79,6 @@ WEAKENED: dict[str, tuple[Weaken, bool]] = {
     "permission taken": (_of_installation("PATCH", permissions={"repository_hooks": "write"}), False),
     "permission lowered": (_of_installation("PATCH", permissions={"work": "read"}), False),
     "the app asks for less": (_ask_for(work="read"), False),
-    "permission lowered by command": (_by_command("install", "--permissions", "work:read"), False),
-    "repository taken by command": (_by_command("install", "--repository", "other"), False),
-    "uninstalled by command": (_by_command("uninstall"), False),
-    "the app asks for less by command": (_by_command("edit", "--permissions", "work:read"), False),
     "other permission taken": (_of_installation("PATCH", permissions={"work": "write"}), True),
     "other repository taken": (_take_repository("other"), True),
     "all repositories": (_of_installation("PATCH", repository_selection="all"), True),
@@ -122,8 +98,7 @@ def test_a_timer_of_an_app_ends_with_what_the_installation_gave(studio: Studio, 
         bot = Caller(studio.server, app.token(studio.server))
         timers.append(Desk(studio, bot).new(task_id))
         bot.http.close()
-    hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["timesheet"], "active": False}
-    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.hook("http://127.0.0.1:9/", "timesheet", active=False)
     studio.happened()
     weaken(studio, apps[0])
     told = [(each.action, each.record["id"]) for each in studio.happened() if each.name == "timesheet"]
@@ -133,20 +108,18 @@ def test_a_timer_of_an_app_ends_with_what_the_installation_gave(studio: Studio, 
     assert found[0]["finished"] is not is_left
 
 
-def test_a_timer_of_an_app_in_another_organization_runs_on(studio: Studio) -> None:
-    there = Studio(studio.server, studio.server.world())
+def test_a_timer_of_an_app_in_another_organization_runs_on(studio: Studio, elsewhere: Studio) -> None:
     app = make_app(studio.server, studio.world, public=True)
-    here, app.installation_id = app.installation_id, install(studio.server, app, there.world)
+    here, app.installation_id = app.installation_id, install(studio.server, app, elsewhere.world)
     bot = Caller(studio.server, app.token(studio.server))
-    running = Desk(there, bot).new(make_task(there))
+    running = Desk(elsewhere, bot).new(make_task(elsewhere))
     bot.http.close()
-    there.happened()
+    elsewhere.happened()
     app.installation_id = here
     for how in ("permission taken", "suspended", "uninstalled"):
         WEAKENED[how][0](studio, app)
-    assert there.happened() == []
-    assert Desk(there, there.owner).get(running)["is_active"]
-    there.close()
+    assert elsewhere.happened() == []
+    assert Desk(elsewhere, elsewhere.owner).get(running)["is_active"]
 
 
 # --- at once ---------------------------------------------------------------------------------------------------------
@@ -162,9 +135,7 @@ class _Robot:
     async def make(cls, services: Services) -> _Robot:
         world = await make_world(services)
         async with services.database.transaction() as tx:
-            boss, place = await find_account(tx, world.owner), await find_account(tx, world.organization)
-            assert boss is not None
-            assert place is not None
+            boss, place = must(await find_account(tx, world.owner)), must(await find_account(tx, world.organization))
             app, _, _ = await actions.create_app(
                 tx,
                 None,
@@ -173,8 +144,7 @@ class _Robot:
                 key=await credentials.new_key(),
             )
             installation = await installing.install(tx, None, app, place)
-            bot = await find_account(tx, f"{app.slug}{BOT_SUFFIX}")
-            assert bot is not None
+            bot = must(await find_account(tx, f"{app.slug}{BOT_SUFFIX}"))
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
             column = await columns.add_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
             task = await tasks.create_task(Write(tx, owner, BASE), column.id, TaskCreate(title="Draw"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.beside import Beside
-from tests.harness.world import World, make_world
+from tests.harness.world import World, make_world, must
 from tests.work.rights_kit import (
     change_by_hand,
     disable,
@@ -88,8 +88,7 @@ def test_a_timer_is_finished_when_its_user_may_not_stop_it_any_more(studio: Stud
     colleague = Desk(studio, studio.add(role="write"))
     task_id = make_task(studio)
     running, other = Desk(studio, caller).new(task_id), colleague.new(task_id)
-    hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["timesheet"], "active": False}
-    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.hook("http://127.0.0.1:9/", "timesheet", active=False)
     studio.happened()
     lose(studio, caller)
     told = _told(studio)
@@ -182,9 +181,7 @@ class _Worker:
     async def make(cls, services: Services) -> _Worker:
         world = await make_world(services)
         async with services.database.transaction() as tx:
-            boss, place = await find_account(tx, world.owner), await find_account(tx, world.organization)
-            assert boss is not None
-            assert place is not None
+            boss, place = must(await find_account(tx, world.owner)), must(await find_account(tx, world.organization))
             user = await identity.create_account(tx, "user", f"worker-{place.id}", name=None, email=None)
             await identity.set_member(tx, place, user, "member")
             owner = _actor(boss)
@@ -200,8 +197,7 @@ class _Worker:
         )
 
     async def remove(self, tx: Transaction) -> object:
-        place = await find_account(tx, self.world.organization)
-        assert place is not None
+        place = must(await find_account(tx, self.world.organization))
         return await membership.remove_member(Write(tx, None, BASE), place, self.actor.user)
 
     async def disable(self, tx: Transaction) -> object:
@@ -214,8 +210,7 @@ class _Worker:
 
     async def lower(self, tx: Transaction) -> object:
         """The place comes by hand alone, and becomes one that only reads."""
-        repository = await find_repository(tx, self.world.organization, self.world.repository)
-        assert repository is not None
+        repository = must(await find_repository(tx, self.world.organization, self.world.repository))
         await identity.set_collaborator(tx, repository, self.actor.user, "read")
         return await self.remove(tx)
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from pypdf import PdfReader
 from structlog.testing import capture_logs
 
+from tests.harness.world import must
 from tests.work.scene import Scene
 from tests.work.shop import BASE, Shop, millis
 from tests.work.studio import Studio
@@ -29,7 +30,6 @@ from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.payments import api as payments
 from workhook.work.money.payments.schemas import PaymentCreate
 
-WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 _NAMES = {"udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100"}
 _QDT = "urn:un:unece:uncefact:data:standard:QualifiedDataType:100"
 AUCKLAND, ANGELES, BERLIN = "Pacific/Auckland", "America/Los_Angeles", "Europe/Berlin"
@@ -56,15 +56,13 @@ class Desk:
         self.owner.patch(self.account, json={"timezone": zone})
 
     def draw(self, **more: Any) -> str:
-        body = {"invoice_items": [WORK], "currency": "EUR", **more}
-        return str(self.owner.post(f"{self.studio.project}/invoices", json=body)["invoice"]["id"])
+        return str(self.studio.invoice(**more)["id"])
 
     def at(self, time: str, step: Step) -> None:
         """What the owner does at that time, such as `2030-12-31T11:30`, in UTC."""
 
         async def run(services: Services) -> None:
-            user = await find_account(services.database, self.studio.world.owner)
-            assert user is not None
+            user = must(await find_account(services.database, self.studio.world.owner))
             actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
             async with services.database.transaction() as tx:
                 await step(Write(tx, actor, BASE, moment=millis(time)))
@@ -244,11 +242,11 @@ def test_the_owner_of_projects_of_their_own_has_a_zone(studio: Studio) -> None:
     assert studio.owner.patch(own, json={"timezone": None})["billing"]["timezone"] == "UTC"
 
 
-@pytest.mark.parametrize("zone", ["localtime", "Factory", "EST5EDT", "CET", "GMT", "Europe"])
-def test_a_zone_has_a_place(studio: Studio, zone: str) -> None:
+def test_a_zone_has_a_place(studio: Studio) -> None:
     """Other names are not the same zone on each server."""
     own = f"/organizations/{studio.owner.login}/billing"
-    assert studio.owner.faults("PATCH", own, json={"timezone": zone}) == {"timezone": "invalid"}
+    for zone in ("localtime", "Factory", "EST5EDT", "CET", "GMT", "Europe"):
+        assert studio.owner.faults("PATCH", own, json={"timezone": zone}) == {"timezone": "invalid"}, zone
 
 
 def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> None:
@@ -257,8 +255,7 @@ def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> 
     draft = desk.draw()
 
     async def forget(services: Services) -> None:
-        account = await find_account(services.database, desk.studio.world.organization)
-        assert account is not None
+        account = must(await find_account(services.database, desk.studio.world.organization))
         async with services.database.transaction() as tx:
             await tx.execute(_of_other_server, {"account": account.id, "zone": "Europe/Atlantis"})
 
