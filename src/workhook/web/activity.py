@@ -1,17 +1,11 @@
-"""The page of what happened in a project, each event in words; and the stream that tells open pages to ask anew."""
+"""The activity of a project, each event in words; and the stream that tells open pages to reload."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
-
-from workhook.web.frame.texts import gettext, text
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-from collections import defaultdict
-from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -19,16 +13,19 @@ from workhook.core import json
 from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import NotFound
 from workhook.events import order
-from workhook.http import parameters
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
 from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext, text
 from workhook.work.board import columns
 from workhook.work.history.activity import queries
 from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
-from workhook.work.history.activity.queries import ActivityQuery, ActivityShape
+from workhook.work.history.activity.queries import ActivityQuery
 from workhook.work.kernel.people import PersonShape
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "task": {
@@ -136,7 +133,7 @@ _DELETED_OF: Mapping[str, str] = {
     "file_comment": text("%(who)s deleted a comment of %(whose)s on the file “%(what)s”."),
     "file_comment_reply": text("%(who)s deleted an answer of %(whose)s to a comment on a file."),
 }
-"""What somebody else wrote."""
+"""For a comment of somebody else."""
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task"]["created"]: text("%(who)s made the task."),
@@ -155,7 +152,7 @@ _AMONG_ITSELF: Mapping[str, str] = {
     _CLOSED_BY: text("%(who)s finished the task with the commit %(commit)s “%(message)s”."),
     _CHANGED: text("%(who)s changed the %(fields)s."),
 }
-"""On the page of the task itself, which need not name it in every line."""
+"""The sentences on the page of the task itself, which do not name it."""
 _MENTIONED: Mapping[str, str] = {
     "task": text("%(who)s mentioned the task in the description of “%(what)s”."),
     "task_comment": text("%(who)s mentioned the task in a comment on “%(what)s”."),
@@ -183,7 +180,7 @@ KINDS: Mapping[str, str] = {
     "project": text("The project"),
     "push": text("Pushes"),
 }
-"""What the page offers to filter by. Not what is about webhooks: it is listed nowhere (`outbox.ABOUT_HOOKS`)."""
+"""The page's filters, without events about webhooks, which are not listed (`outbox.ABOUT_HOOKS`)."""
 
 _FIELDS: Mapping[str, str] = {
     "title": text("title"),
@@ -205,15 +202,14 @@ _FIELDS: Mapping[str, str] = {
 
 
 def found_in(payload: object, *names: str) -> str:
-    """The text at a path in a payload, which others may have published; empty where there is none."""
+    """Return the text at a path in a payload, which may have any shape; empty if there is none."""
     for name in names:
         payload = payload.get(name) if isinstance(payload, dict) else None
     return payload if isinstance(payload, str) else ""
 
 
 class ProjectNames(NamedTuple):
-    """The project in which it happened: its address, the titles of its columns by their ids, and the names of its
-    people by their logins."""
+    """A project: its address, the titles of its columns by their ids, and the names of its people by their logins."""
 
     base: str
     columns: Mapping[str, str]
@@ -230,9 +226,8 @@ def sentence(
     published: bool,
     among_itself: bool = False,
 ) -> Markup:
-    """What happened as HTML, with a link to the thing if it has a page. What was `published` is told as such, without
-    a word of what its publisher wrote into it. `among_itself`: the page is that of the task, which is not named
-    again."""
+    """Describe an event as HTML, with a link if the object has a page. A `published` event is described without the
+    texts of its publisher. `among_itself`: for the page of the task, which is not named again."""
     from markupsafe import Markup
 
     bold = Markup("<strong>{}</strong>")
@@ -257,7 +252,7 @@ def sentence(
 
 
 def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
-    """On the page of a task, as HTML: a text named it, which is what the event is about."""
+    """Describe as HTML, for the page of a task, that a text mentioned it."""
     from markupsafe import Markup
 
     facts = {
@@ -288,13 +283,13 @@ def _template(event: str, action: str | None, payload: Any) -> str:
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
-    """Whether a comment lost its text: it was deleted, and something of it has to stay."""
+    """Tell whether a comment was deleted by emptying it, since its replies remain."""
     change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
     return change is not None and change.get("to") == ""
 
 
 def _was_there(event: str, payload: Any) -> bool:
-    """Whether what was made has been there before: programs are told of what comes out of the trash as of new."""
+    """Tell whether the object was restored: events of restored objects have the action `created`."""
     made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
     return made != changed
 
@@ -320,7 +315,7 @@ _TITLES: Mapping[str, tuple[str, ...]] = {
 
 
 def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> Markup:
-    """The title of the thing, which leads to its page while there is one."""
+    """Return the title of the object, linked to its page if there is one."""
     from markupsafe import Markup
 
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
@@ -357,7 +352,6 @@ def _address(base: str, event: str, payload: Any) -> str:
 
 places = Places("activity")
 ROWS = 50
-_QUERY_FIELDS = frozenset(("event", "actor", "since", "cursor"))
 
 
 class ActivityEntry(msgspec.Struct, frozen=True):
@@ -377,30 +371,28 @@ async def activity(visit: Visit) -> Answer:
     access = await visit.follow()
     access.require_member("see what happens in a project")
     given = paging.given(visit)
-    fields = {name: [value] for name, value in given.items() if name in _QUERY_FIELDS}
-    query = parameters.gather(ActivityQuery, fields, {"per_page": ROWS})
+    query = paging.query_of(ActivityQuery, given, ROWS)
     listed = await queries.list_activity(visit.call, access.repository.project_id, query)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
     names = Names(each.actor for each in listed.body.activity if each.actor)
+    entries = []
+    for each in listed.body.activity:
+        who, stored = names(each.actor) if each.actor else None, json.decode_stored(bytes(each.payload))
+        words = sentence(place, who, each.event, each.action, stored, published=each.published)
+        at = parse_rfc3339(each.created_at)
+        entries.append(ActivityEntry(each.id, each.actor, words, each.event, each.action, at))
     return visit.page(
         "activity/activity.html",
         access=access,
-        entries=[_entry(place, names, each) for each in listed.body.activity],
+        entries=entries,
         given=defaultdict(str, given),
         kinds={name: gettext(label) for name, label in KINDS.items()},
         people=people,
         more=paging.next_page(listed.headers),
         first=paging.with_query(visit, cursor=None),
     )
-
-
-def _entry(place: ProjectNames, names: Names, each: ActivityShape) -> ActivityEntry:
-    who, payload = each.actor, json.decode_stored(bytes(each.payload))
-    named = names(who) if who else None
-    words = sentence(place, named, each.event, each.action, payload, published=each.published)
-    return ActivityEntry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
 
 
 @places.get("/{owner}/{project}/activity/{event_id}")
@@ -427,7 +419,7 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """A line for whatever comes at once in the stream of the project. `is_late`: something has happened already."""
+    """A frame for each part of the project's stream. `is_late`: something has happened already."""
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late

@@ -12,9 +12,9 @@ from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_own_link
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
-from workhook.storage.pages import Page
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.names import called
+from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.administration import accounts as actions
@@ -31,31 +31,26 @@ _PLACE_FIELDS = ("login", "admin", "profile_name")
 
 
 @places.get("/settings/administration")
-async def show_administration(visit: Visit) -> Answer:
+async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show who has an account, and forms for more people and organizations."""
-    return await _page(visit, PageForm())
-
-
-async def _page(visit: Visit, form: PageForm) -> Answer:
     await require_administrator(visit.database, visit.actor)
     visit.require_recent(HERE)
-    if form.is_refused:  # the answer to a form: the header was not read yet
+    if form.is_refused:  # a POST, which has not read the header
         await visit.load_frame()
-    number = visit.call.query_integer("page", 1, low=1, high=10_000)
-    found, total = await actions.list_users(visit.database, Page(PER_PAGE, (number - 1) * PER_PAGE))
+    number, page = numbered_page(visit, PER_PAGE)
+    found, total = await actions.list_users(visit.database, page)
     return visit.page(
         "account/administration.html",
-        status=form.status,
+        form=form,
         users=found,
         total=total,
         number=number,
         more=number * PER_PAGE < total,
-        form=form,
     )
 
 
 @places.post("/settings/administration/users", makes=True, action="user.create")
-@form_page(_page, _USER_FIELDS, section="user")
+@form_page(show_administration, _USER_FIELDS, section="user")
 async def add_user(visit: Visit) -> Answer:
     """Add a person, and make a link with which they choose a password. A mail server sends it to them."""
     visit.require_recent(HERE)
@@ -82,7 +77,7 @@ async def add_user(visit: Visit) -> Answer:
 
 
 @places.post("/settings/administration/organizations", makes=True, action="organization.create")
-@form_page(_page, _PLACE_FIELDS, section="organization")
+@form_page(show_administration, _PLACE_FIELDS, section="organization")
 async def add_organization(visit: Visit) -> Answer:
     """Add an organization."""
     visit.require_recent(HERE)
@@ -98,21 +93,21 @@ async def add_organization(visit: Visit) -> Answer:
 
 
 @places.post("/settings/administration/users/{login}/disable", action="user.disable")
-@form_page(_page)
+@form_page(show_administration)
 async def disable_user(visit: Visit) -> Answer:
     """Lock a person out."""
     return await _change(visit, actions.disable, gettext("%(login)s is locked out."))
 
 
 @places.post("/settings/administration/users/{login}/enable", action="user.enable")
-@form_page(_page)
+@form_page(show_administration)
 async def enable_user(visit: Visit) -> Answer:
     """Let a person in again."""
     return await _change(visit, actions.enable, gettext("%(login)s can sign in again."))
 
 
 @places.post("/settings/administration/users/{login}/delete", action="user.delete")
-@form_page(_page)
+@form_page(show_administration)
 async def delete_user(visit: Visit) -> Answer:
     """Remove a person's account."""
     return await _change(visit, actions.remove_user, gettext("The account of %(login)s was removed."))
@@ -126,7 +121,7 @@ async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], 
         await require_administrator(write.tx, write.actor)
         await act(write, login)
 
-    if login == visit.actor.user.login:  # who locked themself out could not undo it
+    if login == visit.actor.user.login:  # they could not undo it
         raise NotFound()
     await visit.change(change)
     return visit.done(HERE, said % {"login": login})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -23,18 +23,26 @@ from workhook.storage import Row
 from workhook.web.frame import paging
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.texts import gettext, text
 from workhook.work.people.members import belonging_to
 from workhook.work.portability.imports.people import members_of
 
-
-def is_refused_page(entry: AuditEntry) -> bool:
-    """Whether somebody only wanted to see a page, and was not let in."""
-    return entry.status is not None and entry.action == VIEW
+_SECRETS: Mapping[str, Mapping[str | None, str]] = {
+    "config.secret": {
+        "removed": text("The secret was removed. Nothing is signed."),
+        "set": text("A secret was set."),
+        None: text("The secret was changed."),
+    },
+    "config.password": {
+        "removed": text("The password was removed."),
+        "set": text("A password was set."),
+        None: text("The password was changed."),
+    },
+}
 
 
 def changes(entry: AuditEntry) -> list[str]:
-    """A sentence for each field of a webhook that an update has changed; none for other entries."""
+    """Return a sentence for each field of a webhook that an update changed; none for other entries."""
     names = entry.data.get("changed")
     if entry.action != "hook.update" or not isinstance(names, list):
         return []
@@ -42,17 +50,14 @@ def changes(entry: AuditEntry) -> list[str]:
 
 
 def _sentence(name: str, data: dict[str, Any]) -> str:
-    done = data.get("secrets", {}).get(name)
-    if name == "config.secret":
-        return _secret(done)
-    if name == "config.password":
-        return _password(done)
+    if sentences := _SECRETS.get(name):
+        return gettext(sentences.get(data.get("secrets", {}).get(name), sentences[None]))
     if name == "config.previous_secret":
         return gettext("The secret before does not sign any more.")
     if name == "active":
         return gettext("It was turned on.") if data.get("active") else gettext("It was turned off.")
     before = data.get("before", {})
-    if name not in before:  # a webhook of an app, whose settings are not told
+    if name not in before:  # a webhook of an app, whose settings are not shown
         return gettext("%(setting)s was changed.") % {"setting": _label(name)}
     plain, _, key = name.partition(".")
     after = data.get(plain, {}).get(key) if key else data.get(plain)
@@ -60,20 +65,8 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
     return gettext("%(setting)s: %(before)s → %(after)s") % values
 
 
-def _secret(done: str | None) -> str:
-    if done == "removed":
-        return gettext("The secret was removed. Nothing is signed.")
-    return gettext("A secret was set.") if done == "set" else gettext("The secret was changed.")
-
-
-def _password(done: str | None) -> str:
-    if done == "removed":
-        return gettext("The password was removed.")
-    return gettext("A password was set.") if done == "set" else gettext("The password was changed.")
-
-
 def _label(name: str) -> str:
-    """As the form of a webhook calls it."""
+    """Return the label of a field in the form of a webhook."""
     known = {
         "events": gettext("Events"),
         "config.url": gettext("Address of the receiver"),
@@ -105,7 +98,7 @@ _Short = Annotated[str, Meta(max_length=100)]
 
 
 class AuditFilter(msgspec.Struct):
-    """What the form holds. Days are UTC, and both are included."""
+    """The fields of the form. Days are UTC and inclusive."""
 
     actor: _Short = ""
     action: _Short = ""
@@ -119,8 +112,8 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry of the page. `person`: who it was, if they belong to the organization. `details`: what else is known of
-    it, as JSON; empty for nothing."""
+    """An entry of the page. `person`: the actor, if they belong to the organization. `details`: other facts as JSON,
+    or empty."""
 
     entry: AuditEntry
     person: Account | None
@@ -134,28 +127,19 @@ async def audit_log(visit: Visit) -> Answer:
     """Show the audit log of an organization, the newest entries first."""
     place = await visit.organization("audit_log.read")
     cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
+    reader, account_id = visit.database, place.account.id
+    rows: Sequence[Row] = []
+    faults: Sequence[str] = []
     try:
         chosen = _chosen(visit)
         selection = await _select(visit, place, chosen)
     except Invalid as problem:
-        return await _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.reasons)
-    rows = await audit_queries.read(visit.database, selection, beyond=cursor or None, limit=ROWS + 1)
+        chosen, faults = AuditFilter(**_given(visit)), problem.reasons
+    else:
+        rows = await audit_queries.read(reader, selection, beyond=cursor or None, limit=ROWS + 1)
     more = paging.with_query(visit, cursor=str(rows[ROWS - 1]["id"])) if len(rows) > ROWS else None
-    return await _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
-
-
-async def _page(
-    visit: Visit,
-    place: Organization,
-    chosen: AuditFilter,
-    rows: Sequence[Row],
-    *,
-    more: str | None = None,
-    begins: bool = True,
-    faults: Sequence[str] = (),
-) -> Answer:
+    rows = rows[:ROWS]
     ids = {row["actor_id"] for row in rows} - {None}
-    reader, account_id = visit.database, place.account.id
     people, actions, members = await asyncio.gather(
         belonging_to(reader, account_id, ids),
         audit_queries.actions_of(reader, account_id),
@@ -172,7 +156,7 @@ async def _page(
         members=members[:SUGGESTED],
         query=paging.with_query(visit, cursor=None),
         more=more,
-        begins=begins,
+        begins=bool(faults) or not cursor,
         faults=faults,
     )
 
@@ -183,31 +167,28 @@ async def export(visit: Visit) -> Answer:
     place = await visit.organization("audit_log.read")
     selection = await _select(visit, place, _chosen(visit))
     if not await audit_queries.read(visit.database, selection, limit=1):
-        return visit.done(f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}", _nothing())
+        address = f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}"
+        return visit.done(address, gettext("Nothing fits, so there is nothing to download."))
     headers = {**disposition(f"{place.account.login}-audit.jsonl"), "Cache-Control": "no-store"}
     return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
 
 
 def _given(visit: Visit) -> dict[str, str]:
-    """The filters as they were typed."""
     names = AuditFilter.__struct_fields__
     return {name: value.strip() for name, value in paging.given(visit).items() if name in names}
 
 
 def _chosen(visit: Visit) -> AuditFilter:
-    """Raises `Invalid`."""
     return parameters.gather(AuditFilter, {name: [value] for name, value in _given(visit).items()}, {})
 
 
 async def _select(visit: Visit, place: Organization, chosen: AuditFilter) -> Selection:
-    """Raises `Invalid`."""
     found = _selection(place, chosen)
     named = await _login_of(visit, place, chosen.actor)
     return msgspec.structs.replace(found, actor=key_of(named)) if named else found
 
 
 def _selection(place: Organization, chosen: AuditFilter) -> Selection:
-    """Raises `Invalid`."""
     found = Selection(account_id=place.account.id)
     if chosen.since or chosen.until:
         if not all(_DAY.fullmatch(day) for day in (chosen.since, chosen.until) if day):
@@ -225,17 +206,12 @@ def _selection(place: Organization, chosen: AuditFilter) -> Selection:
     )
 
 
-def _nothing() -> str:
-    return gettext("Nothing fits, so there is nothing to download.")
-
-
 def _day_fault() -> Fault:
-    message = gettext("A day is written as 2026-11-24.")
-    return Fault(field="since", message=message)
+    return Fault(field="since", message=gettext("A day is written as 2026-11-24."))
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:
-    """The login of the one member who has this name; None if there is none or several, or if it is a login itself."""
+    """Return the login of the only member with this name; None if there is no such one, or if it is a login itself."""
     members = await members_of(visit.database, place.account.id) if typed else []
     if any(key_of(each.login) == key_of(typed) for each in members):
         return None
@@ -254,4 +230,5 @@ def _line(entry: AuditEntry, person: Account | None) -> AuditLine:
     }
     said = {name: value for name, value in known.items() if value is not None}
     details = msgspec.json.format(msgspec.json.encode(said), indent=2).decode() if said else ""
-    return AuditLine(entry, person, details, is_refused_page(entry), changes(entry))
+    is_refused_page = entry.status is not None and entry.action == VIEW
+    return AuditLine(entry, person, details, is_refused_page, changes(entry))

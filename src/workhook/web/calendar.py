@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 
 import msgspec
@@ -26,7 +26,6 @@ from workhook.web.frame.texts import gettext
 from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
-from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.feeds import feeds, ical
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import deadline_params
@@ -37,7 +36,7 @@ _FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
 
 
 class Span(msgspec.Struct, frozen=True):
-    """The days from `first` to `last`, whole weeks. `month`: the first day of the month that is shown; None: a week."""
+    """Whole weeks from `first` to `last`. `month`: the first day of the shown month, or None for a week."""
 
     first: date
     last: date
@@ -53,12 +52,12 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> tuple[str, str]:
-        """The query parameter that leads here."""
+        """Return the query parameter of the span."""
         return ("week", self.first.isoformat()) if self.month is None else ("month", f"{self.month:%Y-%m}")
 
 
 class Day(msgspec.Struct, frozen=True):
-    """A day. `is_other`: it is in another month than the one that is shown."""
+    """A day. `is_other`: it is not in the shown month."""
 
     day: date
     name: str
@@ -76,7 +75,7 @@ class Calendar(msgspec.Struct, frozen=True):
 
 
 def span_of(visit: Visit) -> Span:
-    """What the address asks for; this month where it asks for nothing that is a month or a week."""
+    """Return the span that the address asks for, by default this month."""
     if week := _read(visit.query("week")):
         return _week(week)
     month = _read(f"{visit.query('month')}-01") or today()
@@ -124,7 +123,7 @@ def _month(first: date) -> Span:
 
 
 async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
-    """The tasks that are due in these days."""
+    """Return the tasks that are due in the span."""
     zone, after = reader_zone(), span.last + timedelta(days=1)
     start = min(midnight_of(span.first), start_of(span.first, zone))
     end = max(midnight_of(after), start_of(after, zone))
@@ -138,31 +137,15 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     shown, now = found[:TASKS_MAX], now_ms()
     by_day: dict[date, list[TaskRow]] = {}
     for task in shown:
-        by_day.setdefault(_day_of(task), []).append(task_row(access, task, now))
-    days = [_day(each, span, by_day.get(each, [])) for each in _days(span)]
+        assert task.deadline is not None, "the list has only tasks with a deadline"
+        by_day.setdefault(shown_day(task.deadline), []).append(task_row(access, task, now))
+    days = []
+    for number in range((after - span.first).days):
+        day = span.first + timedelta(days=number)
+        is_other = span.month is not None and day.month != span.month.month
+        name = f"{weekday_names()[day.weekday()]}, {day_name(day)}"
+        days.append(Day(day, name, day == today(), is_other, by_day.get(day, [])))
     return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
-
-
-def _days(span: Span) -> Iterator[date]:
-    day = span.first
-    while day <= span.last:
-        yield day
-        day += timedelta(days=1)
-
-
-def _day(day: date, span: Span, rows: Sequence[TaskRow]) -> Day:
-    is_other = span.month is not None and day.month != span.month.month
-    return Day(day, f"{weekday_names()[day.weekday()]}, {day_name(day)}", day == today(), is_other, rows)
-
-
-def _day_of(task: Task) -> date:
-    assert task.deadline is not None, "the list has only tasks with a deadline"
-    return shown_day(task.deadline)
-
-
-def day_at(at_ms: int | None) -> str | None:
-    """The name of the day of a deadline; None without one."""
-    return None if at_ms is None else day_name(shown_day(at_ms))
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -196,7 +179,7 @@ async def move_deadline(visit: Visit) -> Answer:
     edit = visit.form(TaskEdit, "deadline", project_id=access.repository.project_id)
     task_id, address = visit.path("task_id"), paging.project_address(visit, "calendar")
     before, after = await edit_task(visit, task_id, edit)
-    day = day_at(after.deadline)
+    day = None if after.deadline is None else day_name(shown_day(after.deadline))
     said = gettext("“%(title)s” has no deadline.") if day is None else gettext("“%(title)s” is due on %(day)s.")
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(paging.back_to(visit, address), said % {"title": after.title, "day": day}, undo=undo)
@@ -215,7 +198,7 @@ _FEED = "/{owner}/{project}/calendar/feed"
 async def page_calendar_feed(call: Call) -> Answer:
     """The deadlines of a project, or of what is assigned to somebody, for whoever has the address."""
     found = await feeds.require_feed(call.database, call.path("key"))
-    # With what this person may do now. A calendar that goes on asking is no refusal for the audit log.
+    # With the user's current rights. Repeated requests without them are not recorded in the audit log.
     actor = Actor(found.user, 0, "session", frozenset(policy.SCOPES), address=call.address)
     if found.project_id is not None:
         access = await find_access(call.database, actor, found.project_id)
@@ -256,7 +239,7 @@ async def end_feed(visit: Visit) -> Answer:
 
 
 async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Answer:
-    """`address`: of the feed `made`, which was made just now."""
+    """`address`: of the feed `made`, if it is new."""
     of_project, assigned = await feeds.find_feeds(visit.database, visit.actor.user, access.repository.id)
     return visit.page(
         "calendar/feed.html",
@@ -269,7 +252,7 @@ async def _page(visit: Visit, access: Access, *, address: str = "", made: str = 
 
 
 def _chosen(visit: Visit, access: Access) -> int | None:
-    """The project whose feed the form is about; None: it is about what is assigned. Raises `NotFound`."""
+    """Return the project of the form's feed, or None for the feed of assigned tasks. Raises `NotFound`."""
     which = visit.fields.get("feed")
     if which not in (PROJECT, ASSIGNED):
         raise NotFound()

@@ -11,21 +11,20 @@ from workhook.http.calls import Answer, Call
 from workhook.identity import members
 from workhook.identity.context import Write
 from workhook.identity.members import InOrganization, list_people
-from workhook.identity.queries import find_account, find_member_role
 from workhook.identity.schemas import Account
 from workhook.storage.pages import Page
 from workhook.web.frame.formats import reader_zone
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.frame.texts import gettext, text
-from workhook.web.people.invited import find_invitations
+from workhook.web.people.links import find_invitations
 from workhook.work.board.columns import ColumnCreate, add_column
 from workhook.work.board.projects.actions import add_project
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project, ProjectCreate
-from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
-from workhook.work.board.tasks.schemas import Urgency, urgency
+from workhook.work.board.tasks.assigned import list_assigned
+from workhook.work.board.tasks.schemas import urgency
 from workhook.work.discussion.mentions import list_mentions
 from workhook.work.money.invoices.queries import list_due
 from workhook.work.time.timesheets import queries as timesheets
@@ -33,7 +32,7 @@ from workhook.work.time.timesheets.rules import elapsed_ms
 
 
 class ProjectTemplate(NamedTuple):
-    """`columns`: titles, each with whether its tasks are finished."""
+    """`columns`: titles, and whether their tasks are finished."""
 
     name: str
     label: str
@@ -53,7 +52,7 @@ PROJECT_TEMPLATES = (
 
 
 async def add_from_template(write: Write, create: ProjectCreate, name: str) -> Project:
-    """The new project with its columns, all in one transaction. Raises `NotFound` for no template of this name."""
+    """Create a project with the columns of a template. Raises `NotFound` for an unknown template."""
     template = next((each for each in PROJECT_TEMPLATES if each.name == name), None)
     if template is None:
         raise NotFound()
@@ -63,7 +62,6 @@ async def add_from_template(write: Write, create: ProjectCreate, name: str) -> P
 
 
 async def add_columns(write: Write, project_id: str, template: ProjectTemplate) -> None:
-    """The columns of the template, at the end of the board."""
     for title, finished in template.columns:
         await add_column(write, project_id, ColumnCreate(title=gettext(title), finished=finished))
 
@@ -76,7 +74,7 @@ PROJECTS_MAX, PEOPLE_MAX = 500, 100
 
 
 class OwnerView(NamedTuple):
-    """An account as the visitor sees it. `role`: theirs there, `owner` in their own; None: they are not in it."""
+    """An account as the visitor sees it. `role`: theirs, `owner` in their own account; None for strangers."""
 
     account: Account
     role: str | None
@@ -88,31 +86,29 @@ class OwnerView(NamedTuple):
 
 
 @places.get("/{owner}")
-async def show(visit: Visit) -> Answer:
+async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show the projects and people of an account."""
-    return await _page(visit, PageForm())
-
-
-async def _page(visit: Visit, form: PageForm) -> Answer:
     view = await find_owner(visit)
     shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
+    people: list[InOrganization] = []
+    if view.role is not None and view.account.kind == "organization":
+        people, _ = await list_people(visit.database, view.account.id, Page(PEOPLE_MAX))
     return visit.page(
         "home/owner.html",
-        status=form.status,
+        form=form,
         owner=view.account,
         view=view,
         projects=[each for each in shown if not each.archive],
         archived=[each for each in shown if each.archive],
         more=len(view.projects) > PROJECTS_MAX,
-        people=await _people(visit, view),
+        people=sorted(people, key=lambda each: each.role != "owner"),
         templates=PROJECT_TEMPLATES,
-        form=form,
         faults=form.reasons,
     )
 
 
 @places.post("/{owner}", makes=True, action="project.create")
-@form_page(_page)
+@form_page(show)
 async def create_project(visit: Visit) -> Answer:
     """Make a project, with the columns of its template."""
     view = await find_owner(visit)
@@ -125,43 +121,15 @@ async def create_project(visit: Visit) -> Answer:
 
 
 async def find_owner(visit: Visit) -> OwnerView:
-    """The account of the path. Raises `NotFound` if it is none that the visitor is in, or sees a project of."""
-    reader, actor = visit.database, visit.actor
-    account = await find_account(reader, visit.path("owner"))
-    if account is None or account.kind == "bot":
-        raise NotFound()
-    role, projects = await asyncio.gather(
-        find_member_role(reader, account.id, actor.user.id),
-        list_newest(reader, actor, limit=PROJECTS_MAX + 1, account_id=account.id),
-    )
-    if account.id == actor.user.id:
-        role = "owner"
+    """Return the account of the path. Raises `NotFound` if the visitor is not in it and sees no project of it."""
+    account, role = await visit.account()
+    projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=account.id)
     if role is None and not projects:
-        actor.request.touches(account.id, hidden=True, names=[account.login])
-        raise NotFound()
+        raise visit.hidden(account)
     return OwnerView(account, role, projects)
 
 
-async def _people(visit: Visit, view: OwnerView) -> list[InOrganization]:
-    """Of an organization, for those who are in it: of the first, owners come before others."""
-    if view.role is None or view.account.kind != "organization":
-        return []
-    found, _ = await list_people(visit.database, view.account.id, Page(PEOPLE_MAX))
-    return sorted(found, key=lambda each: each.role != "owner")
-
-
 TASKS_MAX, OWN_PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX, ORGANIZATIONS_MAX = 100, 60, 20, 20, 5
-
-
-class Due(NamedTuple):
-    """An assigned task, and how urgent it is."""
-
-    task: AssignedTask
-    state: Urgency
-
-
-def _due(task: AssignedTask, now: int) -> Due:
-    return Due(task, urgency(task.deadline, is_completed=False, now=now, zone=reader_zone()))
 
 
 async def home(call: Call) -> Answer:
@@ -184,9 +152,10 @@ async def my_work(visit: Visit) -> Answer:
         find_invitations(visit),
         members.list_own(reader, visit.actor, Page(ORGANIZATIONS_MAX)),
     )
+    zone = reader_zone()
     return visit.page(
         "home/my_work.html",
-        tasks=[_due(each, now) for each in assigned[:TASKS_MAX]],
+        tasks=[(each, urgency(each.deadline, is_completed=False, now=now, zone=zone)) for each in assigned[:TASKS_MAX]],
         more_tasks=len(assigned) > TASKS_MAX,
         running=running,
         elapsed=elapsed_ms(running.times, now) if running else 0,

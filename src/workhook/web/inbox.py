@@ -1,4 +1,4 @@
-"""The inbox: what the visitor was told of in all projects, in words, and what they have read of it."""
+"""The inbox: the visitor's notifications of all projects, in words, read and unread."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "invitation": (text("Invitations"), text("Somebody invites you to an organization or a project")),
     "hook_disabled": (text("Webhooks"), text("Workhook turns off a webhook that you look after")),
 }
-"""What the settings call each kind, and when somebody is told of it."""
+"""The label and the description of each kind in the settings."""
 
 
 def sentence(each: Notification) -> str:
-    """In the reader's language."""
+    """Describe a notification in the reader's language."""
     key = each.action if each.kind in ("invoice", "payment") and each.action else each.kind
     if key == "sent" and each.actor is None:
         key = "issued"

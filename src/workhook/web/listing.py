@@ -6,7 +6,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
-from typing import NamedTuple
 
 import msgspec
 from msgspec import UnsetType
@@ -14,7 +13,7 @@ from msgspec import UnsetType
 from workhook.core import json
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.zones import day_in, is_day, moved_to
-from workhook.http import lists, parameters
+from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.http.lists import Found, Key
@@ -24,12 +23,12 @@ from workhook.web.frame import formats, paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import day, reader_zone
 from workhook.web.frame.names import Names, logins_of
-from workhook.web.frame.paging import ProjectOption, fill_page, project_options
+from workhook.web.frame.paging import fill_page, project_options
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.board import columns
 from workhook.work.board.projects.listing import find_visible
-from workhook.work.board.projects.schemas import find_label_colors
+from workhook.work.board.projects.schemas import Project, find_label_colors
 from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
@@ -43,11 +42,10 @@ from workhook.work.kernel.scopes import ME, across, in_project
 
 ROWS = 50
 SORTS = ("title", "deadline", "updated_at")
-_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(TasksQuery)) - {"per_page", "timezone"}
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """A task as a line of the list. `day`: of its deadline. `may_edit`: whether the reader may change it."""
+    """A task in a list. `day`: of its deadline. `may_edit`: the reader may change it."""
 
     task: Task
     labels: Sequence[str]
@@ -63,34 +61,11 @@ class Group(msgspec.Struct, frozen=True):
     rows: Sequence[TaskRow]
 
 
-class TaskList(msgspec.Struct, frozen=True):
-    groups: Sequence[Group]
-    count: int
-    more: str | None  # the query of the next page
-
-
 def query_of(visit: Visit) -> TasksQuery:
-    """The filters of the address. Raises `Invalid`."""
-    found = {name: [value] for name, value in paging.given(visit).items() if name in _NAMES}
-    query = parameters.gather(TasksQuery, found, {"per_page": ROWS})
+    """Return the filters of the address. Raises `Invalid`."""
+    query = paging.query_of(TasksQuery, paging.given(visit), ROWS)
     query.timezone = str(formats.reader_zone())
     return query
-
-
-def is_filtered(visit: Visit) -> bool:
-    return bool(set(paging.given(visit)) & (_NAMES - {"sort", "cursor"}))
-
-
-async def read_list(visit: Visit, access: Access) -> TaskList:
-    """The page of the list that the address asks for. Raises `Invalid`."""
-    query = query_of(visit)
-    source, sort = in_project(access), listing.sort_of(query)
-    filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
-    found = await listing.list_tasks(visit.database, source, filters, sort=sort, after=after, limit=ROWS + 1)
-    page, headers = lists.page(visit.call, found, query)
-    now = now_ms()
-    rows = [task_row(access, task, now) for task in page]
-    return TaskList(_grouped(rows, visit.query("group"), now), len(rows), paging.next_page(headers))
 
 
 def task_row(access: Access, task: Task, now: int) -> TaskRow:
@@ -105,8 +80,8 @@ def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
 
 
 def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
-    """By what can be sorted by: the query that sorts by it, or turns the order around, and the `aria-sort` of now.
-    `otherwise`: the order where the address names none."""
+    """Return for each sort key the query that sorts by it, or reverses the order, and the current `aria-sort`.
+    `otherwise`: the default order."""
     now = visit.query("sort") or otherwise
     links = {}
     for name in SORTS:
@@ -120,7 +95,7 @@ def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str
 
 
 def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
-    """The rows by what they have in common. One with several people or labels stands in the group of each."""
+    """Group the rows. One with several people or labels is in the group of each."""
     keys = _KEYS.get(by)
     if keys is None:
         return [Group(None, rows)] if rows else []
@@ -183,7 +158,7 @@ PERSON = "person-"  # and a login: a box of the form that chooses people
 
 
 def edit_of(visit: Visit, access: Access) -> TaskEdit:
-    """The change that the form asks for. Raises `Invalid`."""
+    """Read the change of the form. Raises `Invalid`."""
     names = [name for name in FIELDS if name in visit.fields]
     more: dict[str, object] = {"project_id": access.repository.project_id}
     if "people" in visit.fields:
@@ -193,7 +168,7 @@ def edit_of(visit: Visit, access: Access) -> TaskEdit:
 
 
 async def edit_task(visit: Visit, task_id: str, edit: TaskEdit) -> tuple[Task, Task]:
-    """The task before and after the change. A day without a time keeps the time that the deadline had."""
+    """Change a task, and return it as it was before and after. A day without a time keeps the deadline's time."""
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, task_id, edit)
@@ -206,14 +181,14 @@ async def edit_task(visit: Visit, task_id: str, edit: TaskEdit) -> tuple[Task, T
 
 
 def keep_time(visit: Visit, edit: TaskEdit, before: Task) -> None:
-    """Turn a typed day into the time of day that the deadline had, on that day of the reader."""
+    """Turn a typed day into the deadline's time of day on that day of the reader."""
     is_typed_day = len(visit.fields.get("deadline", "")) == len("2026-11-24")
     if is_typed_day and isinstance(edit.deadline, int) and before.deadline is not None and is_day(edit.deadline):
         edit.deadline = moved_to(day_in(edit.deadline, UTC), before.deadline, reader_zone())
 
 
 def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:
-    """The form that gives the changed fields their values of before."""
+    """Return the form that restores the changed fields."""
     fields = {"back": edit_fields.get("back", "")}
     if "priority" in edit_fields:
         fields["priority"] = before.priority or ""
@@ -235,14 +210,19 @@ places = Places("list")
 async def task_list(visit: Visit) -> Answer:
     """Show the tasks of a project as a table."""
     access = await visit.follow()
-    found = await read_list(visit, access)
+    query, now = query_of(visit), now_ms()
+    source, sort = in_project(access), listing.sort_of(query)
+    filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
+    found = await listing.list_tasks(visit.database, source, filters, sort=sort, after=after, limit=ROWS + 1)
+    page, headers = lists.page(visit.call, found, query)
     return visit.page(
         "listing/list.html",
         access=access,
-        found=found,
+        groups=_grouped([task_row(access, task, now) for task in page], visit.query("group"), now),
+        more=paging.next_page(headers),
         colors=await find_label_colors(visit.database, access.repository.id),
         given=defaultdict(str, paging.given(visit)),
-        filtered=is_filtered(visit),
+        filtered=paging.is_filtered(TasksQuery, paging.given(visit)),
         first=paging.with_query(visit, cursor=None),
         columns=await columns.list_all(visit.database, access.repository.id),
         people=await logins_of(visit.database, access),
@@ -300,29 +280,16 @@ async def edit_row(visit: Visit) -> Answer:
 
 PATH = "/tasks"
 _ALL = "all"
-_ALL_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllTasksQuery)) - {"per_page", "timezone"}
 
 all_places = Places("all_tasks")
 
 
-class PlacedTask(NamedTuple):
-    """A line of the list, and the address and title of its project."""
-
-    row: TaskRow
-    base: str
-    project: str
-    colors: Mapping[str, str]
-    """The colours of labels, by their names."""
-
-
 def _query_of(visit: Visit) -> AllTasksQuery:
-    """The filters of the address; without any, what is open, by its deadline. Raises `Invalid`."""
+    """Return the filters of the address, by default open tasks by their deadlines. Raises `Invalid`."""
     given = {"finished": "false", "sort": "deadline", **paging.given(visit)}
     if given["finished"] == _ALL:
         del given["finished"]
-    query = parameters.gather(
-        AllTasksQuery, {name: [value] for name, value in given.items() if name in _ALL_NAMES}, {"per_page": ROWS}
-    )
+    query = paging.query_of(AllTasksQuery, given, ROWS)
     query.timezone = str(reader_zone())
     return query
 
@@ -331,7 +298,7 @@ def _query_of(visit: Visit) -> AllTasksQuery:
 async def all_tasks(visit: Visit) -> Answer:
     """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
-    # What is in the archive is in the way of what there is to do, unless somebody asks for it.
+    # Archived projects are hidden unless the visitor asks for one.
     source, sort = across(visit.actor, query, archived="project_id" in given), listing.sort_of(query)
     filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
 
@@ -348,18 +315,18 @@ async def all_tasks(visit: Visit) -> Answer:
         rows=await _placed(visit, page),
         more=paging.next_page(headers),
         given=given,
-        filtered=bool(set(given) & (_ALL_NAMES - {"sort", "cursor"})),
+        filtered=paging.is_filtered(AllTasksQuery, given),
         first=paging.with_query(visit, cursor=None),
         sorts=sort_links(visit, otherwise="deadline"),
         projects=options,
         people=people,
         person=ME if key_of(given["assignee"]) == key_of(visit.actor.user.login) else given["assignee"],
-        is_guest=_is_guest(options),
+        is_guest=bool(options) and all(each.repository.role is None for each in options),
     )
 
 
 async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
-    """The names of those whom the filter offers, by their logins: the visitor, who is `me`, and then the others."""
+    """Return the names that the filter offers, by login: the visitor, who is `me`, and then the others."""
     archived = not isinstance(query.project_id, UnsetType)
     found = await list_all_people(visit.database, visit.actor, query, archived=archived, limit=PEOPLE_MAX)
     me = visit.actor.user
@@ -367,17 +334,12 @@ async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
     return {ME: names.pop(me.login), **names}
 
 
-def _is_guest(options: Sequence[ProjectOption]) -> bool:
-    return bool(options) and all(each.is_guest for each in options)
-
-
-async def _placed(visit: Visit, listed: Sequence[Task]) -> list[PlacedTask]:
+async def _placed(visit: Visit, listed: Sequence[Task]) -> list[tuple[TaskRow, Project, Mapping[str, str]]]:
+    """Return the rows with their projects, and the colours of labels by their names."""
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     now = now_ms()
     return [
-        PlacedTask(
-            row_of(task, now, may_edit=False), f"/{project.full_name}", project.title, json.decode(project.label_colors)
-        )
+        (row_of(task, now, may_edit=False), project, json.decode(project.label_colors))
         for task in listed
         if (project := projects.get(task.project.id))  # else it was lost meanwhile
     ]

@@ -1,4 +1,4 @@
-"""Every page. None of them has a token: a session, or nothing, lets in."""
+"""All pages. None of them accepts a token: they need a session, or nothing."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from workhook.http.operations import Handler, Operation
 from workhook.web import activity, administration, audit, calendar, home, inbox, listing, project, search, trash
 from workhook.web.account import notifications, own_data, tokens
 from workhook.web.account import settings as account_settings
-from workhook.web.billing import all_invoices, drafts, invoices, lines, services, subscriptions
 from workhook.web.billing import credits as task_credits
+from workhook.web.billing import drafts, invoices, lines, services, subscriptions
 from workhook.web.billing import settings as billing_settings
-from workhook.web.board import board, columns, selection
+from workhook.web.board import board
 from workhook.web.docs import pages as docs
-from workhook.web.files import changes as file_changes
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets
-from workhook.web.hooks import deliveries, hooks, receiver, site, trying
+from workhook.web.hooks import deliveries, hooks, receiver, site
 from workhook.web.organization import apps, installations
 from workhook.web.organization import settings as organization
-from workhook.web.people import clients, collaborators, invited, links, people
-from workhook.web.signin import confirm, consent, forgotten, installing, login, oidc
+from workhook.web.people import clients, collaborators, links, people
+from workhook.web.signin import consent, installing, login, oidc
 from workhook.web.tasks import comments, history, relations, task
 from workhook.web.time import entries, own, report, week
 from workhook.web.welcome import importing, welcome
@@ -32,7 +31,6 @@ from workhook.web.welcome import importing, welcome
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
     *login.routes,
-    *forgotten.routes,
     *account_settings.routes,
     *account_settings.places,
     *tokens.places,
@@ -46,7 +44,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *links.places,
     *consent.routes,
     *installing.routes,
-    *confirm.places,
+    *login.confirm_places,
     *activity.live_places,
     *docs.routes,
     *board.places,
@@ -56,21 +54,22 @@ OPERATIONS: tuple[Operation, ...] = (
     *subscriptions.places,
     *task_credits.places,
     *services.places,
+    *billing_settings.account_places,
     *billing_settings.places,
-    *columns.places,
-    *selection.places,
+    *board.column_places,
+    *board.card_places,
     *files.places,
-    *file_changes.places,
+    *files.change_places,
     *file_comments.places,
     *receiver.routes,
     *receiver.places,
     *site.app_hook_places,
     *hooks.places,
-    *trying.places,
+    *hooks.trial_places,
     *deliveries.places,
     *listing.places,
     *listing.all_places,
-    *all_invoices.places,
+    *invoices.all_places,
     *calendar.places,
     *calendar.routes,
     *calendar.feed_places,
@@ -94,7 +93,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *project.places,
     *collaborators.places,
     *clients.places,
-    *invited.places,
+    *links.own_places,
     *task.places,
     *relations.subtask_places,
     *relations.blocker_places,
@@ -107,7 +106,7 @@ _FOR_PEOPLE = {"root": home.home, "apps_get_public": installing.about}
 
 
 def beside(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """The API's operations, some of which show people a page: browsers ask for HTML by name, API clients do not."""
+    """Add pages to operations of the API that have one: browsers ask for HTML by name, API clients do not."""
     for each in operations:
         shown = _FOR_PEOPLE.get(each.name)
         yield replace(each, handler=_either(each.handler, shown), for_people=True) if shown else each

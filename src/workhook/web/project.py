@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from workhook.core.clock import DAY_MS
@@ -11,15 +11,12 @@ from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
-from workhook.identity.invitations import Invitation
 from workhook.identity.mail.links import find_unsent
-from workhook.identity.mail.recipients import Undelivered
 from workhook.identity.queries import find_member_role
-from workhook.storage import Reader
 from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.board.projects.actions import delete_project, edit_project, lock_project
@@ -28,6 +25,8 @@ from workhook.work.board.tasks.choices import list_labels
 from workhook.work.history import trash
 from workhook.work.kernel.access import Access
 from workhook.work.people.clients import list_client_names, list_clients
+
+places = Places("project")
 
 SHOWN_MAX = 100
 COLOR_NAMES: Mapping[LabelColor, str] = {
@@ -45,33 +44,36 @@ COLOR_NAMES: Mapping[LabelColor, str] = {
 
 
 async def administered(visit: Visit) -> Access:
-    """The project of the path, if the visitor is an admin of it. Raises `NotFound`, `Forbidden`."""
+    """Return the project of the path, if the visitor is an admin of it. Raises `NotFound`, `Forbidden`."""
     await visit.repository("repository.people")
     return await visit.access()
 
 
 def settings_address(visit: Visit, section: str = "") -> str:
-    """The address of the page, or of a part of it."""
+    """Return the address of the page, or of a part of it."""
     return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
 
 
-async def settings_page(visit: Visit, form: PageForm | None = None) -> Answer:
-    """The page, or with `form` the page that a form has not changed."""
+@places.get("/{owner}/{project}/settings")
+async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Answer:
+    """Show the settings of a project."""
     access = await administered(visit)
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
     added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
     waiting, _ = await invitations.list_of(reader, repository, visit.actor.user, page)
     invited_clients, _ = await invitations.list_of(reader, repository, visit.actor.user, page, clients=True)
+    invited = [*waiting, *invited_clients]
     clients: Any = await list_clients(visit.call, repository.project_id, ListQuery(per_page=SHOWN_MAX))
     return visit.page(
         "project/settings.html",
-        status=422 if form else 200,
+        form=form,
+        status=200 if form is UNSENT else 422,
         access=access,
         added=added,
         more_added=total > len(added),
         waiting=waiting,
         invited_clients=invited_clients,
-        unsent=await _unsent_of(reader, [*waiting, *invited_clients]),
+        unsent=await find_unsent(reader, [each.id for each in invited]) if invited else {},
         clients=clients.body.clients,
         client_names=await list_client_names(reader, access, SHOWN_MAX),
         more_clients=bool(clients.headers),
@@ -79,37 +81,20 @@ async def settings_page(visit: Visit, form: PageForm | None = None) -> Answer:
         label_colors=await find_label_colors(reader, repository.id),
         known_labels=await list_labels(reader, access),
         color_names=COLOR_NAMES,
-        form=form or PageForm(),
-        faults=form.reasons if form else [],
+        faults=form.reasons,
     )
 
 
 async def _may_invite_strangers(visit: Visit, access: Access) -> bool:
-    """Whether the visitor may invite people by e-mail address (`invitations.invite`)."""
+    """Tell whether the visitor may invite people by e-mail address (`invitations.invite`)."""
     setting = visit.call.services.settings.invite_strangers
     if setting == "owners":
         return await find_member_role(visit.database, access.repository.owner.id, visit.actor.user.id) == "owner"
     return setting == "admins"
 
 
-async def _unsent_of(reader: Reader, invited: Sequence[Invitation]) -> dict[int, Undelivered]:
-    """The invitations whose message did not arrive, and why."""
-    return await find_unsent(reader, [each.id for each in invited]) if invited else {}
-
-
-# --- the forms --------------------------------------------------------------------------------------------------------
-
-places = Places("project")
-
-
-@places.get("/{owner}/{project}/settings")
-async def show_settings(visit: Visit) -> Answer:
-    """Show the settings of a project."""
-    return await settings_page(visit)
-
-
 @places.post("/{owner}/{project}/settings", action="project.edit")
-@form_page(settings_page, section="general", on=(Invalid, Conflict))
+@form_page(show_settings, section="general", on=(Invalid, Conflict))
 async def save_settings(visit: Visit) -> Answer:
     """Change the title of a project, its address, and who sees it."""
     access = await administered(visit)
@@ -123,7 +108,7 @@ async def save_settings(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/labels", action="project.edit")
-@form_page(settings_page, section="labels")
+@form_page(show_settings, section="labels")
 async def color_label(visit: Visit) -> Answer:
     """Choose the colour of a label; without one, it follows from the label's name again."""
     access = await administered(visit)
@@ -154,12 +139,8 @@ async def archive(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/settings/delete")
-async def ask_to_delete(visit: Visit) -> Answer:
+async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Ask for the title of a project before it is deleted."""
-    return await _delete_page(visit, PageForm())
-
-
-async def _delete_page(visit: Visit, form: PageForm) -> Answer:
     access = await administered(visit)
     visit.require_recent()
     return visit.page(
@@ -172,7 +153,7 @@ async def _delete_page(visit: Visit, form: PageForm) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/delete", action="project.delete")
-@form_page(_delete_page, on=(Invalid, Conflict))
+@form_page(ask_to_delete, on=(Invalid, Conflict))
 async def delete(visit: Visit) -> Answer:
     """Delete a project, if its title or its address was typed."""
     access = await administered(visit)
@@ -187,7 +168,7 @@ async def delete(visit: Visit) -> Answer:
 
 
 def names(typed: str, *names: str) -> bool:
-    """Whether it is one of the names. Phones begin a text with a capital, and some people type no second space."""
+    """Tell whether one of the names was typed, with any case and spacing: phones capitalize."""
     return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
 
 

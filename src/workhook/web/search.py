@@ -32,8 +32,8 @@ Part = tuple[str, bool]
 
 
 def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
-    """The text in pieces, all of it. `words` is what was searched for, as `tasks.matching.words_of` made it. `inside`:
-    words are found inside of others, too."""
+    """Split a text into its marked and other parts. `words`: the search, from `tasks.matching.words_of`. `inside`:
+    words also match inside of others."""
     wanted = sorted({folded(word.removeprefix(MARK)) for word in words.split()}, key=len, reverse=True)
     if not wanted or not text:
         return [(text, False)]
@@ -52,7 +52,7 @@ def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
 
 
 def without_signs(text: str) -> str:
-    """The words of Markdown on one line, without the signs of emphasis, headings, checklists and tables."""
+    """Return the words of Markdown on one line, without the signs of emphasis, headings, checklists and tables."""
     plain = _EMPHASIS.sub(r"\2", text)
     return " ".join(_LINE_SIGNS.sub(" ", plain).split())
 
@@ -65,7 +65,7 @@ _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """Something that was found, and where: `base` is the address of its project, `number` that of the task in it."""
+    """A result. `base`: the address of its project. `number`: of the task."""
 
     kind: str
     address: str
@@ -107,7 +107,7 @@ async def search(visit: Visit) -> Answer:
 
 
 async def _project(visit: Visit) -> Repository | None:
-    """The project that `project=owner/name` names. Raises `NotFound`."""
+    """Return the project of the parameter `project=owner/name`. Raises `NotFound`."""
     if not visit.query("project"):
         return None
     owner, _, name = visit.query("project").partition("/")
@@ -129,7 +129,7 @@ async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -
 
 
 async def _named(visit: Visit, within: Repository | None, words: str, kind: str) -> Sequence[Project]:
-    """The projects that have the words in their titles, on the first page."""
+    """Return the projects with the words in their titles, on the first page only."""
     if within is not None or kind not in ("", PROJECTS) or visit.query("cursor"):
         return []
     return await listing.find_by_title(visit.database, visit.actor, words)
@@ -151,7 +151,7 @@ def _hit(result: SearchResult, project: Project, words: str) -> Hit:
 
 
 def _address(result: SearchResult) -> str:
-    """Within the project."""
+    """Return the address within the project."""
     if result.invoice:
         return f"/billing/{result.invoice.id}"
     found = result.task or result.file

@@ -1,10 +1,10 @@
-"""The page of what was deleted in a project, and the way back."""
+"""The trash of a project."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
 
 from workhook.core.clock import DAY_MS, parse_rfc3339
 from workhook.core.errors import NotFound
@@ -23,37 +23,23 @@ places = Places("trash")
 ROWS = 50
 
 
-class Deleted(msgspec.Struct, frozen=True):
-    """Something in the trash. `gone_at`: when it is removed for good."""
-
-    type: str
-    id: str
-    title: str
-    deleted_at: int
-    gone_at: int
-
-
 @places.get("/{owner}/{project}/trash")
 async def trash(visit: Visit) -> Answer:
     """Show what was deleted in a project and can be restored."""
     access = await visit.follow()
     cursor = visit.query("cursor")
-    query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
+    query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
     listed = await api.list_project_trash(visit.call, access.repository.project_id, query)
     return visit.page(
         "trash/trash.html",
         access=access,
-        deleted=[_deleted(each) for each in listed.body.trash],
+        deleted=[(each, parse_rfc3339(each.deleted_at)) for each in listed.body.trash],
+        kept_ms=api.KEPT_MS,
         days=api.KEPT_MS // DAY_MS,
         may_write=access.may_write,
         more=paging.next_page(listed.headers),
         begins=not cursor,
     )
-
-
-def _deleted(each: api.TrashShape) -> Deleted:
-    at = parse_rfc3339(each.deleted_at)
-    return Deleted(each.type, each.id, each.title, at, at + api.KEPT_MS)
 
 
 @places.post("/{owner}/{project}/trash/{kind}/{deleted_id}", action="trash.restore")

@@ -1,4 +1,4 @@
-"""What somebody wants to be told of, and how; and `/mail/unsubscribe/{token}`, which ends a kind of mail (RFC 8058)."""
+"""The settings of notifications, and `/mail/unsubscribe/{token}`, which ends a kind of mail (RFC 8058)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from workhook.work.history.notifications.settings import Choice, choose, find_se
 
 places = Places("notification_settings")
 
-INBOX, EMAIL = "inbox ", "email "  # before the kind, in the names of its checkboxes
+INBOX, EMAIL = "inbox ", "email "  # the prefixes of a kind's checkboxes
 ADDRESS = "/settings/notifications"
 
 
@@ -46,7 +46,7 @@ async def notification_settings(visit: Visit) -> Answer:
 @places.post("/settings/notifications", action="notification_setting.edit")
 async def edit_notification_settings(visit: Visit) -> Answer:
     """Choose what the visitor is told of."""
-    # The page offers a choice of mail only where some can be sent. Otherwise what was chosen before stays.
+    # The page offers the choices of mail only if a mail server is set up. Otherwise they stay.
     has_email = "email" in visit.fields
 
     async def save(write: Write) -> None:
@@ -71,10 +71,7 @@ async def edit_notification_settings(visit: Visit) -> Answer:
 async def trust_address(visit: Visit) -> Answer:
     """Send to the visitor's address again, which a mail server had refused."""
 
-    async def save(write: Write) -> None:
-        await forget_bounce(write.tx, write.actor.user.id)
-
-    await visit.change(save)
+    await visit.change(lambda write: forget_bounce(write.tx, write.actor.user.id))
     return visit.done(ADDRESS, gettext("E-mail is sent to your address again."))
 
 
@@ -114,7 +111,7 @@ async def confirm(visit: Visit) -> Answer:
 
 
 async def _confirmed_by(visit: Visit, reader: Reader) -> str:
-    """The visitor's own address, to which the link was sent. Raises `NotFound`."""
+    """Return the visitor's own address, to which the link was sent. Raises `NotFound`."""
     user_id, token = visit.actor.user.id, visit.path("token")
     address = await passwords.find_email(reader, user_id)
     vault = visit.call.services.vault
@@ -123,9 +120,9 @@ async def _confirmed_by(visit: Visit, reader: Reader) -> str:
     return address
 
 
-# Mail programs send the POST by themselves when their reader asks for it. Whoever follows the link sees a page with a
-# button: programs that look at links in advance do not press it. The token alone says whose mail it is and of which
-# kind, and it can do nothing else. The page does not tell whether such a person exists.
+# Mail programs send the POST themselves at their reader's request. The link shows a page with a button: programs that
+# open links in advance do not press it. The token identifies the recipient and the kind of mail, and can do nothing
+# else. The page does not reveal whether such a person exists.
 routes = Routes(PAGES, "pages", etag=False)
 
 

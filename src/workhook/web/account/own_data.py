@@ -16,7 +16,6 @@ from workhook.http.calls import Answer, Call
 from workhook.http.lists import PER_PAGE_MAX, ListQuery
 from workhook.http.messages import disposition
 from workhook.identity import audit
-from workhook.identity.context import Write
 from workhook.identity.members import user_get, user_organizations, user_repositories
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
@@ -24,7 +23,7 @@ from workhook.identity.tokens.personal import tokens_list
 from workhook.storage import Row
 from workhook.storage.pages import Page
 from workhook.web.frame import cookies, paging, render
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
@@ -123,23 +122,14 @@ async def _cursor_pages(
 
 
 @places.get(DELETE_PATH)
-async def ask_to_delete(visit: Visit) -> Answer:
+async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Ask for the login before the account is deleted, or say what has to be done first."""
-    return await _delete_page(visit, PageForm())
-
-
-async def _delete_page(visit: Visit, form: PageForm) -> Answer:
-    obstacles = await find_obstacles(visit.database, visit.actor.user)
-    return visit.page(
-        "account/delete.html",
-        status=form.status,
-        faults=form.reasons,
-        obstacles=[each.message for each in obstacles],
-    )
+    obstacles = [each.message for each in await find_obstacles(visit.database, visit.actor.user)]
+    return visit.page("account/delete.html", form=form, faults=form.reasons, obstacles=obstacles)
 
 
 @places.post(DELETE_PATH, action="user.delete")
-@form_page(_delete_page)
+@form_page(ask_to_delete)
 async def delete_account(visit: Visit) -> Answer:
     """Delete the visitor's account, if the login was typed."""
     visit.require_recent(DELETE_PATH)
@@ -147,9 +137,6 @@ async def delete_account(visit: Visit) -> Answer:
     if not names(visit.fields.get("login", ""), login):
         raise Invalid(gettext("That is not your login. Nothing was deleted."))
 
-    async def remove(write: Write) -> None:
-        await remove_user(write, login)
-
-    await visit.change(remove)
+    await visit.change(lambda write: remove_user(write, login))
     signed_out = cookies.write(visit.call, cookies.SESSION, "", max_age_s=0)
     return render.page("account/deleted.html", headers=signed_out, login=login)

@@ -1,10 +1,9 @@
-"""What a user looks after: name, language and theme, the password, sessions, and what apps may do."""
+"""A user's settings: name, language and theme, the password, sessions, and authorizations of apps."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -31,14 +30,14 @@ from workhook.web.frame.sessions import (
     read_form,
     record,
     redirect,
-    renew_with_key,
+    renew_session,
     sign_in_redirect,
     signed_in,
 )
 from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.people import Email
 
-# Each names itself, and most of those below it for old servers: so the first that is found counts.
+# Each names itself and, for old servers, most of those below: the first match counts.
 _BROWSERS = (
     ("Edge", r"Edg(?:e|A|iOS)?/"),
     ("Opera", r"OPR/|Opera"),
@@ -60,7 +59,7 @@ _SYSTEMS = (
 
 
 def browser_name(user_agent: str) -> str:
-    """`Chrome on Linux`; the header as it is where it names no browser that is known."""
+    """Return a name such as `Chrome on Linux`, or the header itself if the browser is unknown."""
     browser, system = _first(_BROWSERS, user_agent), _first(_SYSTEMS, user_agent)
     if browser and system:
         return gettext("%(browser)s on %(system)s") % {"browser": browser, "system": system}
@@ -83,7 +82,7 @@ places = Places("settings")
 
 
 class ProfileEdit(msgspec.Struct):
-    """`email`: what the user gives themself as an address, where nobody has given them one."""
+    """`email`: the user's own address, if an administrator has not given them one."""
 
     name: Title | None
     email: Email | UnsetType | None = UNSET
@@ -121,7 +120,6 @@ async def edit_profile(visit: Visit) -> Answer:
 
 
 async def _own_email(visit: Visit) -> str | None:
-    """The address that the user has given themself."""
     return await passwords.find_email(visit.database, visit.actor.user.id)
 
 
@@ -133,18 +131,15 @@ async def choose_appearance(visit: Visit) -> Answer:
         raise NotFound()
     if recipients.sends_mail():
         shown = language or texts.negotiated(visit.call.header("accept-language"))
-        await visit.change(partial(_note_language, language=shown))
-    kept = {**_kept(visit.call, texts.COOKIE, language), **_kept(visit.call, texts.THEME_COOKIE, theme)}
+
+        async def note(write: Write) -> None:
+            note_language(write.tx, write.actor.user.id, shown)
+
+        await visit.change(note)
+    kept: dict[str, str] = {}
+    for name, value in ((texts.COOKIE, language), (texts.THEME_COOKIE, theme)):
+        kept |= cookies.write(visit.call, name, value, max_age_s=CHOICE_LASTS_S if value else 0)
     return redirect("/settings", kept)
-
-
-async def _note_language(write: Write, language: str) -> None:
-    """E-mail is written in the language of the pages."""
-    note_language(write.tx, write.actor.user.id, language)
-
-
-def _kept(call: Call, name: str, value: str) -> dict[str, str]:
-    return cookies.write(call, name, value, max_age_s=CHOICE_LASTS_S if value else 0)
 
 
 @routes.post("/settings/sessions/{session_id}/end", action="user.session_end")
@@ -185,7 +180,7 @@ async def page_grant(call: Call) -> Answer:
 
 
 async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[None]]) -> Answer:
-    """Do what a form of the settings asks for, and show them again."""
+    """Run a form of the settings, and show them again."""
     session = await signed_in(call)
     if session is None:
         return redirect("/login")
@@ -215,12 +210,15 @@ async def page_password_post(call: Call) -> Answer:
     if await _is_first_and_late(call, session):
         return confirm_redirect("/settings/password")
     user, password = session.user, fields.get("password", "")
+    checked: PasswordCheck | None = None
     faults = [] if password == fields.get("again") else [gettext(_DIFFER)]
     faults += passwords.faults_of(password, user)
     if faults:  # before the old password: looking at that counts as an attempt
         return await _password_form(call, session, faults)
     try:
-        checked = await _check_current(call, session, fields.get("current", ""))
+        if await passwords.hash_of(call.database, user.id) is not None:
+            known = cookies.device_finder(call)
+            checked = await check_password(call.database, user.login, fields.get("current", ""), call.address, known)
         hashed = await new_hash(password, user)
     except TooManyRequests as problem:
         call.refused = problem
@@ -233,7 +231,7 @@ async def page_password_post(call: Call) -> Answer:
         if allowed:
             await set_password(tx, user, hashed)
             await record(tx, call, user, "user.password_change", {"how": "settings"})
-            return await renew_with_key(tx, call, user)
+            return await renew_session(tx, call, user)
         await record(tx, call, user, "user.password_change_failed")
         return None
 
@@ -243,13 +241,6 @@ async def page_password_post(call: Call) -> Answer:
         said = flash.left(call, renewed.csrf, note)
         return redirect("/settings", {**renewed.headers, **said})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])
-
-
-async def _check_current(call: Call, session: Session, current: str) -> PasswordCheck | None:
-    """None: the user has no password yet."""
-    if await passwords.hash_of(call.database, session.user.id) is None:
-        return None
-    return await check_password(call.database, session.user.login, current, call.address, cookies.device_finder(call))
 
 
 async def _password_form(
@@ -265,5 +256,5 @@ async def _password_form(
 
 
 async def _is_first_and_late(call: Call, session: Session) -> bool:
-    """Whether this would be the user's first password, and the sign-in is long ago: nothing else says who it is."""
+    """Tell whether this is the user's first password and the sign-in is not recent, so that nothing confirms them."""
     return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None

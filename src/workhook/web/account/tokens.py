@@ -19,7 +19,7 @@ from workhook.web.frame.texts import gettext, text
 places = Places("tokens")
 
 SHOWN_MAX = 100
-SCOPE = "scope "  # before the scope, in the name of its checkbox: no field of a form comes twice
+SCOPE = "scope "  # the prefix of a scope's checkbox: no field of a form may occur twice
 DEFAULT_DAYS = "30"
 _LIFETIMES = {
     "7": text("in 7 days"),
@@ -62,7 +62,6 @@ async def ask_for_token(visit: Visit) -> Answer:
 async def _form(visit: Visit, form: PageForm) -> Answer:
     return visit.page(
         "account/token_new.html",
-        status=form.status,
         form=form,
         faults=form.reasons,
         lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
@@ -79,9 +78,11 @@ async def _form(visit: Visit, form: PageForm) -> Answer:
 async def create_token(visit: Visit) -> Answer:
     """Make a token. This page alone shows it."""
     visit.require_recent("/settings/tokens/new")
-    note = visit.form(NoteField, "note").note
+    note, days = visit.form(NoteField, "note").note, visit.fields.get("days", "")
+    if days not in _LIFETIMES:
+        raise NotFound()
     scopes = [scope for scope in SCOPES if SCOPE + scope in visit.fields]
-    wanted = TokenCreate(note=note, scopes=scopes, expires_in_days=_days(visit.fields.get("days", "")))
+    wanted = TokenCreate(note=note, scopes=scopes, expires_in_days=float(days) if days else None)
     issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
     return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
 
@@ -99,10 +100,3 @@ async def revoke_token(visit: Visit) -> Answer:
 
     await visit.change(revoke)
     return visit.done("/settings/tokens", gettext("The token was revoked."))
-
-
-def _days(text: str) -> float | None:
-    """Raises `NotFound` for what the form does not offer."""
-    if text not in _LIFETIMES:
-        raise NotFound()
-    return float(text) if text else None

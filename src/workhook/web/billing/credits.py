@@ -1,8 +1,10 @@
-"""The task credits of a project: the balance, the ledger with the newest entries first, and new entries."""
+"""The task credits of a project: the balance, the ledger, newest first, and new entries."""
 
 from __future__ import annotations
 
-from datetime import timedelta, tzinfo
+from datetime import timedelta
+
+from msgspec import UNSET
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
@@ -13,7 +15,7 @@ from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import billing_page
 from workhook.web.frame import paging
-from workhook.web.frame.forms import PageForm, refused_form
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import read_day
@@ -29,27 +31,18 @@ places = Places("credits")
 
 ROWS = 50
 GRANT, SPEND = "grant", "spend"
-_FIELDS = {GRANT: ("amount", "notes", "expires_at"), SPEND: ("amount", "notes", "task_id")}
-
-
-async def _access(visit: Visit) -> Access:
-    """Credits do not exist for clients. Raises `NotFound`."""
-    access = await visit.access()
-    access.hide_from_clients()
-    return access
 
 
 @places.get("/{owner}/{project}/billing/credits")
 async def show_credits(visit: Visit) -> Answer:
     """Show the balance of a project's credits, and the ledger."""
-    access = await visit.follow()
+    return await _page(visit, await visit.follow(), UNSENT)
+
+
+async def _page(visit: Visit, access: Access, form: PageForm) -> Answer:
     access.hide_from_clients()
-    return await _page(visit, access, PageForm())
-
-
-async def _page(visit: Visit, access: Access, refused: PageForm) -> Answer:
     cursor, reader = visit.query("cursor"), visit.database
-    query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
+    query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
     source, after = in_project(access), cursor_of(query)
     found = await read(reader, ledger.ENTRIES, source, {}, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
     entries, headers = lists.page(visit.call, found, query)
@@ -58,52 +51,53 @@ async def _page(visit: Visit, access: Access, refused: PageForm) -> Answer:
         access,
         "billing/credits.html",
         "credits",
-        status=refused.status,
+        form=form,
         balance=await ledger.find_balance(reader, access.repository.id, now_ms()),
         entries=entries,
-        choice=await offer_tasks(visit, access, refused.of(SPEND).value("task_id"), finished=False),
+        choice=await offer_tasks(visit, access, form.of(SPEND).value("task_id"), finished=False),
         more=paging.next_page(headers),
         begins=not cursor,
-        refused=refused,
+        refused=form,
         zone=await find_zone(reader, access.repository.id),
     )
 
 
+async def _page_again(visit: Visit, form: PageForm) -> Answer:
+    return await _page(visit, await visit.access(), form)
+
+
 @places.post("/{owner}/{project}/billing/credits/grant", makes=True, action="task_credit.create")
+@form_page(_page_again, ("amount", "notes", "expires_at"), section=GRANT, on=(Invalid, Conflict))
 async def grant(visit: Visit) -> Answer:
     """Grant credits to a project."""
+    access = await _access(visit)
     expires = {}
     if typed := visit.fields.get("expires_at"):
-        access = await _access(visit)
-        try:
-            expires["expires_at"] = _through(typed, await find_zone(visit.database, access.repository.id))
-        except Invalid as problem:
-            return await _page(visit, access, refused_form(visit.fields, problem, _FIELDS[GRANT], section=GRANT))
-    return await _append(visit, GRANT, gettext("The credits were granted."), **expires)
+        day, zone = read_day(typed), await find_zone(visit.database, access.repository.id)
+        if day is None:
+            message = gettext("The last day must be a date, such as 2026-11-20")
+            raise Invalid(faults=[Fault(field="expires_at", message=message)])
+        expires["expires_at"] = to_millis_text(start_of(day + timedelta(days=1), zone))
+    return await _append(visit, access, GRANT, gettext("The credits were granted."), **expires)
 
 
 @places.post("/{owner}/{project}/billing/credits/spend", makes=True, action="task_credit.create")
+@form_page(_page_again, ("amount", "notes", "task_id"), section=SPEND, on=(Invalid, Conflict))
 async def spend(visit: Visit) -> Answer:
     """Spend credits on a task."""
-    return await _append(visit, SPEND, gettext("The credits were spent."), task_id=visit.fields.get("task_id", ""))
+    access, task_id = await _access(visit), visit.fields.get("task_id", "")
+    return await _append(visit, access, SPEND, gettext("The credits were spent."), task_id=task_id)
 
 
-def _through(typed: str, zone: tzinfo) -> str:
-    """The moment at which the typed day ends in the zone. Raises `Invalid` for text that is not a day."""
-    day = read_day(typed)
-    if day is None:
-        message = gettext("The last day must be a date, such as 2026-11-20")
-        raise Invalid(faults=[Fault(field="expires_at", message=message)])
-    return to_millis_text(start_of(day + timedelta(days=1), zone))
+async def _access(visit: Visit) -> Access:
+    access = await visit.access()
+    access.hide_from_clients()
+    return access
 
 
-async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answer:
-    access = await _access(visit)
-    try:
-        create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
-        await visit.change(lambda write: ledger.create_task_credit(write, access.repository.project_id, create))
-    except (Invalid, Conflict) as problem:
-        return await _page(visit, access, refused_form(visit.fields, problem, _FIELDS[kind], section=kind))
+async def _append(visit: Visit, access: Access, kind: str, text: str, **values: object) -> Answer:
+    create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
+    await visit.change(lambda write: ledger.create_task_credit(write, access.repository.project_id, create))
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
 
 

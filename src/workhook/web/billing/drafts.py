@@ -1,4 +1,4 @@
-"""Drafts of invoices: how one is made, gets the time that is on no invoice yet, and is changed or deleted."""
+"""Drafts of invoices: creating one, adding unbilled time, changing and deleting it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ S = TypeVar("S", bound=InvoiceCreate)
 places = Places("billing")
 
 ALWAYS = ("due", "payment_terms", "payment_method")
-"""What can be changed of an issued invoice, too."""
+"""The fields that can be changed on an issued invoice, too."""
 _PARTIES = ("bill_to", "address", "bill_from")
 _SERVICE = ("service_from", "service_to")
 FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language", *_SERVICE)
@@ -49,7 +49,7 @@ _DOING = "change invoices"
 
 
 async def offer_unbilled(visit: Visit, access: Access) -> Offer:
-    """The oldest time that is on no invoice, as much as an invoice can have."""
+    """Return the oldest unbilled time, as much as an invoice can have."""
     return Offer(await list_to_invoice(visit.database, access, *sums.ALWAYS, limit=TIMESHEETS_MAX))
 
 
@@ -75,12 +75,12 @@ async def add_unbilled(visit: Visit) -> Answer:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm:
-    """What is wrong. Entries without a rate are one sentence together, and the value `entry` of the form is the first
+    """Return the refused form. Entries without a rate share one sentence, and the form's value `entry` is the first
     of them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
-    lacking = [each.id for each in offer.times if each.rate_minor is None]  # a problem keeps only the first faults
+    lacking = [each.id for each in offer.times if each.rate_minor is None]  # a problem has only the first faults
     words = ngettext(
         "Nobody has said what an hour of %(num)d entry costs. Nothing was added. Give it a rate, which can be 0.",
         "Nobody has said what an hour of %(num)d entries costs. Nothing was added. Give them a rate, which can be 0.",
@@ -92,7 +92,7 @@ def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm
 
 
 async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
-    """What was done with the entries, and how much time is left."""
+    """Say how many entries were added, and how much time is left."""
     count = offer.taken
     if not count:
         return gettext("There is no finished, billable time any more that is on no invoice.")
@@ -108,7 +108,7 @@ async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
 
 
 def values_of(invoice: Invoice) -> dict[str, str]:
-    """The values of the form, as an invoice has them: of one that was issued, those that can be changed."""
+    """Return the values of the form: for an issued invoice, those that can be changed."""
     parties = _PARTIES if invoice.status == "draft" else ()
     values = {name: getattr(invoice, name) or "" for name in (*parties, "payment_terms", "payment_method")}
     values["due"] = _due(invoice)
@@ -122,20 +122,17 @@ def values_of(invoice: Invoice) -> dict[str, str]:
 
 
 def _due(invoice: Invoice) -> str:
-    """As the field has it; empty for none."""
     day = invoice.days.due
     return "" if day is None else day.isoformat()
 
 
 def _read(visit: Visit, shape: type[S]) -> S:
-    """Raises `Invalid`."""
     percents = ("tax", "discount")
     names = [PercentField(name) if name in percents else name for name in FIELDS if name in visit.fields]
     return visit.form(shape, *names)
 
 
 async def _writable(visit: Visit) -> Access:
-    """The project of the path, if the visitor may change its invoices. Raises `NotFound`, `Forbidden`, `Conflict`."""
     access = await visit.access()
     access.require_member(_DOING)
     access.require_writable()
@@ -201,7 +198,7 @@ async def save_details(visit: Visit) -> Answer:
 
 
 async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
-    """Raises `ChangedMeanwhile` where somebody else did, and whatever the action raises."""
+    """Save the edit. Raises `ChangedMeanwhile`, and whatever the action raises."""
     _, current = await actions.lock_invoice(write, invoice_id)
     late = is_late(visit.fields, values_of(current))
     if late and current.status == "draft":
@@ -209,14 +206,14 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
     if visit.fields.get("due", "") == _due(current):
         edit.due = UNSET  # a date alone would take its time of day away
     if not edit.discount and current.discount_minor is not None:
-        edit.discount = UNSET  # nothing was said of the amount
+        edit.discount = UNSET  # the form does not have the amount
     await actions.edit_invoice(write, invoice_id, edit)
-    if late:  # the rule has let pass what was changed of an invoice that was issued meanwhile
+    if late:  # the invoice was issued meanwhile, and the action accepted the change
         raise ChangedMeanwhile
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Answer:
-    """`invoice` None: of a new one. What a form was sent with is shown, too, where it could not be changed now."""
+    """`invoice` None: the form of a new one. Fields that were sent are shown even if they can no longer be changed."""
     here = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(
@@ -224,9 +221,8 @@ async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: I
         access,
         "billing/edit.html",
         "invoices",
-        status=form.status,
-        invoice=invoice,
         form=form,
+        invoice=invoice,
         action=f"{here}/new" if invoice is None else invoice_address(visit, "edit"),
         back=here if invoice is None else invoice_address(visit),
         is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,

@@ -1,13 +1,15 @@
-"""The invoices of a project: the list, and the page of each, with its money and the forms that book it."""
+"""Invoices: the list of a project and of all projects, and each with its money and the forms that book it."""
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, date, tzinfo
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec import UNSET
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
@@ -15,19 +17,23 @@ from workhook.core.money import DEFAULT_CURRENCY, amount_of
 from workhook.core.zones import day_in, has_passed, written_day
 from workhook.http import lists
 from workhook.http.calls import Answer
+from workhook.http.lists import Found, Key
 from workhook.identity.context import Write
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Reader
 from workhook.web.frame import navigation, paging
 from workhook.web.frame.formats import number
-from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, form_page
+from workhook.web.frame.forms import UNSENT, ChangedMeanwhile, PageForm, digest, form_page
+from workhook.web.frame.paging import fill_page, project_options
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext
+from workhook.work.board.projects.listing import find_visible
+from workhook.work.history.across.schemas import AllInvoicesQuery
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import across, in_project
 from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import actions as credit_notes
 from workhook.work.money.credit_notes.amounts import CreditableLine, RateBooks, find_rates, lines_of, whole_line
@@ -36,8 +42,8 @@ from workhook.work.money.invoices import actions, documents, einvoice, printing,
 from workhook.work.money.invoices.drafts import TimeOnInvoice, find_rounded
 from workhook.work.money.invoices.mail import find_mailed
 from workhook.work.money.invoices.queries import list_invoices, open_sums
-from workhook.work.money.invoices.rules import Item, items_of
-from workhook.work.money.invoices.schemas import Invoice, InvoiceList
+from workhook.work.money.invoices.rules import Item, Status, items_of
+from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
 from workhook.work.money.payments import booking
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
 from workhook.work.time.timesheets.queries import find_unbilled_ms
@@ -49,40 +55,40 @@ places = Places("billing")
 ROWS = 50
 PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
 FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
-_ALL = 4 * booking.BOOKED_MAX  # with what takes all that is left
+_ALL = 4 * booking.BOOKED_MAX
 LINE, UNBILLED = "line", "unbilled"  # sections of the page of an invoice that have a form
 UNDO_MAX_CHARS = 500
-"""The longest texts of a line whose removal can be undone: what undoes it travels in a cookie."""
+"""The longest texts of a line whose removal can be undone: the undo is stored in a cookie."""
 
 
 def recipient(invoice: Invoice) -> str:
-    """The first line of whom it names: what is written on it, or else the party of the settings."""
+    """Return the first line of the recipient: of the invoice itself, or else of the settings."""
     return next(iter(printing.buyer_text(invoice).strip().splitlines()), "")
 
 
 async def _owns(visit: Visit, repository: Repository) -> bool:
-    """Whether the billing settings of who bills are the visitor's to write. Only admins of the project can own it."""
+    """Tell whether the visitor may change the seller's billing settings. Only admins of the project can own it."""
     if repository.role != "admin" or repository.owner.id == visit.actor.user.id:
         return repository.role == "admin"
     return await find_member_role(visit.database, repository.owner.id, visit.actor.user.id) == "owner"
 
 
 async def is_in_account(visit: Visit, account: Account) -> bool:
-    """Whether the visitor is in the account, and so sees its services."""
+    """Tell whether the visitor is in the account, and so sees its services."""
     user = visit.actor.user
     return account.id == user.id or await find_member_role(visit.database, account.id, user.id) is not None
 
 
 async def billing_page(
-    visit: Visit, access: Access, template: str, current: str, *, status: int = 200, **context: Any
+    visit: Visit, access: Access, template: str, current: str, *, form: PageForm = UNSENT, **context: Any
 ) -> Answer:
-    """A page of a project's billing. `current`: the part of it that the page belongs to."""
-    if status != 200:  # the answer to a form: the header was not read yet
+    """Show a page of a project's billing. `current`: the part that the page belongs to."""
+    if max(form.status, context.get("status", 200)) != 200:  # a POST, which has not read the header
         await visit.load_frame()
     sees_services = not access.is_client and await is_in_account(visit, access.repository.owner)
     return visit.page(
         template,
-        status=status,
+        form=form,
         access=access,
         current=current,
         parts_of_billing=navigation.places_of_billing(access, sees_services=sees_services),
@@ -97,7 +103,7 @@ async def billing(visit: Visit) -> Answer:
     """Show the invoices of a project. Clients see no drafts."""
     access = await visit.follow()
     cursor = visit.query("cursor")
-    query = InvoiceList(per_page=ROWS, cursor=cursor) if cursor else InvoiceList(per_page=ROWS)
+    query = InvoiceList(per_page=ROWS, cursor=cursor or UNSET)
     source, after = in_project(access), cursor_of(query)
     found = await list_invoices(visit.database, source, query, now=now_ms(), after=after, newest=True)
     invoices, headers = lists.page(visit.call, found, query)
@@ -118,7 +124,7 @@ async def billing(visit: Visit) -> Answer:
 
 
 async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
-    """The invoice that the path names. Raises `NotFound`, too where it is another project's."""
+    """Return the invoice of the path. Raises `NotFound`, also for another project's."""
     access = await visit.access()
     its, invoice = await actions.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
     access.require_same(its)
@@ -126,28 +132,16 @@ async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
 
 
 def invoice_address(visit: Visit, *more: str) -> str:
-    """Of the invoice that the path names, or of a part of its page."""
     return paging.project_address(visit, "billing", visit.path("invoice_id"), *more)
 
 
-def _is_late(invoice: Invoice) -> bool:
-    return invoice.due is not None and has_passed(invoice.due, now_ms(), invoice.zone)
-
-
-async def _unprintable(access: Access, invoice: Invoice) -> str:
-    """The characters of which its PDF would have boxes, for those who can do something about it."""
-    if access.is_client or invoice.status == "void":
-        return ""
-    return await unprintable.missing_in(printing.texts_of(invoice, access.repository))
-
-
 def can_be_undone(item: Item) -> bool:
-    """The removal of the line."""
+    """Tell whether the removal of the line can be undone."""
     return len(" ".join(item.timesheet_ids) or item.description) <= UNDO_MAX_CHARS
 
 
 def line_digest(item: Item) -> str:
-    """Of a line: by it a form says which one it was made for."""
+    """Return a digest by which a form names its line."""
     shown = {
         "timesheet_ids": " ".join(item.timesheet_ids),
         "description": item.description,
@@ -159,16 +153,15 @@ def line_digest(item: Item) -> str:
 
 
 def percent_text(millionths: int | None) -> str:
-    """As a form has it; empty without one."""
     return "" if millionths is None else number(percent_of(millionths).normalize())
 
 
 class Money(msgspec.Struct):
-    """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
+    """The money of an invoice as its page shows it. `left`: the unrefunded part of each payment, by its id.
 
-    `rates`, `lines`: what was billed, and how much of it can still be credited. `was`: what its forms say that the page
-    has shown. `form`: the one that was refused; its section is one of the constants, or the id of the payment that was
-    to be given back. `rounded`: the time of a draft, where it is rounded.
+    `rates`, `lines`: what was billed, and how much of it can still be credited. `was`: the balance that the page shows,
+    for its forms. `form`: the refused one; its section is one of the constants, or the id of the payment to refund.
+    `rounded`: the time of a draft, if it is rounded.
     """
 
     payments: Sequence[Payment] = ()
@@ -183,22 +176,19 @@ class Money(msgspec.Struct):
     lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
-        """Of what was booked, as the invoice has its days."""
+        """Return the day of a payment or credit note in the invoice's zone."""
         if isinstance(booked, Payment):
             return written_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)
 
     def of(self, kind: str, **values: str) -> PageForm:
-        """The form of this kind, as it was sent or with these values."""
         return self.form.of(kind, **values)
 
     def amount_of(self, kind: str, name: str, minor: int) -> PageForm:
-        """The form of this kind, with an amount in its field."""
         return self.of(kind, **{name: number(amount_of(minor, self.currency))})
 
 
 async def money_of(reader: Reader, invoice: Invoice) -> Money:
-    """Without forms."""
     payments = await booking.rows.listed(reader, invoice.id, after=None, limit=_ALL)
     notes = await credit_notes.rows.listed(reader, invoice.id, after=None, limit=_ALL)
     left = Counter[str]()
@@ -224,15 +214,17 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Answer:
-    """The page of an invoice with its money. `form`: that of one of its sections, as it was sent; `missing`: what an
-    e-invoice needs and does not have."""
+    """Show an invoice with its money. `form`: that of one of its sections, as it was sent; `missing`: what the
+    e-invoice lacks."""
     form = form or PageForm()
     money = await money_of(visit.database, invoice)
     money.form = form
-    if invoice.status == "draft":
+    is_draft = invoice.status == "draft"
+    if is_draft:
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
-    every = invoice.every_item
-    missing_shapes = await _unprintable(access, invoice)
+    missing_shapes = ""
+    if not access.is_client and invoice.status != "void":
+        missing_shapes = await unprintable.missing_in(printing.texts_of(invoice, access.repository))
     return await billing_page(
         visit,
         access,
@@ -243,21 +235,21 @@ async def show_invoice(
         address=f"/{access.repository.full_name}/billing/{invoice.id}",
         items=[(each, line_digest(each), can_be_undone(each)) for each in rules.items_of(invoice.items)],
         recurring=rules.items_of(invoice.recurring_items),
-        nets=sum(each.amount_minor for each in every),
+        nets=sum(each.amount_minor for each in invoice.every_item),
         taxes=[(percent_of(each.millionths).normalize(), each) for each in invoice.tax_rows],
         percent_text=percent_text,
         shows_taxes=invoice.tax_millionths is not None
         or any(each.millionths or each.category in ("exempt", "reverse_charge") for each in invoice.tax_rows),
         money=money,
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
-        lacking=einvoice.lacking_of_draft(invoice, access.repository) if invoice.status == "draft" else [],
+        lacking=einvoice.lacking_of_draft(invoice, access.repository) if is_draft else [],
         owns_account=await _owns(visit, access.repository),
         books=invoice.books,
         line=form.of(LINE, qty="1"),
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=form.of(UNBILLED),
-        unbilled_ms=await find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
-        pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
+        unbilled_ms=await find_unbilled_ms(visit.database, access) if is_draft else 0,
+        pictures=printing.pictures_in(invoice, access.repository) if is_draft else "",
         unprintable=unprintable.in_sight(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),
         seller=invoice.who_bills,
@@ -265,12 +257,12 @@ async def show_invoice(
         seller_text=printing.seller_text(invoice, access.repository),
         buyer_text=printing.buyer_text(invoice),
         grouped=grouped,
-        is_late_already=invoice.status == "draft" and _is_late(invoice),
+        is_late_already=is_draft and invoice.due is not None and has_passed(invoice.due, now_ms(), invoice.zone),
     )
 
 
 async def show_refused(visit: Visit, form: PageForm) -> Answer:
-    """The page of the invoice that the path names, with the form that was refused."""
+    """Show the invoice of the path, with the refused form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
         form.was = balance_of(invoice)
@@ -284,8 +276,7 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Answer:
-    """Run a form; `read` takes the invoice. A form that was made when something else was due is requested again: it may
-    have been sent twice."""
+    """Run a form; `read` takes the invoice. A form made for another balance is refused: it may have been sent twice."""
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
@@ -306,7 +297,6 @@ async def _book(
 
 
 def balance_of(invoice: Invoice) -> str:
-    """What a form says of the invoice that its page has shown."""
     return f"{invoice.paid_minor or 0}/{invoice.credited_minor or 0}"
 
 
@@ -353,7 +343,6 @@ async def make_credit_note(visit: Visit) -> Answer:
 
 
 def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
-    """Raises `Invalid`."""
     wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
     if (rate := visit.fields.get("rate", "")) != "":
         row = _chosen(invoice.tax_rows, rate, "rate")
@@ -362,7 +351,6 @@ def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
 
 
 async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
-    """Raises `Invalid`."""
     notes = await credit_notes.rows.listed(visit.database, invoice.id, after=None, limit=_ALL)
     lines = lines_of(invoice, await find_rates(visit.database, invoice), _lines_of_notes(notes))
     credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
@@ -375,7 +363,7 @@ async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
 
 
 def _chosen(found: Sequence[T], text: str, field: str) -> T:
-    """Raises `Invalid`."""
+    """Return the row with the number `text`. Raises `Invalid`."""
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(found)):
         raise Invalid(faults=[Fault(field=field, message=gettext("Choose one of the list."))])
     return found[int(text)]
@@ -437,3 +425,42 @@ async def issue(visit: Visit) -> Answer:
 async def make_void(visit: Visit) -> Answer:
     """Void an invoice that was issued."""
     return await _set_status(visit, actions.void_invoice, gettext("The invoice is void. It keeps its number."))
+
+
+# --- the invoices of all projects ------------------------------------------------------------------------------------
+
+PATH = "/invoices"
+STATUSES: Sequence[str] = get_args(Status)
+
+all_places = Places("all_invoices")
+
+
+@all_places.get(PATH)
+async def all_invoices(visit: Visit) -> Answer:
+    """Show the invoices of all projects."""
+    given = defaultdict(str, paging.given(visit))
+    query = paging.query_of(AllInvoicesQuery, given, ROWS)
+    now, after, source = now_ms(), cursor_of(query), across(visit.actor, query)
+
+    async def ask(behind: Key | None) -> Found[Invoice]:
+        return await list_invoices(visit.database, source, query, now=now, after=behind, newest=True)
+
+    found, options = await asyncio.gather(fill_page(ask, after, ROWS + 1), project_options(visit))
+    page, headers = lists.page(visit.call, found, query)
+    listed = [invoice for invoice in page if isinstance(invoice, PlacedInvoice)]
+    projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
+    return visit.page(
+        "billing/all.html",
+        recipient=recipient,
+        lines=[
+            (each, f"/{projects[each.project.id].full_name}/billing") for each in listed if each.project.id in projects
+        ],
+        more=paging.next_page(headers),
+        given=given,
+        filtered=paging.is_filtered(AllInvoicesQuery, given),
+        first=paging.with_query(visit, cursor=None),
+        projects=options,
+        statuses=STATUSES,
+        now=now,
+        is_guest=bool(options) and all(each.repository.role is None for each in options),
+    )

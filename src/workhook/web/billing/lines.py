@@ -1,7 +1,6 @@
 """The lines of a draft: each is added, changed and removed by a form of its own.
 
-The API takes all lines at once, so each form reads the lines anew when nobody else can change them, and finds its own
-by what its page has shown.
+The API takes all lines at once, so each form reads the locked lines again, and finds its own by what its page showed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ _DIGITS_MAX = 6
 
 
 def _read(visit: Visit, currency: str) -> InvoiceItemInput:
-    """Raises `Invalid`."""
     return visit.form(
         InvoiceItemInput,
         "description",
@@ -48,25 +46,23 @@ def _read(visit: Visit, currency: str) -> InvoiceItemInput:
         AmountField("unit_price", currency),
         PercentField("discount"),
         PercentField("tax"),
-        *(AmountField("discount_amount", currency), "tax_category"),  # what undoes a removal has them
+        *(AmountField("discount_amount", currency), "tax_category"),  # only the undo of a removal has them
     )
 
 
 def _values_of(item: Item, currency: str) -> dict[str, str]:
-    """As the form of a line has them."""
-    amount = typed_amount(item.unit_price_minor, currency)
     return {
         "description": item.description,
         "qty": number(item.qty),
-        "unit_price": amount,
+        "unit_price": typed_amount(item.unit_price_minor, currency),
         "discount": percent_text(item.discount_millionths),
         "tax": percent_text(item.tax_millionths),
     }
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """The form's line, with what the form does not show of the line that it changes. A tax that was cleared is that of
-    the invoice, whatever category it had."""
+    """Add to the form's line what the form does not have of the changed line. A cleared tax becomes the invoice's,
+    whatever its category was."""
     kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount
@@ -77,7 +73,7 @@ def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemI
 
 
 def _number_of(visit: Visit) -> int:
-    """Which line the path names, from 0. Raises `NotFound`."""
+    """Return the index of the path's line. Raises `NotFound`."""
     text = visit.path("number")
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text)):
         raise NotFound()
@@ -85,10 +81,7 @@ def _number_of(visit: Visit) -> int:
 
 
 def _find(items: Sequence[Item], index: int, was: str) -> int:
-    """Where the line is that a page has shown at `index`: it moves where others before it go.
-
-    Raises `ChangedMeanwhile`.
-    """
+    """Return the current index of the line that a page showed at `index`. Raises `ChangedMeanwhile`."""
     found = [place for place, each in enumerate(items) if line_digest(each) == was]
     if index in found:
         return index
@@ -98,7 +91,7 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 
 
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
-    """What is written by hand, of these; lines of time stay as they are. Raises what `edit_invoice` does."""
+    """Save the lines that are not of time; those of time stay. Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
         raise Conflict(say("An invoice has at most {} lines. Make another one.", ITEMS_MAX), code="too_many_items")
     by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
@@ -109,7 +102,7 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
 async def _write_times(
     write: Write, access: Access, invoice: Invoice, *, added: Sequence[str] = (), released: Sequence[str] = ()
 ) -> None:
-    """Claim timesheets, or release them with their line: among lines that look the same, no other is taken for it."""
+    """Claim timesheets, or release those of a line; lines that look the same keep theirs."""
     claimed = await queries.find_times(write.tx, access.repository.id, [], invoice.id)
     kept = [each.id for each in claimed if each.id not in released]
     await actions.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
@@ -175,9 +168,8 @@ async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: PageF
         access,
         "billing/line.html",
         "invoices",
-        status=form.status,
-        invoice=invoice,
         form=form,
+        invoice=invoice,
         action=invoice_address(visit, "lines", visit.path("number")),
         back=invoice_address(visit),
     )
@@ -208,7 +200,7 @@ async def save_line(visit: Visit) -> Answer:
             known = rules.items_of(current.items)
             place = _find(known, index, was)
             items[place] = _with_rest(line, known[place], current.currency)
-        else:  # the rule says why that cannot be, as it does of any other change
+        else:  # the action refuses it with its own message
             items[index : index + 1] = [line]
         await _write_lines(write, current, items)
 

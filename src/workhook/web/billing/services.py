@@ -1,4 +1,4 @@
-"""`/{owner}/-/services`: what an organization, or a user, offers to subscribe to, and its prices."""
+"""`/{owner}/-/services`: the services of an organization or a user, and their prices."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from workhook.core.errors import Conflict, Invalid, NotFound, say
 from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
-from workhook.identity.queries import find_account, find_member_role
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import typed_amount, typed_hundredths
-from workhook.web.frame.forms import ChangedMeanwhile, Faults, PageForm, digest, form_page, is_late
+from workhook.web.frame.forms import UNSENT, ChangedMeanwhile, Faults, PageForm, digest, form_page, is_late
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Owner
@@ -41,31 +40,26 @@ PRICE = ("amount", "currency", "interval", "credits")
 SERVICE, PRICES, END = "service", "prices", "end"  # the forms on the page of a service
 _DOING = "change its services"
 _CURRENCY = "EUR"
-"""Of the first price of an account that has issued no invoice, either."""
+"""Of the first price of an account without issued invoices."""
 
 
 async def _owner(visit: Visit) -> Owner:
-    """The account of the path, if the visitor is in it. Raises `NotFound`."""
-    account = await find_account(visit.database, visit.path("owner"))
-    user = visit.actor.user
-    if account is None or account.kind == "bot":
-        raise NotFound()
-    role = "owner" if account.id == user.id else await find_member_role(visit.database, account.id, user.id)
+    """Return the account of the path, if the visitor is in it. Raises `NotFound`."""
+    account, role = await visit.account()
     if role is None:
-        visit.actor.request.touches(account.id, hidden=True, names=[account.login])
-        raise NotFound()
+        raise visit.hidden(account)
     return Owner(account, role)
 
 
 async def _owned(visit: Visit) -> Owner:
-    """As `_owner`, of those who change the services. Raises `Forbidden`, too."""
+    """As `_owner`, for changes. Raises `Forbidden`, too."""
     owner = await _owner(visit)
     owner.require_owner(_DOING)
     return owner
 
 
 async def _find(visit: Visit) -> tuple[Owner, Service]:
-    """The service of the path. Raises `NotFound`, too where it is another account's."""
+    """Return the service of the path. Raises `NotFound`, also for another account's."""
     owner = await _owner(visit)
     service = await actions.find_service(visit.database, visit.actor, visit.path("service_id"))
     if service.owner.id != owner.account.id:
@@ -78,7 +72,7 @@ def _address(visit: Visit, *more: str) -> str:
 
 
 async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200, **context: Any) -> Answer:
-    if status != 200:  # the answer to a form: the header was not read yet
+    if status != 200:  # a POST, which has not read the header
         await visit.load_frame()
     return visit.page(
         template,
@@ -107,7 +101,6 @@ async def list_services(visit: Visit) -> Answer:
 
 
 def values_of(service: Service) -> dict[str, str]:
-    """As the form of a service has them."""
     texts = {"title": service.title, "description": service.description or ""}
     for name in ("limit_pausing", "minimum_months"):
         number = getattr(service, name)
@@ -116,12 +109,11 @@ def values_of(service: Service) -> dict[str, str]:
 
 
 def _ticked(visit: Visit) -> dict[str, str]:
-    """What was typed, with the boxes that are not ticked, which a browser does not send."""
+    """Return the fields with the unticked boxes, which a browser does not send."""
     return {**dict.fromkeys(FLAGS, ""), **visit.fields}
 
 
 def _read(visit: Visit, shape: type[S], **values: object) -> S:
-    """Raises `Invalid`."""
     return visit.form(shape, *TEXTS, **{name: name in visit.fields for name in FLAGS}, **values)
 
 
@@ -141,14 +133,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
 @form_page(_new_page, (*TEXTS, *PRICE), on=(Invalid, Conflict))
 async def create_service(visit: Visit) -> Answer:
     """Make a service with its first price, if the form has one."""
-    create = _both(visit, await _owned(visit))
-    made = await visit.change(lambda write: actions.create_service(write, create))
-    service_id = str(made.service.id)  # type: ignore[attr-defined]
-    return visit.done(_address(visit, service_id), gettext("The service was made."))
-
-
-def _both(visit: Visit, owner: Owner) -> ServiceCreate:
-    """The service and its price, with the faults of both. Raises `Invalid`."""
+    owner = await _owned(visit)
     faults, prices = Faults(), list[ServicePriceParameters]()
     with faults:
         create = _read(visit, ServiceCreate, organization=owner.account.login)
@@ -156,17 +141,15 @@ def _both(visit: Visit, owner: Owner) -> ServiceCreate:
         if any(visit.fields.get(name) for name in ("amount", "credits")):
             prices.append(_read_price(visit))
     faults.check()
-    return msgspec.structs.replace(create, service_prices=prices)
+    create = msgspec.structs.replace(create, service_prices=prices)
+    made = await visit.change(lambda write: actions.create_service(write, create))
+    service_id = str(made.service.id)  # type: ignore[attr-defined]
+    return visit.done(_address(visit, service_id), gettext("The service was made."))
 
 
 @places.get("/{owner}/-/services/{service_id}")
-async def show_service(visit: Visit) -> Answer:
+async def show_service(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show a service, its prices and its terms."""
-    return await _service_page(visit, PageForm())
-
-
-async def _service_page(visit: Visit, form: PageForm) -> Answer:
-    """`form`: that of the service, of another price or of its end, as it was sent."""
     owner, service = await _find(visit)
     values = values_of(service)
     if form.is_late and form.section == SERVICE:
@@ -190,7 +173,7 @@ async def _service_page(visit: Visit, form: PageForm) -> Answer:
 
 
 @places.post("/{owner}/-/services/{service_id}", action="service.edit")
-@form_page(_service_page, TEXTS, section=SERVICE, on=(Invalid, ChangedMeanwhile))
+@form_page(show_service, TEXTS, section=SERVICE, on=(Invalid, ChangedMeanwhile))
 async def save_service(visit: Visit) -> Answer:
     """Change a service. What runs already keeps its price."""
     _, service = await _find(visit)
@@ -207,7 +190,7 @@ async def save_service(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/-/services/{service_id}/delete", action="service.delete")
-@form_page(_service_page, section=END, on=Conflict)
+@form_page(show_service, section=END, on=Conflict)
 async def delete_service(visit: Visit) -> Answer:
     """Delete a service. What runs of it goes on."""
     _, service = await _find(visit)
@@ -219,7 +202,6 @@ async def delete_service(visit: Visit) -> Answer:
 
 
 def _read_price(visit: Visit) -> ServicePriceParameters:
-    """Raises `Invalid`."""
     currency = visit.fields.get("currency") or DEFAULT_CURRENCY
     return visit.form(
         ServicePriceParameters, AmountField("amount", currency), "currency", "interval", AmountField("credits")
@@ -227,7 +209,7 @@ def _read_price(visit: Visit) -> ServicePriceParameters:
 
 
 async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
-    """What `change` makes of the prices as they are when nobody else can change them."""
+    """Replace the locked prices by `change(prices)`."""
 
     async def step(write: Write) -> None:
         current = await actions.lock_service(write, service_id)
@@ -238,7 +220,7 @@ async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
 
 
 def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePrice, list[ServicePriceParameters]]:
-    """The price, and the rest. Raises `ChangedMeanwhile` if somebody else has removed it."""
+    """Return the price, and the rest. Raises `ChangedMeanwhile` if it was removed."""
     found = next((each for each in prices if each.id == price_id), None)
     if found is None:
         raise ChangedMeanwhile
@@ -246,7 +228,7 @@ def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePri
 
 
 @places.post("/{owner}/-/services/{service_id}/prices", makes=True, action="service.edit")
-@form_page(_service_page, PRICE, section=PRICES, on=(Invalid, Conflict))
+@form_page(show_service, PRICE, section=PRICES, on=(Invalid, Conflict))
 async def add_price(visit: Visit) -> Answer:
     """Add a price, behind the others."""
     _, service = await _find(visit)
@@ -282,11 +264,9 @@ async def remove_price(visit: Visit) -> Answer:
     _, service = await _find(visit)
     await _change_prices(visit, service.id, lambda prices: _others(prices, visit.path("price_id"))[1])
     gone = next((each for each in service.service_prices if each.id == visit.path("price_id")), None)
-    undo = Undo(f"{_address(visit, service.id)}/prices", _price_values(gone)) if gone else None
+    undo = None
+    if gone is not None:
+        fields = {"amount": typed_amount(gone.amount_minor, gone.currency), "currency": gone.currency}
+        fields |= {"credits": typed_hundredths(gone.credits_minor), "interval": gone.interval}
+        undo = Undo(f"{_address(visit, service.id)}/prices", fields)
     return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was removed."), undo=undo)
-
-
-def _price_values(price: ServicePrice) -> dict[str, str]:
-    amounts = {"amount": typed_amount(price.amount_minor, price.currency)}
-    amounts["credits"] = typed_hundredths(price.credits_minor)
-    return {**amounts, "currency": price.currency, "interval": price.interval}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -22,7 +22,7 @@ from workhook.storage.blobs import BlobMissing
 from workhook.web.billing.invoices import percent_text
 from workhook.web.frame.formats import read_amount, read_hours, typed_amount, typed_hundredths
 from workhook.web.frame.forms import ChangedMeanwhile, Faults, PageForm, digest, is_late, refused_form
-from workhook.web.frame.places import AmountField, PercentField, Places, Visit
+from workhook.web.frame.places import AmountField, H, PercentField, Places, Visit, for_site
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
@@ -47,7 +47,7 @@ from workhook.work.time.rates import MemberRateEdit, MemberTerms, change_member_
 BUYER = ("name", "address", "country", "vat_id", "email")
 RATE_PREFIX = "rate-"
 TEAM_MAX = 200
-"""A form has a field for each of so many members. Who has more sets rates with the API."""
+"""The most members with a field in the form. Larger teams set rates with the API."""
 
 
 def rate_field(login: str) -> str:
@@ -55,20 +55,19 @@ def rate_field(login: str) -> str:
 
 
 async def find_members(reader: Reader, account: Account) -> Sequence[MemberTerms]:
-    """Those for whom the form has fields."""
+    """Return the members for whom the form has fields."""
     found = await rates.find_members(reader, account.id, limit=TEAM_MAX + 1)
     return found if len(found) <= TEAM_MAX else ()
 
 
 def rates_of(members: Sequence[MemberTerms], currency: str) -> dict[str, str]:
-    """The values of the fields of rates."""
     return {rate_field(each.login): typed_amount(each.rate_minor, currency) for each in members}
 
 
 def account_edit(
     visit: Visit, members: Sequence[MemberTerms], names: Sequence[str], currency: str
 ) -> tuple[AccountBillingEdit, dict[str, MemberRateEdit]]:
-    """The settings, and the rates of members by their logins. Raises `Invalid` with all that is wrong."""
+    """Return the settings, and the rates of members by their logins. Raises `Invalid` with all errors."""
     faults, rates = Faults(), dict[str, MemberRateEdit]()
     for login in (each.login for each in members if rate_field(each.login) in visit.fields):
         field = rate_field(login)
@@ -86,7 +85,7 @@ def account_edit(
 
 
 def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], currency: str) -> ProjectBillingEdit:
-    """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
+    """Read the settings. `called` gets the form's names for the API's fields of rates. Raises `Invalid`."""
     fields, faults = visit.fields, Faults()
 
     def amount(name: str, currency: str | None, read: Callable[[str, str | None], str] = read_amount) -> float | None:
@@ -124,14 +123,11 @@ _CALLED = {f"buyer.{name}": f"buyer_{name}" for name in BUYER} | {
     "budget.hours": "budget_hours",
     "budget.amount": "budget_amount",
 }
-_HERE = "/settings/billing"
 LOGO = "logo"
-
-places = Places("billing_settings")
 
 
 def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
-    """The values of the form, as the settings have them."""
+    """Return the values of the form."""
     names = ACCOUNT_FIELDS if isinstance(billing, AccountBilling) else PROJECT_FIELDS
     values = {name: getattr(billing, name, None) for name in names}
     values["tax"] = percent_text(billing.tax_millionths)
@@ -142,21 +138,18 @@ def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
         hours = None if billing.budget_ms is None else billing.budget_ms // (HOUR_MS // 100)
         values |= {"budget_hours": typed_hundredths(hours)}
         values["budget_amount"] = typed_amount(billing.budget_minor, currency)
-        values |= {rate_field(each.username): _typed_rate(each.hourly_rate, currency) for each in billing.rates}
+        for each in billing.rates:
+            rate = minor_of(Decimal(str(each.hourly_rate)), currency, "hourly_rate")
+            values[rate_field(each.username)] = typed_amount(rate, currency)
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
-def _typed_rate(rate: float, currency: str) -> str:
-    return typed_amount(minor_of(Decimal(str(rate)), currency, "hourly_rate"), currency)
-
-
 def money_of(billing: AccountBilling | ProjectBilling) -> str:
-    """The currency of rates and budgets."""
+    """Return the currency of rates and budgets."""
     return billing.money if isinstance(billing, ProjectBilling) else billing.currency or DEFAULT_CURRENCY
 
 
 def _names(names: tuple[str, ...], currency: str) -> list[str]:
-    """`currency`: of amounts, as the form says it."""
     kinds = {"tax": PercentField("tax"), "hourly_rate": AmountField("hourly_rate", currency)}
     return [kinds.get(name, name) for name in names]
 
@@ -164,57 +157,9 @@ def _names(names: tuple[str, ...], currency: str) -> list[str]:
 # --- an account ------------------------------------------------------------------------------------------------------
 
 
-@places.get("/{owner}/settings/billing")
-async def show_organization(visit: Visit) -> Answer:
-    """Show the billing settings of an organization."""
-    return await _show(visit, await _of_organization(visit))
-
-
-@places.post("/{owner}/settings/billing", action="organization_billing.edit")
-async def save_organization(visit: Visit) -> Answer:
-    """Change the billing settings of an organization."""
-    return await _save(visit, await _of_organization(visit))
-
-
-@places.upload("/{owner}/settings/billing/logo", action="organization_billing.edit")
-async def put_logo(visit: Visit) -> Answer:
-    """Set the logo of an organization's invoices."""
-    return await _put_logo(visit, await _of_organization(visit))
-
-
-@places.post("/{owner}/settings/billing/logo/remove", action="organization_billing.edit")
-async def remove_logo(visit: Visit) -> Answer:
-    """Remove the logo of an organization's invoices."""
-    return await _remove_logo(visit, await _of_organization(visit))
-
-
-@places.get("/settings/billing")
-async def show_own(visit: Visit) -> Answer:
-    """Show the billing settings of the user's own account."""
-    return await _show(visit, _of_person(visit))
-
-
-@places.post("/settings/billing", action="organization_billing.edit")
-async def save_own(visit: Visit) -> Answer:
-    """Change the billing settings of the user's own account."""
-    return await _save(visit, _of_person(visit))
-
-
-@places.upload("/settings/billing/logo", action="organization_billing.edit")
-async def put_own_logo(visit: Visit) -> Answer:
-    """Set the logo of the user's own invoices."""
-    return await _put_logo(visit, _of_person(visit))
-
-
-@places.post("/settings/billing/logo/remove", action="organization_billing.edit")
-async def remove_own_logo(visit: Visit) -> Answer:
-    """Remove the logo of the user's own invoices."""
-    return await _remove_logo(visit, _of_person(visit))
-
-
 class AccountPage(msgspec.Struct, frozen=True):
-    """The page of the settings of an account that the visitor owns. `members`: those whose rates it has. `more`: what
-    its template needs besides."""
+    """The settings of an account that the visitor owns. `members`: those whose rates the page has. `more`: the
+    template's other values."""
 
     account: Account
     template: str
@@ -224,7 +169,6 @@ class AccountPage(msgspec.Struct, frozen=True):
 
 
 async def _of_organization(visit: Visit) -> AccountPage:
-    """Raises `NotFound`, `Forbidden`, `ConfirmFirst`."""
     organization = await owned(visit, "billing")
     address = organization_address(organization.account, "billing")
     members = await find_members(visit.database, organization.account)
@@ -232,17 +176,38 @@ async def _of_organization(visit: Visit) -> AccountPage:
     return AccountPage(organization.account, "organization/billing.html", address, members, more)
 
 
-def _of_person(visit: Visit) -> AccountPage:
-    """Raises `ConfirmFirst`."""
-    visit.require_recent(_HERE)
-    return AccountPage(visit.actor.user, "account/billing.html", _HERE)
+async def _of_person(visit: Visit) -> AccountPage:
+    visit.require_recent("/settings/billing")
+    return AccountPage(visit.actor.user, "account/billing.html", "/settings/billing")
 
 
-async def _show(visit: Visit, page: AccountPage, form: PageForm | None = None) -> Answer:
-    """With `form` as it was sent, which may be that of the logo, or else with what is stored."""
+_SITES: Mapping[str, tuple[str, Callable[[Visit], Awaitable[AccountPage]]]] = {
+    "organization": ("/{owner}/settings/billing", _of_organization),
+    "own": ("/settings/billing", _of_person),
+}
+
+
+class AccountPlaces(Places):
+    """Places that exist for an organization and for the visitor's own account."""
+
+    def route(self, method: str, path: str, **facts: Any) -> Callable[[H], H]:
+        def declare(function: H) -> H:
+            for kind, (base, find) in _SITES.items():
+                super(AccountPlaces, self).route(method, base + path, **facts)(for_site(function, kind, find))
+            return function
+
+        return declare
+
+
+account_places = AccountPlaces("billing_settings")
+
+
+@account_places.get("")
+async def show(visit: Visit, page: AccountPage, form: PageForm | None = None) -> Answer:
+    """Show the billing settings of an account."""
     billing = await settings.find_account_billing(visit.database, page.account.id)
     members = page.members
-    if form is not None and form.is_late and members:  # what was read before is what differs
+    if form is not None and form.is_late and members:  # they have changed since they were read
         members = await find_members(visit.database, page.account)
     stored = {**values_of(billing), **rates_of(members, money_of(billing))}
     logo_form = (form or PageForm()).of(LOGO)
@@ -254,17 +219,18 @@ async def _show(visit: Visit, page: AccountPage, form: PageForm | None = None) -
             form.compare(stored)
     return visit.page(
         page.template,
+        form=shown,
         status=form.status if form else 200,
         logo=await _picture(visit, page.account, billing.logo_id),
         logo_fault=in_words(logo_form.reasons[0]) if logo_form.reasons else "",
         zones=zone_names(),
-        **_context(shown, page.address),
+        **_context(page.address),
         **page.more,
     )
 
 
 async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str | None:
-    """The logo as an address that holds it. None without one, and where its content is gone."""
+    """Return the logo as a data URL, or None if there is none or its content is missing."""
     logo = await find_logo(visit.database, account.id, logo_id) if logo_id else None
     if logo is None:
         return None
@@ -275,10 +241,12 @@ async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str |
     return f"data:{logo.content_type};base64,{base64.b64encode(b''.join(pieces)).decode()}"
 
 
-async def _save(visit: Visit, page: AccountPage) -> Answer:
+@account_places.post("", action="organization_billing.edit")
+async def save(visit: Visit, page: AccountPage) -> Answer:
+    """Change the billing settings of an account."""
     account, members = page.account, page.members
 
-    async def save(write: Write) -> None:
+    async def change(write: Write) -> None:
         now = await settings.lock_account_billing(write.tx, account.id)
         _require_fresh(visit, now, await find_members(write.tx, account) if members else ())
         await actions.change_account_billing(write, account, edit)
@@ -288,40 +256,46 @@ async def _save(visit: Visit, page: AccountPage) -> Answer:
     try:
         currency = visit.fields.get("currency") or DEFAULT_CURRENCY
         edit, rates = account_edit(visit, members, _names(ACCOUNT_FIELDS, currency), currency)
-        await visit.change(save)
+        await visit.change(change)
     except (Invalid, ChangedMeanwhile) as problem:
         names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
-        return await _show(visit, page, refused_form(visit.fields, problem, names))
+        return await show(visit, page, refused_form(visit.fields, problem, names))
     return visit.done(page.address, gettext("The billing settings were saved."))
 
 
-async def _put_logo(visit: Visit, page: AccountPage) -> Answer:
+@account_places.upload("/logo", action="organization_billing.edit")
+async def put_logo(visit: Visit, page: AccountPage) -> Answer:
+    """Set the logo of an account's invoices."""
     try:
         logo = await logos.receive_logo(visit.call, admit=visit.admit)
     except (Invalid, TooLarge) as problem:
-        return await _show(visit, page, refused_form(visit.fields, problem, section=LOGO))
+        return await show(visit, page, refused_form(visit.fields, problem, section=LOGO))
     async with logo:
         await check_alive(visit.call, visit.session)
         await visit.change(lambda write: logo.put(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("The logo was saved."))
 
 
-async def _remove_logo(visit: Visit, page: AccountPage) -> Answer:
+@account_places.post("/logo/remove", action="organization_billing.edit")
+async def remove_logo(visit: Visit, page: AccountPage) -> Answer:
+    """Remove the logo of an account's invoices."""
     await visit.change(lambda write: logos.remove_logo(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("The logo was removed."))
 
 
 def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> None:
-    """Raises `ChangedMeanwhile`. The settings are locked."""
+    """Raise `ChangedMeanwhile` if the locked settings are not those of the form."""
     if is_late(visit.fields, {**values_of(billing), **rates_of(members, money_of(billing))}):
         raise ChangedMeanwhile
 
 
-def _context(form: PageForm, address: str) -> Mapping[str, Any]:
-    return {"form": form, "address": address, "currencies": sorted(CURRENCIES), "default_format": DEFAULT_FORMAT}
+def _context(address: str) -> Mapping[str, Any]:
+    return {"address": address, "currencies": sorted(CURRENCIES), "default_format": DEFAULT_FORMAT}
 
 
 # --- a project -------------------------------------------------------------------------------------------------------
+
+places = Places("billing_settings")
 
 
 @places.get("/{owner}/{project}/settings/billing")
@@ -357,15 +331,15 @@ async def save_project(visit: Visit) -> Answer:
 
 
 async def _project_page(visit: Visit, access: Access, form: PageForm) -> Answer:
-    """With what the account says, as the hints of empty fields."""
+    """Show the settings, with those of the account as hints of empty fields."""
     billing = await settings.find_account_billing(visit.database, access.repository.owner.id)
     team = await rates.find_team(visit.database, access.repository.id, limit=TEAM_MAX + 1)
     return visit.page(
         "project/billing.html",
-        status=form.status,
+        form=form,
         access=access,
         team=team if len(team) <= TEAM_MAX else [],
         rate_field=rate_field,
         inherited=values_of(billing),
-        **_context(form, f"{project_address(visit)}/billing"),
+        **_context(f"{project_address(visit)}/billing"),
     )

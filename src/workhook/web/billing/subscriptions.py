@@ -1,10 +1,11 @@
-"""The subscriptions of a project: services that are bought for it, with their dates in words."""
+"""The subscriptions of a project: services that are bought for it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
-from functools import partial
+
+from msgspec import UNSET
 
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.http import lists
@@ -13,7 +14,7 @@ from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import billing_page, is_in_account, percent_text
 from workhook.web.frame import paging
-from workhook.web.frame.forms import PageForm, form_page, refused_form
+from workhook.web.frame.forms import UNSENT, PageForm, form_page, refused_form
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
@@ -22,7 +23,7 @@ from workhook.work.kernel.scopes import in_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.invoices.rules import Discount, Item, sums_of_items
-from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
+from workhook.work.money.invoices.settings import find_settings
 from workhook.work.money.services.actions import find_services
 from workhook.work.money.services.schemas import Service, ServicePrice, ServiceQuery
 
@@ -39,7 +40,7 @@ async def list_subscriptions(visit: Visit) -> Answer:
     """Show the subscriptions of a project."""
     access = await visit.follow()
     cursor = visit.query("cursor")
-    query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
+    query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
     source, after = in_project(access), cursor_of(query)
     found = await read(visit.database, billing.CHECKOUTS, source, {}, after=after, limit=ROWS + 1)
     checkouts, headers = lists.page(visit.call, found, query)
@@ -72,18 +73,23 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
         found = await find_services(visit.database, visit.actor, ServiceQuery(organization=owner.login, active=True))
         offered = sorted(found, key=lambda each: (each.position, each.id))
     if not form.value("service") and len(offered) == 1 and len(offered[0].service_prices) <= 1:
-        form.values = {**form.values, "service": offered[0].id}  # there is nothing to choose
+        form.values = {**form.values, "service": offered[0].id}  # the only choice
+
+    def total_of(price: ServicePrice) -> int:
+        """Return the total of an invoice for one, in minor units."""
+        item = Item("", Decimal(1), price.amount_minor)
+        return sums_of_items([item], settings.rate_at_issue, Discount()).total
+
     return await billing_page(
         visit,
         access,
         "billing/subscribe.html",
         "subscriptions",
-        status=form.status,
         form=form,
         offered=offered,
         sees_services=sees_services,
         settings=settings,
-        total_of=partial(_total_of, settings),
+        total_of=total_of,
         percent_text=percent_text,
     )
 
@@ -93,7 +99,7 @@ async def subscribe(visit: Visit) -> Answer:
     """Choose a service for the project and, if the form says so, start at once."""
     access = await visit.access()
     access.require_member(_DOING)
-    # Of one field: which of a service's prices, or the service alone where it has none.
+    # One field holds the service and, if it has any, one of its prices.
     service_id, _, price_id = visit.fields.get("service", "").partition(" ")
     try:
         if not service_id:
@@ -104,7 +110,7 @@ async def subscribe(visit: Visit) -> Answer:
         made = await visit.change(
             lambda write: billing.create_service_checkout(write, access.repository.project_id, create)
         )
-    except (Invalid, Conflict) as problem:  # not those of the start, for then the subscription is made
+    except (Invalid, Conflict) as problem:  # not those of the start: the subscription exists then
         return await _new_page(visit, refused_form(visit.fields, problem, _NEW))
     checkout_id = made.service_checkout.id
     text = gettext("The subscription is ready. It costs nothing until it is started.")
@@ -114,14 +120,8 @@ async def subscribe(visit: Visit) -> Answer:
     return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
 
 
-def _total_of(settings: InvoiceSettings, price: ServicePrice) -> int:
-    """The total of an invoice over one of it, in minor units."""
-    item = Item("", Decimal(1), price.amount_minor)
-    return sums_of_items([item], settings.rate_at_issue, Discount()).total
-
-
 async def _find(visit: Visit) -> tuple[Access, Checkout]:
-    """The subscription of the path. Raises `NotFound`, too where it is another project's."""
+    """Return the subscription of the path. Raises `NotFound`, also for another project's."""
     access = await visit.access()
     its, checkout = await billing.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
     access.require_same(its)
@@ -133,27 +133,21 @@ def _address(visit: Visit, *more: str) -> str:
 
 
 @places.get("/{owner}/{project}/billing/subscriptions/{checkout_id}")
-async def show_subscription(visit: Visit) -> Answer:
+async def show_subscription(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show a subscription: its price, its dates, and what can be done with it."""
-    return await _page(visit, PageForm())
-
-
-async def _page(visit: Visit, form: PageForm) -> Answer:
     access, checkout = await _find(visit)
     return await billing_page(
         visit,
         access,
         "billing/subscription.html",
         "subscriptions",
-        status=form.status,
+        form=form,
         checkout=checkout,
         address=_address(visit, checkout.id),
-        form=form,
     )
 
 
 async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:
-    """A step that the service does not allow is refused on the page, with the rule's message."""
     _, checkout = await _find(visit)
     await visit.change(lambda write: action(write, checkout.id))
     return visit.done(_address(visit, checkout.id), text)
@@ -162,21 +156,21 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
 @places.post(
     "/{owner}/{project}/billing/subscriptions/{checkout_id}/start", makes=True, action="service_checkout.complete"
 )
-@form_page(_page, on=(Invalid, Conflict))
+@form_page(show_subscription, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Answer:
     """Start a subscription: its first period begins, and is billed."""
     return await _step(visit, billing.complete_service_checkout, gettext("The subscription has started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
-@form_page(_page, on=(Invalid, Conflict))
+@form_page(show_subscription, on=(Invalid, Conflict))
 async def pause(visit: Visit) -> Answer:
     """Pause a subscription."""
     return await _step(visit, billing.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume", action="service_checkout.unpause")
-@form_page(_page, on=(Invalid, Conflict))
+@form_page(show_subscription, on=(Invalid, Conflict))
 async def resume(visit: Visit) -> Answer:
     """Resume a subscription that is paused."""
     text = gettext("The subscription goes on. Its period is longer by the time of the pause.")
@@ -184,7 +178,7 @@ async def resume(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel", action="service_checkout.cancel")
-@form_page(_page, _CANCEL, on=(Invalid, Conflict))
+@form_page(show_subscription, _CANCEL, on=(Invalid, Conflict))
 async def cancel(visit: Visit) -> Answer:
     """Cancel a subscription, with the reason if somebody gives one."""
     _, checkout = await _find(visit)

@@ -1,27 +1,36 @@
-"""The board, and the forms of a single card."""
+"""The board, and the forms of its columns and cards."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
+from msgspec import UNSET, UnsetType
+
+from workhook.core import json
+from workhook.core.errors import Malformed, NotFound
+from workhook.core.text import one_line
 from workhook.http.calls import Answer
-from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.board.view import FILTERS, read_board
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.names import logins_of
 from workhook.web.frame.places import Places, Visit
-from workhook.web.frame.texts import gettext
-from workhook.web.home import PROJECT_TEMPLATES
+from workhook.web.frame.texts import gettext, ngettext
+from workhook.web.home import PROJECT_TEMPLATES, add_columns
+from workhook.web.listing import BUSY
+from workhook.work.board import columns
 from workhook.work.board.filters import find_filters, save_filters
-from workhook.work.board.tasks import actions, choices, queries
+from workhook.work.board.tasks import actions, bulk, choices, column_tasks, queries
+from workhook.work.board.tasks.bulk import OPERATIONS_MAX, TaskOperation
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.schemas import Column, Task
+from workhook.work.kernel.access import Access
 
 places = Places("board")
-BUSY = Retry(queries.Busy, 20)
 FILTER_MAX = 255  # characters
 
 
@@ -96,5 +105,277 @@ async def move_task(visit: Visit) -> Answer:
 
 
 def board_address(visit: Visit) -> str:
-    """With the filters that the page of the form had."""
+    """Return the address with the filters of the form's page."""
     return paging.back_to(visit, paging.project_address(visit))
+
+
+# --- several cards at once -------------------------------------------------------------------------------------------
+
+card_places = Places("selection")
+
+CARDS_MAX = 200
+CHOSEN = "card-"  # and an id: a card's box
+
+
+@card_places.post("/{owner}/{project}/board/cards", action="task.bulk")
+async def change_cards(visit: Visit) -> Answer:
+    """Change the chosen cards: `step` says what of them."""
+    access = await visit.access()
+    chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
+    change = _CHANGES.get(visit.fields.get("step", ""))
+    if change is None or len(chosen) > CARDS_MAX:
+        raise Malformed(gettext("Choose at most %(number)s cards.") % {"number": CARDS_MAX})
+    if not chosen:
+        return visit.done(board_address(visit), gettext("No card is chosen."))
+
+    async def apply(write: Write) -> Undo | None:
+        also = filter(None, [visit.fields.get("column_id")])
+        tasks = await queries.lock_of_project(write.tx, access, chosen, set(also))
+        operations, undo = change(visit, tasks)
+        if operations:
+            await bulk.change_tasks(write, operations)
+        return undo
+
+    undo = await visit.change(apply, retry=BUSY)
+    said = ngettext("%(num)s card was changed.", "%(num)s cards were changed.", len(chosen)) % {"num": len(chosen)}
+    if visit.fields["step"] == "delete":
+        said = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {"num": len(chosen)}
+    return visit.done(board_address(visit), said, undo=undo)
+
+
+@card_places.post("/{owner}/{project}/board/places", action="task.bulk")
+async def put_back(visit: Visit) -> Answer:
+    """Put cards where they were. Those that were deleted come out of the trash first."""
+    access = await visit.access()
+    wanted = _read_places(visit.fields.get("places", ""))
+    project_id = access.repository.project_id
+
+    async def put(write: Write) -> None:
+        if "restore" in visit.fields:
+            for _, _, task_id in wanted:
+                await actions.restore_task(write, task_id, project_id=project_id)
+        await bulk.change_tasks(
+            write,
+            [
+                TaskOperation(action="move", id=task_id, column_id=column, position=position, project_id=project_id)
+                for column, position, task_id in wanted
+            ],
+        )
+
+    if wanted:
+        await visit.change(put, retry=BUSY)
+    return visit.done(board_address(visit))
+
+
+def moved_to(column_id: str, task_ids: Sequence[str], project_id: str | UnsetType = UNSET) -> list[TaskOperation]:
+    """Return the operations that move tasks to the end of a column, in their order."""
+    return [TaskOperation(action="move", id=each, column_id=column_id, project_id=project_id) for each in task_ids]
+
+
+def places_of(cards: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+    """Format positions and ids by column for a field of a form: `col_1=0:tsk_1,3:tsk_2;col_2=…`."""
+    return ";".join(
+        f"{column}=" + ",".join(f"{position}:{task_id}" for position, task_id in sorted(each))
+        for column, each in cards.items()
+    )
+
+
+def _read_places(text: str) -> list[tuple[str, int, str]]:
+    """Parse the column, position and id of each card. Raises `Malformed`."""
+    found = []
+    for part in filter(None, text.split(";")):
+        column, _, cards = part.partition("=")
+        for card in filter(None, cards.split(",")):
+            position, _, task_id = card.partition(":")
+            if not (position.isascii() and position.isdigit() and len(position) < 16):
+                raise Malformed("Problems parsing the form")
+            found.append((column, int(position), task_id))
+    return found
+
+
+# --- what can be changed ----------------------------------------------------------------------------------------------
+
+Planned = tuple[list[TaskOperation], Undo | None]
+
+
+def _move(visit: Visit, tasks: Sequence[Task]) -> Planned:
+    column_id = visit.fields.get("column_id", "")
+    return moved_to(column_id, [each.id for each in tasks]), _places_undo(visit, tasks)
+
+
+def _delete(visit: Visit, tasks: Sequence[Task]) -> Planned:
+    undo = _places_undo(visit, tasks, restore="1")
+    return [TaskOperation(action="delete", id=each.id) for each in tasks], undo
+
+
+def _places_undo(visit: Visit, tasks: Sequence[Task], **more: str) -> Undo:
+    before: dict[str, list[tuple[int, str]]] = {}
+    for each in tasks:
+        before.setdefault(each.column.id, []).append((each.position, each.id))
+    return Undo(f"{paging.project_address(visit)}/board/places", {"places": places_of(before), **more})
+
+
+def _label(visit: Visit, tasks: Sequence[Task]) -> Planned:
+    label = one_line(visit.fields.get("label", ""))
+    if not label:
+        raise Malformed(gettext("Write the label that the cards are to have."))
+    return _change_list(
+        visit, "label", {"label": label}, "labels", {each.id: json.decode(each.labels) for each in tasks}
+    )
+
+
+def _assign(visit: Visit, tasks: Sequence[Task]) -> Planned:
+    login = visit.fields.get("login", "")
+    if not login:
+        raise Malformed(gettext("Choose who is to do the cards."))
+    logins = {each.id: [person.login for person in each.assignees] for each in tasks}
+    return _change_list(visit, "assign", {"login": login}, "assignees", logins)
+
+
+def _change_list(visit: Visit, step: str, field: dict[str, str], name: str, before: Mapping[str, list[str]]) -> Planned:
+    """Add the value of a form's field to the lists of tasks, or remove it. `name`: of the lists in the API."""
+    without, [value] = "without" in visit.fields, field.values()
+    operations, chosen = list[TaskOperation](), dict[str, str]()
+    for task_id, values in before.items():
+        if (value in values) == without:
+            after = [each for each in values if each != value] if without else [*values, value]
+            edited: dict[str, Any] = {name: after}
+            operations.append(TaskOperation(action="edit", id=task_id, **edited))
+            chosen[CHOSEN + task_id] = "1"
+    if not chosen:
+        return operations, None
+    fields = {**field, "step": step, "back": visit.fields.get("back", ""), **chosen}
+    if not without:
+        fields["without"] = "1"
+    return operations, Undo(f"{paging.project_address(visit)}/board/cards", fields)
+
+
+def _priority(visit: Visit, tasks: Sequence[Task]) -> Planned:
+    """The undo needs all cards to have had the same priority: a form sets one."""
+    value = visit.fields.get("priority", "")
+    if value not in ("", "low", "medium", "high"):
+        raise Malformed("Problems parsing the form")
+    operations = [TaskOperation(action="edit", id=each.id, priority=value or None) for each in tasks]  # type: ignore[arg-type]  # one of its literals
+    before = {each.priority or "" for each in tasks}
+    if len(before) > 1:
+        return operations, None
+    fields = {"step": "priority", "priority": before.pop(), "back": visit.fields.get("back", "")}
+    fields |= {CHOSEN + each.id: "1" for each in tasks}
+    return operations, Undo(f"{paging.project_address(visit)}/board/cards", fields)
+
+
+_CHANGES = {"move": _move, "assign": _assign, "label": _label, "priority": _priority, "delete": _delete}
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+column_places = Places("columns")
+
+
+@column_places.post("/{owner}/{project}/columns", makes=True, action="column.create")
+async def add_column(visit: Visit) -> Answer:
+    """Add a column at the end, or the columns of a template to a board without any."""
+    access = await visit.access()
+    if "template" in visit.fields:
+        await visit.change(lambda write: add_columns(write, access.repository.project_id, PROJECT_TEMPLATES[0]))
+        return visit.done(board_address(visit))
+    create = visit.form(columns.ColumnCreate, "title")
+    made = await visit.change(lambda write: columns.add_column(write, access.repository.project_id, create))
+    return visit.done(f"{board_address(visit)}#{made.id}")
+
+
+@column_places.post("/{owner}/{project}/columns/{column_id}/edit", action="column.edit")
+async def edit_column(visit: Visit) -> Answer:
+    """Rename a column, and say what happens to cards that come into it."""
+    _, before, _ = await _column(visit)
+    flags = {name: name in visit.fields for name in ("finished", "start_timer")}
+    stage = {"stage": None} if before.stage == "done" and not flags["finished"] else {}
+    edit = visit.form(columns.ColumnEdit, "title", **flags, **stage)
+    await visit.change(lambda write: columns.edit_column(write, before.id, edit))
+    kept = {"title": before.title, **{name: "1" for name in flags if getattr(before, name)}}
+    undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/edit", kept)
+    return visit.done(board_address(visit), gettext("The column was changed."), undo=undo)
+
+
+@column_places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")
+async def place_column(visit: Visit) -> Answer:
+    """Put a column at `position`."""
+    _, before, _ = await _column(visit)
+    edit = visit.form(columns.ColumnEdit, "position")
+    await visit.change(lambda write: columns.edit_column(write, before.id, edit))
+    undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/place", {"position": str(before.position)})
+    said = gettext("“%(title)s” was moved.") % {"title": before.title}
+    return visit.done(board_address(visit), said, undo=undo)
+
+
+@column_places.post("/{owner}/{project}/columns/{column_id}/empty", action="task.bulk")
+async def move_all(visit: Visit) -> Answer:
+    """Move all cards of a column to the end of the column `to`."""
+    access, column, found = await _column(visit)
+    target = next((each for each in found if each.id == visit.fields.get("to")), None)
+    if target is None or target.id == column.id:
+        raise NotFound()
+
+    async def move(write: Write) -> dict[str, list[tuple[int, str]]]:
+        before = await _cards(visit, write, access, column)
+        if before[column.id]:
+            await bulk.change_tasks(write, moved_to(target.id, [task_id for _, task_id in before[column.id]]))
+        return before
+
+    before = await visit.change(move, retry=BUSY)
+    number = len(before[column.id])
+    undo = Undo(f"{paging.project_address(visit)}/board/places", {"places": places_of(before)}) if number else None
+    said = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number) % {"num": number}
+    return visit.done(board_address(visit), said, undo=undo)
+
+
+@column_places.post("/{owner}/{project}/columns/{column_id}/delete", action="column.delete")
+async def delete_column(visit: Visit) -> Answer:
+    """Delete a column. Its cards move to the first other column."""
+    access, column, _ = await _column(visit)
+
+    async def delete(write: Write) -> str:
+        before = await _cards(visit, write, access, column)
+        await columns.delete_column(write, column.id)
+        return ",".join(task_id for _, task_id in before[column.id])
+
+    cards = await visit.change(delete, retry=BUSY)
+    flags = {name: "1" for name in ("finished", "start_timer") if getattr(column, name)}
+    kept = {"title": column.title, "position": str(column.position), "stage": column.stage or "", "cards": cards}
+    undo = Undo(f"{paging.project_address(visit)}/board/column", {**kept, **flags})
+    said = gettext("The column “%(title)s” was deleted.") % {"title": column.title}
+    return visit.done(board_address(visit), said, undo=undo)
+
+
+@column_places.post("/{owner}/{project}/board/column", makes=True, action="column.restore")
+async def bring_back(visit: Visit) -> Answer:
+    """Make a column again that was deleted, with its cards."""
+    access = await visit.access()
+    flags = {name: name in visit.fields for name in ("finished", "start_timer")}
+    create = visit.form(columns.ColumnCreate, "title", "position", "stage", **flags)
+    cards = [each for each in visit.fields.get("cards", "").split(",") if each]
+
+    async def make(write: Write) -> None:
+        made = await columns.add_column(write, access.repository.project_id, create)
+        if cards:
+            await bulk.change_tasks(write, moved_to(made.id, cards, access.repository.project_id))
+
+    await visit.change(make, retry=BUSY)
+    return visit.done(board_address(visit))
+
+
+async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
+    """Return the column of the path, and all of its project. Raises `NotFound`."""
+    access = await visit.access()
+    found = await columns.list_all(visit.database, access.repository.id)
+    column = next((each for each in found if each.id == visit.path("column_id")), None)
+    if column is None:
+        raise NotFound()
+    return access, column, found
+
+
+async def _cards(visit: Visit, write: Write, access: Access, column: Column) -> dict[str, list[tuple[int, str]]]:
+    """Return position and id of the column's cards, as many as one change can have, by the column."""
+    read = await column_tasks.read_column(write.tx, visit.actor, column.id, after=None, limit=OPERATIONS_MAX)
+    tasks: list[Any] = await column_tasks.to_responses(write.tx, read, read.rows)
+    return {column.id: [(task.position, task.id) for task in tasks]}

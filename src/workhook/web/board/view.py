@@ -1,4 +1,4 @@
-"""What a board shows, read as its visitor may see it."""
+"""A board, read as its visitor may see it."""
 
 from __future__ import annotations
 
@@ -15,50 +15,36 @@ from workhook.web.frame.formats import hue, reader_zone
 from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import column_tasks
-from workhook.work.board.tasks.schemas import Column, SubtaskCounts, Urgency, urgency
+from workhook.work.board.tasks.schemas import Column, Urgency, urgency
 from workhook.work.discussion.schemas import count_on_tasks, task_comments
 from workhook.work.files import schemas as file_schemas
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.people import PersonShape
 from workhook.work.time.timesheets.queries import list_running
 
 CARDS_MAX = 1000  # of a column
 TIMERS_MAX = 200
-LABELS_SHOWN, PEOPLE_SHOWN = 6, 4
 DUE_SOON_DAYS = 7
 FILTERS = ("q", "assignee", "label", "priority", "due")
 TICKED, ITEM = "complete", ("complete", "incomplete")
 
 
 class BoardCard(msgspec.Struct, frozen=True):
-    """A task on the board. `labels`: each with its colour. `state`: how urgent it is.
-    `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does.
-    `estimate_ms`: None also for clients."""
+    """A task on the board, in the form of the API. `state`: its urgency. `labels`: each with its colour. `ticked` of
+    `items` of its checklists are done. `runs`: a timer runs."""
 
-    id: str
-    number: int
-    title: str
-    labels: Sequence[tuple[str, int]]
-    more_labels: int
-    priority: str | None
+    task: Any
     deadline: int | None
     state: Urgency
-    is_finished: bool
-    people: Sequence[PersonShape]
-    more_people: int
+    labels: Sequence[tuple[str, int]]
     comments: int
     files: int
-    subtasks: SubtaskCounts
-    waits: bool
     ticked: int
     items: int
     runs: bool
-    estimate_ms: int | None
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
-    """A column and those of its cards that fit the filters, in their order. `count`: of all. `more`: it has more cards
-    than a board shows."""
+    """A column and its cards that fit the filters. `count`: of all cards. `more`: it has more than a board shows."""
 
     column: Column
     cards: Sequence[BoardCard]
@@ -79,7 +65,7 @@ class BoardView(msgspec.Struct, frozen=True):
 
 
 async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
-    """All columns of the project. `filters`: of `FILTERS`, those that narrow what is shown."""
+    """Return all columns of the project with the cards that fit `filters`."""
     found = await columns.list_all(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
     now = now_ms()
@@ -102,14 +88,14 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
 
 
 async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:
-    """The tasks in the form of the API, and whether there are more than a board shows."""
+    """Return the tasks in the form of the API, and whether there are more than a board shows."""
     read = await column_tasks.read_column(reader, access.actor, column.id, after=None, limit=CARDS_MAX + 1)
     tasks = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
     return tasks, len(read.rows) > CARDS_MAX or read.cut
 
 
 async def _running(reader: Reader, access: Access) -> set[str]:
-    """The tasks of which a timer runs."""
+    """Return the tasks with a running timer."""
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 
@@ -123,27 +109,16 @@ def _card(
 ) -> BoardCard:
     deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
     ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
-    labels, people = task.labels, task.assignees
     return BoardCard(
-        id=task.id,
-        number=task.number,
-        title=task.title,
-        labels=[(label, hue(label, colors)) for label in labels[:LABELS_SHOWN]],
-        more_labels=max(0, len(labels) - LABELS_SHOWN),
-        priority=task.priority,
-        deadline=deadline,
-        state=urgency(deadline, is_completed=task.completed_at is not None, now=now, zone=reader_zone()),
-        is_finished=task.completed_at is not None,
-        people=people[:PEOPLE_SHOWN],
-        more_people=max(0, len(people) - PEOPLE_SHOWN),
+        task,
+        deadline,
+        urgency(deadline, is_completed=task.completed_at is not None, now=now, zone=reader_zone()),
+        labels=[(label, hue(label, colors)) for label in task.labels],
         comments=comments.get(task.id, 0),
         files=files.get(task.id, 0),
-        subtasks=task.subtasks,
-        waits=task.blocked and task.completed_at is None,
         ticked=ticks.count(TICKED),
         items=len(ticks),
         runs=task.id in running,
-        estimate_ms=task.estimate,
     )
 
 
@@ -151,7 +126,7 @@ def _card(
 
 
 def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
-    """Whether a task, in the form of the API, is one that the filters leave."""
+    """Tell whether a task, in the form of the API, fits the filters."""
     for name, value in filters.items():
         if name == "q" and value.casefold() not in task.title.casefold():
             return False

@@ -1,4 +1,4 @@
-"""The guide: the pages of `docs/`, which `hatch_build.py` has turned into HTML, and the search in them."""
+"""The guide: the pages of `docs/`, which `hatch_build.py` turns into HTML, and their search."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SECTIONS = (
 
 
 class GuideSection(NamedTuple):
-    """What stands below a heading, without markup."""
+    """The text below a heading, without markup."""
 
     anchor: str
     heading: str
@@ -46,7 +46,7 @@ class GuideSection(NamedTuple):
 
 
 class GuidePage(NamedTuple):
-    """`name`: of its address below `/docs/guide/`."""
+    """`name`: the address below `/docs/guide/`."""
 
     name: str
     title: str
@@ -55,7 +55,7 @@ class GuidePage(NamedTuple):
 
 
 class GuideHit(NamedTuple):
-    """A section, and an excerpt of it around the first of the words. `missing`: the words that it does not have."""
+    """A section, with an excerpt around the first word. `missing`: the words that it does not have."""
 
     page: GuidePage
     section: GuideSection
@@ -97,8 +97,8 @@ def _pages_of(names: tuple[str, ...]) -> Iterator[GuidePage]:
 
 
 def search(words: str) -> list[GuideHit]:
-    """The sections that have all words, those first that have them in a heading or title; at most `HITS_MAX`. Where no
-    section has all of them: those that have the most, if that is half of them."""
+    """Return at most `HITS_MAX` sections with all words, first those with words in their headings. If no section has
+    all of them, return those with the most, if that is half of them."""
     wanted = list(dict.fromkeys(words.lower().split()))
     everything = [(page, section) for page in pages().values() for section in page.sections] if wanted else []
     missed = [(page, section, _missing(page, section, wanted)) for page, section in everything]
@@ -123,7 +123,7 @@ def _searched(*texts: str) -> str:
 
 
 def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int:
-    """Less is better."""
+    """Return the rank; less is better."""
     heading = section.heading.lower()
     misses = sum(word not in heading for word in wanted)
     return misses + (len(wanted) if page.name.startswith("decisions/") else 0)

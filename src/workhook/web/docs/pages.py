@@ -1,4 +1,4 @@
-"""`/docs`: the guide, every operation of the API, and the search in both. Anybody may read it, without signing in."""
+"""`/docs`: the guide, every operation of the API, and the search in both, without a sign-in."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class OperationHit(NamedTuple):
 
 
 def know(operations: Sequence[Operation]) -> None:
-    """Tell what there is: those for programs are found from now on."""
+    """Register the operations; those for programs can be found from now on."""
     _known[:] = [each for each in operations if is_for_programs(each.area)]
 
 
 def search(words: str) -> list[OperationHit]:
-    """The operations that have all words in their method, path, name or summary, or else most of them."""
+    """Return the operations with all words in their method, path, name or summary, or else most of them."""
     wanted = dict.fromkeys(words.lower().split())
     counted = [(sum(word in _text(each) for word in wanted), each) for each in _known]
     most = max((count for count, _ in counted), default=0)
@@ -60,7 +60,7 @@ async def page_docs(call: Call) -> Answer:
 
 
 WORDS_MAX = 12
-"""Words that are searched: the search needs no account."""
+"""The most words of a search, which needs no account."""
 
 
 @routes.get("/docs/search")
@@ -90,7 +90,7 @@ async def _guide_page(call: Call, name: str) -> Answer:
 
 
 async def show(call: Call, template: str, **context: Any) -> Answer:
-    """A page for everybody; who has signed in sees it among their places."""
+    """Show a public page, with the navigation for users who have signed in."""
     session = await signed_in(call)
     context |= {"contents": guide.contents()}
     if session is None:

@@ -76,7 +76,7 @@ async def delete_reply(visit: Visit) -> Answer:
 
 
 async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]], Awaitable[object]]) -> None:
-    """Run the change of a comment of the path, which has to be one on the file of the path. Raises `NotFound`."""
+    """Change the comment of the path, which has to be on the file of the path. Raises `NotFound`."""
     comment_id = visit.call.path_integer("comment_id")
 
     async def step(write: Write) -> None:
@@ -89,7 +89,7 @@ async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]],
 
 
 async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitable[object]]) -> None:
-    """`_on_comment` with the reply of the path."""
+    """As `_on_comment`, for the reply of the path."""
     reply_id = visit.call.path_integer("reply_id")
 
     async def step(write: Write, held: Held[FileComment]) -> None:
@@ -99,7 +99,7 @@ async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitab
 
 
 def _private(visit: Visit, access: Access) -> dict[str, object]:
-    """A box that is not ticked is not sent. Clients have none."""
+    """Read the box, which is not sent if it is not ticked. Clients have none."""
     return {} if access.is_client else {"private": "private" in visit.fields}
 
 

@@ -1,4 +1,4 @@
-"""What the pages of files show, read as their visitor may see it."""
+"""The pages of files, read as their visitor may see them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from workhook.work.kernel.access import Access
 FILES_MAX = 100
 COMMENTS_MAX = 100
 TEXT_BYTES = 32 * 1024
-"""How much of a text a page shows."""
+"""The part of a text that a page shows."""
 
 _IMAGES = frozenset(f"image/{each}" for each in ("png", "jpeg", "gif", "webp", "avif", "svg+xml", "bmp", "x-icon"))
 _TEXTS = frozenset(
@@ -44,8 +44,8 @@ log = structlog.get_logger(__name__)
 
 
 class FolderPage(msgspec.Struct, frozen=True):
-    """What one folder holds. `folder` is None at the top, where the `folders` are shown; `every`: all of the project.
-    `older`: what the next page begins behind."""
+    """The content of a folder. `folder`: None at the top, where `folders` are shown. `every`: all folders of the
+    project. `older`: the file after which the next page begins."""
 
     folder: Folder | None
     folders: Sequence[Folder]
@@ -55,8 +55,8 @@ class FolderPage(msgspec.Struct, frozen=True):
 
 
 class Comments(msgspec.Struct, frozen=True):
-    """Some of the comments on a file, the newest last. `later`: what the next page begins behind. `edits` and
-    `reply_edits`: who changed them last, by their ids as texts."""
+    """Comments on a file, newest last. `later`: the comment after which the next page begins. `edits`, `reply_edits`:
+    the last edits, by ids as texts."""
 
     shown: Sequence[FileComment]
     later: int | None
@@ -65,7 +65,7 @@ class Comments(msgspec.Struct, frozen=True):
 
 
 async def read_folder(visit: Visit, access: Access) -> FolderPage:
-    """The folder and the page that the address names. Raises `NotFound`."""
+    """Return the folder and page of the address. Raises `NotFound`."""
     folder_id, before = visit.query("folder"), visit.query("before")
     folders = await actions.all_folders(visit.database, access.repository.id)
     folder = next((each for each in folders if each.id == folder_id), None)
@@ -84,26 +84,17 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
     return FolderPage(folder, [] if folder or before else folders, folders, shown, older)
 
 
-async def read_folders(visit: Visit, access: Access) -> Sequence[Folder]:
-    """All folders of the project, by title."""
-    return await actions.all_folders(visit.database, access.repository.id)
-
-
-async def find_file(visit: Visit) -> tuple[Access, File]:
-    """The file of the path, which has to be one of the project of the path. Raises `NotFound`."""
-    await visit.access()
-    return await file_of_path(visit)
-
-
-async def file_of_path(visit: Visit) -> tuple[Access, File]:
-    """As `find_file`, where the project of the path was looked for before."""
-    access, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
-    require_place(visit, access)
-    return access, file
+async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
+    """Return the file of the path, which has to be in the project of the path. `access`: the visitor's in the project,
+    if it is known. Raises `NotFound`."""
+    access = access or await visit.access()
+    its, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
+    access.require_same(its)
+    return its, file
 
 
 async def read_task(visit: Visit, file: File) -> Task | None:
-    """The task that the file is attached to. None also for one in the trash."""
+    """Return the task of the file; None also for one in the trash."""
     if file.task_id is None:
         return None
     try:
@@ -113,19 +104,22 @@ async def read_task(visit: Visit, file: File) -> Task | None:
 
 
 def require_place(visit: Visit, access: Access) -> None:
-    """Raises `NotFound` for what is of another project than the path says."""
+    """Raise `NotFound` for another project than that of the path."""
     if access.repository.full_name.lower() != f"{visit.path('owner')}/{visit.path('project')}".lower():
         raise NotFound()
 
 
 async def read_comments(visit: Visit, file: File) -> Comments:
-    """From behind the one that the address names; to a client without the private ones."""
+    """Return the comments after the one in the address; for clients without private ones."""
     after = visit.query_id("after") or 0
     access, found = await comments.list_file_comments(
         visit.database, visit.actor, file.id, after=after, limit=COMMENTS_MAX + 1
     )
-    listed = [_as_seen(access, each) for each in found]
-    shown = that_fit(listed, COMMENTS_MAX, _chars_of)
+    listed: list[FileComment] = list(found)
+    if access.is_client:
+        seen = [tuple(reply for reply in each.comments if not reply.private) for each in found]
+        listed = [msgspec.structs.replace(each, comments=its) for each, its in zip(found, seen, strict=True)]
+    shown = that_fit(listed, COMMENTS_MAX, lambda each: len(each.text) + sum(len(its.body) for its in each.comments))
     later = shown[-1].id if found.cut or len(listed) > len(shown) else None
     replies = [reply for each in shown for reply in each.comments]
     edits, reply_edits = await asyncio.gather(
@@ -142,18 +136,8 @@ async def _last_edits(
     return await find_last_edits(visit.database, access.repository.id, noun)
 
 
-def _as_seen(access: Access, comment: FileComment) -> FileComment:
-    if not access.is_client:
-        return comment
-    return msgspec.structs.replace(comment, comments=tuple(each for each in comment.comments if not each.private))
-
-
-def _chars_of(comment: FileComment) -> int:
-    return len(comment.text) + sum(len(each.body) for each in comment.comments)
-
-
 def writable(reply: Reply) -> str:
-    """The text with which a reply is edited: as it was typed, where that is the same again when it is sent."""
+    """Return the text to edit a reply: as it was typed, if that would be stored in the same way again."""
     typed = html.unescape(reply.body)
     return typed if clean(typed) == reply.body else reply.body
 
@@ -162,7 +146,7 @@ def writable(reply: Reply) -> str:
 
 
 def kind_of(file: Any) -> str:
-    """How a browser can show the file: `image`, `audio`, `video`, `pdf`, `text`, or empty if it cannot."""
+    """Return how a browser can show the file: `image`, `audio`, `video`, `pdf`, `text`, or empty."""
     media_type = file.content_type.partition(";")[0].strip().lower()
     main = media_type.partition("/")[0]
     if media_type in _IMAGES:
@@ -180,13 +164,13 @@ def icon_of(file: Any) -> str:
 
 
 def link_of(call: Call, file: File) -> str:
-    """The signed link as a path: pages load nothing from elsewhere, not even from this server's other name."""
+    """Return the signed link as a path: pages load nothing from elsewhere, not even from this server's other name."""
     parts = urlsplit(links_of(call)(file.id))
     return f"{parts.path}?{parts.query}"
 
 
 async def read_text(call: Call, file: File) -> str | None:
-    """The beginning of a text, to be escaped. None: the store does not give it just now."""
+    """Return the beginning of a text, unescaped, or None if the store fails."""
     try:
         pieces = await call.services.blobs.read(file.blob, 0, min(file.size, TEXT_BYTES))
         content = b"".join([each async for each in pieces])

@@ -1,8 +1,8 @@
 """The files that pages load: style sheets, scripts, icons. Their addresses change with their content.
 
-`static/css` and `static/js` are written here. `hatch_build.py` fills `static/vendor` from npm, and `static/pictures`
-with the pictures of the guide. Modules import one another by names, which the page's import map turns into addresses:
-so each address can hold a hash.
+`static/css` and `static/js` are written by hand. `hatch_build.py` fills `static/vendor` from npm, and `static/pictures`
+with the pictures of the guide. Modules import one another by names, which the page's import map turns into addresses
+with a hash.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ routes = Routes(PAGES, "pages")
 
 
 class AssetsMissing(RuntimeError):
-    """The package was installed without what `hatch_build.py` makes."""
+    """The package was installed without the files that `hatch_build.py` makes."""
 
 
 @routes.get("/static/{name}", counts=False)
@@ -47,7 +47,7 @@ async def page_static(call: Call, name: str) -> Answer:
     """Send a file of `web/static`. Its address changes with its content, so that browsers may keep it for ever."""
     if name not in _found():
         raise NotFound()
-    # A page of another version may ask: what it gets then is not what it named. Nor is it without a hash.
+    # The page may be of another version, or may name no hash: then the content can change.
     cached = _FOR_EVER if call.query_text("v") == _content(name)[1] else "no-cache"
     kind = name.rpartition(".")[2]
     if kind == "webp":  # is compressed as it is
@@ -59,13 +59,13 @@ async def page_static(call: Call, name: str) -> Answer:
 
 
 def address(name: str) -> str:
-    """The path of a file with its hash."""
+    """Return the path of a file with its hash."""
     return f"/static/{name}?v={_content(name)[1]}"
 
 
 @cache
 def import_map() -> str:
-    """JSON for `<script type="importmap">`: one name for each library, and `workhook/NAME` for each of `js/`."""
+    """Return JSON for `<script type="importmap">`: one name for each library, and `workhook/NAME` for each of `js/`."""
     own = {f"workhook/{name.removesuffix('.js')}": name for name in script_names()}
     modules = {name: address(file) for name, file in {**_VENDOR_MODULES, **own}.items()}
     return json.dumps({"imports": modules}, separators=(",", ":"))
@@ -73,14 +73,13 @@ def import_map() -> str:
 
 @cache
 def import_map_source() -> str:
-    """What the content security policy calls the import map, the only script that stands in a page."""
+    """Return the hash by which the content security policy allows the import map, the only inline script."""
     digest = hashlib.sha256(import_map().encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 @cache
 def script_names() -> tuple[str, ...]:
-    """The files of `static/js`."""
     return tuple(sorted(each.name for each in _folder("js").iterdir() if each.name.endswith(".js")))
 
 

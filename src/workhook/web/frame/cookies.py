@@ -1,8 +1,8 @@
 """The cookies of pages: of the session, of a form that is shown before there is one, and of a known device.
 
-A browser is a known device of those who have signed in there before. That signs nobody in. It only has wrong passwords
-from this browser counted by themselves, so that others who guess cannot keep the user out here. Each entry of the
-cookie is signed by the vault's key, for one user and until that user's password changes.
+A browser is a known device of users who have signed in there before. That does not sign them in. Wrong passwords from
+this browser are only counted separately, so that others who guess cannot lock the user out here. Each entry of the
+cookie is signed with the vault's key, for one user and until that user's password changes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ import re
 import secrets
 from functools import cache
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
+from workhook.core import json
 from workhook.core.clock import now_ms
+from workhook.core.errors import Malformed
 from workhook.http.calls import Call, origin
 from workhook.identity.signin.passwords import KnownDevice
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 SESSION = "workhook_session"
 FORM = "workhook_form"
@@ -27,7 +33,7 @@ _spellings = (number for number in count() if not number & 8)  # bit 3 is the hy
 
 
 def is_https(call: Call) -> bool:
-    """Whether the browser speaks https: the proxy says so, or the request is for the public address, which is https."""
+    """Tell whether the browser uses https: the proxy says so, or the request is for a public address with https."""
     settings = call.services.settings
     came_by = origin(call.request, settings.trust_proxy)
     public = f"https://{urlsplit(came_by).netloc.lower()}"
@@ -35,7 +41,8 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """The value of a cookie. Over https only the name with `__Host-` counts: no other host, nor http, can set that."""
+    """Return the value of a cookie, or None. Over https only the name with `__Host-` counts: no other host, nor http,
+    can set that."""
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")
@@ -45,7 +52,7 @@ def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
 
 
 def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) -> dict[str, str]:
-    """The header that sets a cookie. `max_age_s` None: until the browser closes; 0: it is deleted."""
+    """Return the header that sets a cookie. `max_age_s` None: until the browser closes; 0: it is deleted."""
     parts = [f"{_full_name(call, name)}={value}", "Path=/", "HttpOnly", "SameSite=Lax"]
     if is_https(call):
         parts.append("Secure")
@@ -56,27 +63,27 @@ def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) ->
 
 @cache
 def _header(name: str) -> str:
-    """`Set-Cookie`, in a spelling that no other cookie has: so a dict of headers takes several. All go out in lower
+    """Return `Set-Cookie` in a spelling of its own, so that a dict of headers holds several. All are sent in lower
     case."""
     number = next(_spellings)
     return "".join(sign.upper() if number >> bit & 1 else sign for bit, sign in enumerate("set-cookie"))
 
 
 def csrf_of(secret: str) -> str:
-    """The `csrf` field of the forms that go with a cookie. It follows from the cookie's value, which it does not tell,
-    so nothing is stored."""
+    """Return the `csrf` field of the forms that belong to a cookie. It is derived from the cookie's value without
+    revealing it, so nothing is stored."""
     return _mac(secret.encode(), "workhook csrf")
 
 
 def masked(csrf: str) -> str:
-    """The field of one form: another text each time, so that the length of a compressed page tells nothing of it."""
+    """Return the field of one form: another text each time, so that the length of a compressed page reveals nothing."""
     plain = csrf.encode()
     pad = secrets.token_bytes(len(plain))
     return to_base64(pad + bytes(a ^ b for a, b in zip(pad, plain, strict=True)))
 
 
 def unmasked(field: str) -> str:
-    """What `masked` was given; empty for any other text."""
+    """Undo `masked`; empty for any other text."""
     try:
         data = base64.urlsafe_b64decode(field + "=" * (-len(field) % 4))
         half = len(data) // 2
@@ -86,14 +93,32 @@ def unmasked(field: str) -> str:
 
 
 def sign(call: Call, purpose: str, body: str) -> str:
-    """The signature of `body`, by the newest key of the vault for this purpose."""
+    """Sign `body` with the newest key of the vault for this purpose."""
     return _mac(call.services.vault.derive(purpose)[0], body)
 
 
 def is_signed(call: Call, purpose: str, body: str, signature: str) -> bool:
-    """Whether `signature` is `body`'s, by any key of the vault."""
+    """Tell whether `signature` is `body`'s, by any key of the vault."""
     keys = call.services.vault.derive(purpose)
     return any(hmac.compare_digest(_mac(key, body).encode(), signature.encode()) for key in keys)
+
+
+def seal(call: Call, purpose: str, value: msgspec.Struct, bound_to: str = "") -> str:
+    """Return `value` as a signed text, which `unseal` accepts with the same `bound_to`."""
+    body = to_base64(msgspec.json.encode(value))
+    return f"{body}.{sign(call, purpose, f'{bound_to}.{body}')}"
+
+
+def unseal(call: Call, purpose: str, text: str, shape: type[S], bound_to: str = "") -> S | None:
+    """Return the value, or None if the signature is wrong or another version of the server wrote it."""
+    body, _, signature = text.rpartition(".")
+    if not is_signed(call, purpose, f"{bound_to}.{body}", signature):
+        return None
+    try:
+        value: S = json.decode_untrusted(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), shape)
+    except (ValueError, Malformed):  # the first of base64
+        return None
+    return value
 
 
 def _mac(key: bytes, text: str) -> str:
@@ -105,7 +130,7 @@ def to_base64(data: bytes) -> str:
 
 
 def is_own_origin(call: Call, text: str) -> bool:
-    """Whether a page of this server has this scheme, host and port."""
+    """Tell whether this is the scheme, host and port of this server."""
     settings = call.services.settings
     own = (origin(call.request, settings.trust_proxy), settings.base_url)
     return _normal(text) in {_normal(each) for each in own if each}
@@ -127,8 +152,8 @@ def _full_name(call: Call, name: str) -> str:
 # --- the known device ------------------------------------------------------------------------------------------------
 
 DEVICE = "workhook_device"
-DEVICE_LASTS_S = 400 * 86_400  # browsers keep none for longer
-DEVICE_USERS_MAX = 5  # of one browser; the one who has not signed in for longest is forgotten
+DEVICE_LASTS_S = 400 * 86_400  # browsers keep no cookie for longer
+DEVICE_USERS_MAX = 5  # of one browser; the least recent one is forgotten
 _DEVICE_MAX_CHARS = 1500
 _DEVICE_PURPOSE = "known device"
 _DEVICE_ENTRY = re.compile(
@@ -141,12 +166,12 @@ _DEVICE_ENTRY = re.compile(
 class _DeviceEntry(NamedTuple):
     user_id: int
     device: str
-    changed_at: int  # when the user's password was last changed; 0: there was none
+    changed_at: int  # when the user's password was last changed; 0 without a password
     text: str
 
 
 def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
-    """The id of this browser, if the user has signed in here since the password was changed."""
+    """Return the id of this browser, if the user has signed in here since the password was changed."""
     known = (each.device for each in _device_entries(call) if (each.user_id, each.changed_at) == (user_id, changed_at))
     return next(known, None)
 
@@ -162,13 +187,13 @@ class _DeviceFinder(NamedTuple):
 
 
 def device_finder(call: Call) -> KnownDevice | None:
-    """None where the browser of this request has no such cookie, so that nothing is looked up."""
+    """Return None if the browser of this request has no such cookie, so that nothing is looked up."""
     entries = _device_entries(call)
     return _DeviceFinder(call, tuple(each.user_id for each in entries)) if entries else None
 
 
 def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]:
-    """The cookie with the user in it, as a header. The other users of this browser stay."""
+    """Return the header of the cookie with the user added."""
     device = find_device(call, user_id, changed_at) or secrets.token_hex(16)
     body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + DEVICE_LASTS_S}"
     entry = f"{body}.{sign(call, _DEVICE_PURPOSE, body)}"
@@ -177,7 +202,7 @@ def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]
 
 
 def _device_entries(call: Call) -> list[_DeviceEntry]:
-    """Those whose signature is right and whose time has not come."""
+    """Return the entries that are validly signed and not expired."""
     found = []
     for text in (read(call, DEVICE, length_max=_DEVICE_MAX_CHARS) or "").split("~")[:DEVICE_USERS_MAX]:
         parts = _DEVICE_ENTRY.fullmatch(text)

@@ -1,4 +1,4 @@
-"""How pages write moments, days, durations, amounts and names, and read them, in the reader's language and zone."""
+"""Moments, days, durations, amounts and names as pages write and read them, in the reader's language and zone."""
 
 from __future__ import annotations
 
@@ -28,30 +28,29 @@ COOKIE = "workhook_timezone"
 
 
 def reader_zone() -> tzinfo:
-    """The zone of the reader whose request is being answered. UTC outside a request."""
+    """Return the zone of the current request's reader; UTC outside a request."""
     call = current()
     name = cookies.read(call, COOKIE) if call is not None else None
     return zone_of(name) if name and is_known(name) else UTC
 
 
 def today() -> date:
-    """The reader's day now."""
+    """Return the current day in the reader's zone."""
     return day_in(now_ms(), reader_zone())
 
 
 def shown_day(at_ms: int) -> date:
-    """The day to show for a value that may be a bare day: that day for every reader, otherwise the reader's day of the
-    moment."""
+    """Return the day to show: a bare day itself, or the reader's day of a moment."""
     return written_day(at_ms, reader_zone())
 
 
 def span_name(first: date, last: date) -> str:
-    """Both days, with the year of the last: `November 23 to November 29 2026`."""
+    """Format both days, with the year of the last: `November 23 to November 29 2026`."""
     return gettext("%(first)s to %(last)s") % {"first": day_name(first), "last": f"{day_name(last)} {last.year}"}
 
 
 def day_name(day: date) -> str:
-    """The day and the month in the reader's language."""
+    """Format the day and the month."""
     return gettext("%(month)s %(day)s") % {"month": month_names()[day.month - 1], "day": day.day}
 
 
@@ -96,8 +95,8 @@ def moment(at_ms: int) -> str:
 
 
 def when(at_ms: int | None, style: str = "relative") -> Markup:
-    """A `<time>` element with the moment in UTC. The controller `when` shows it in the reader's zone and language, as
-    `relative`, `date`, `minute` or `moment`, which has seconds."""
+    """Return a `<time>` element with the moment in UTC. The controller `when` shows it in the reader's zone and
+    language, as `relative`, `date`, `minute` or `moment`, which has seconds."""
     from markupsafe import Markup
 
     if at_ms is None:
@@ -109,7 +108,7 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
 
 
 def dated(day: date) -> Markup:
-    """A `<time>` element with a day that is the same for every reader, whatever their zone."""
+    """Return a `<time>` element with a day that is the same in every zone."""
     from markupsafe import Markup
 
     return Markup('<time datetime="{0}" data-controller="when" data-when-style-value="day">{0}</time>').format(
@@ -118,44 +117,38 @@ def dated(day: date) -> Markup:
 
 
 def deadline(at_ms: int | None) -> Markup:
-    """Something that is due on a day or at a moment: a day is that day for every reader, of a moment the reader's day
-    is shown."""
+    """Show a bare day itself, or the reader's day of a moment."""
     return when(at_ms, "date") if at_ms is None or not is_day(at_ms) else dated(shown_day(at_ms))
 
 
 def sold_day(at_ms: int, checkout: Checkout) -> Markup:
-    """The day of a moment of a subscription where its studio is, as its invoices have it."""
+    """Show the day of a moment in the zone of a subscription's seller, as its invoices do."""
     return dated(day_in(at_ms, checkout.zone))
 
 
 def last_day(ends_ms: int, zone: tzinfo) -> Markup:
-    """The day in the zone that is the last one before something ends."""
+    """Show the last day before something ends."""
     return dated(day_in(ends_ms - 1, zone))
 
 
 def iso_day(text: str) -> Markup:
-    """`dated` of a day such as `2026-11-27`."""
+    """Show a day such as `2026-11-27`."""
     return dated(date.fromisoformat(text))
 
 
 def clock(at_ms: int, zone: tzinfo) -> str:
-    """The time of day in the zone: `9:05`."""
+    """Format the time of day in the zone: `9:05`."""
     at = datetime.fromtimestamp(at_ms // 1000, zone)
     return f"{at.hour}:{at.minute:02}"
 
 
-def plain_amount(minor: int, currency: str) -> str:
-    """As a field of a form holds an amount in minor units: `1234.50`."""
-    return amount_text(minor, currency)
-
-
 def hundredths(value: int) -> str:
-    """A number of hundredths as the reader's language writes it: `1,234.50`."""
+    """Format a number of hundredths: `1,234.50`."""
     return _in_style(value, HUNDREDTH_DIGITS)
 
 
 def money(minor: int, currency: str) -> str:
-    """An amount in minor units without its currency, as the reader's language writes it: `1,234.50`."""
+    """Format an amount in minor units without its currency: `1,234.50`."""
     return _in_style(minor, digits_of(currency))
 
 
@@ -169,48 +162,48 @@ def _in_style(value: int, digits: int) -> str:
 
 
 def whole(value: int) -> str:
-    """A number as the reader's language writes it: `1,234`."""
+    """Format a whole number: `1,234`."""
     return _in_style(value, 0)
 
 
 def amount(minor: int, currency: str) -> str:
-    """An amount in minor units, as the reader's language writes it: `1,234.50 EUR`, `1,235 JPY`."""
+    """Format an amount in minor units: `1,234.50 EUR`, `1,235 JPY`."""
     return f"{money(minor, currency)} {currency}"
 
 
 def hours(ms: int) -> str:
-    """Hours, rounded to a hundredth, as the reader's language writes them: `1.50`."""
+    """Format hours, rounded to a hundredth: `1.50`."""
     return hundredths(hour_hundredths(ms))
 
 
 def with_mark(number: str) -> str:
-    """A number such as `1.2` with the decimal mark of the reader's language."""
+    """Return a number such as `1.2` with the decimal mark of the reader's language."""
     return number.replace(".", _DECIMAL[texts.language()][1])
 
 
 def typed_amount(minor: int | None, currency: str) -> str:
-    """As a field of a form holds an amount in minor units, for `read_amount`: `1234.50`; in German `1234,50`."""
-    return "" if minor is None else with_mark(plain_amount(minor, currency))
+    """Format an amount in minor units for a form field, as `read_amount` reads it: `1234.50`; in German `1234,50`."""
+    return "" if minor is None else with_mark(amount_text(minor, currency))
 
 
 def typed_hundredths(value: int | None) -> str:
-    """The same of a number of hundredths that is no money."""
+    """Format a number of hundredths for a form field, as `read_amount` reads it."""
     return "" if value is None else with_mark(f"{Decimal(value).scaleb(-HUNDREDTH_DIGITS):f}")
 
 
 def number(value: Decimal) -> str:
-    """All of its decimals, as the reader's language writes them: `1.5`. A field of a form holds a number so, too."""
-    return f"{value:f}".replace(".", _DECIMAL[texts.language()][1])
+    """Format a number with all of its decimals, for text and form fields: `1.5`."""
+    return with_mark(f"{value:f}")
 
 
 def task_credits(minor: int, *, signed: bool = False) -> str:
-    """Credits in hundredths: `1,250` or `12.50`; with `signed` also `+12.50`."""
+    """Format credits in hundredths: `1,250` or `12.50`; with `signed` also `+12.50`."""
     found = hundredths(minor) if minor % 100 else _in_style(minor // 100, 0)
     return f"+{found}" if signed and minor > 0 else found
 
 
 def read_number(typed: str) -> str:
-    """A number as people write it in the reader's language, as the API reads it: `1,250.5` is `1250.5`.
+    """Parse a number in the reader's language into the API's form: `1,250.5` is `1250.5`.
 
     Raises `ValueError` for anything else, also for a number as other languages write it: a comma read as a point, or
     the other way round, would make it a thousand times as large. The message shows how to write it.
@@ -218,7 +211,7 @@ def read_number(typed: str) -> str:
     if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
         return found
     message = gettext("“%(typed)s” is not a number. Write it such as %(example)s.")
-    raise ValueError(message % _as_example(typed, _as_elsewhere(typed) or "1.5"))
+    raise ValueError(message % _as_example(typed, _read_foreign(typed) or "1.5"))
 
 
 def _read(typed: str, thousands: str, decimal: str) -> str | None:
@@ -229,14 +222,14 @@ def _read(typed: str, thousands: str, decimal: str) -> str | None:
     return found["sign"] + (whole or "0") + (f".{found['part']}" if found["part"] else "")
 
 
-def _as_elsewhere(typed: str) -> str | None:
-    """The number as a reader of another language would have meant it, as an example of how to write it."""
+def _read_foreign(typed: str) -> str | None:
+    """Parse a number as another language writes it, for the example in the message."""
     thousands, decimal = _DECIMAL[texts.language()]
     return _read(typed, decimal, thousands)
 
 
 def read_quantity(typed: str) -> str:
-    """As `read_number`, but for three zeros behind the point: `1.000` is a thousand to half of those who write it."""
+    """Parse as `read_number`, but refuse three zeros after the point: many people mean a thousand by `1.000`."""
     found = read_number(typed)
     if found.endswith(".000"):
         message = gettext("“%(typed)s” can be read in two ways. Write %(one)s or %(thousands)s.")
@@ -246,16 +239,18 @@ def read_quantity(typed: str) -> str:
 
 
 def read_amount(typed: str, currency: str | None = None) -> str:
-    """As `read_number`, for an amount of money, or without a currency for credits and hours, which have two decimals.
-    More decimals than that are refused: three are a number of thousands that somebody has written as in another
-    language. One or two that are 0 say nothing."""
+    """Parse as `read_number` an amount of money, or without a currency credits or hours, which have two decimals.
+
+    More decimals are refused: three are probably thousands in another language's notation. One or two zeros are
+    ignored.
+    """
     digits = HUNDREDTH_DIGITS if currency is None else digits_of(currency)
     example = f"{Decimal(1250):.{digits}f}"
     try:
         found = read_number(typed)
     except ValueError:
         message = gettext("“%(typed)s” is not an amount. Write it such as %(example)s.")
-        raise ValueError(message % _as_example(typed, _as_elsewhere(typed) or example)) from None
+        raise ValueError(message % _as_example(typed, _read_foreign(typed) or example)) from None
     whole, _, part = found.partition(".")
     if len(part) <= digits:
         return found
@@ -271,19 +266,20 @@ def read_amount(typed: str, currency: str | None = None) -> str:
 
 
 def read_hours(typed: str, _: str | None = None) -> str:
-    """Hours as `read_amount` reads them, or a duration such as `1:30` or `90m`, in hundredths of an hour."""
+    """Parse hours as `read_amount` does, or a duration such as `1:30` or `90m`, into hours with two decimals."""
     with_units = None if re.fullmatch(r"[^:a-zA-Z]*", typed) else typed_duration_ms(typed)
     return read_amount(typed) if with_units is None else f"{Decimal(with_units) / HOUR_MS:.{HUNDREDTH_DIGITS}f}"
 
 
 def read_percent(typed: str) -> str:
-    """As `read_number`; a percent sign behind it may be there."""
+    """Parse as `read_number`, with or without a percent sign."""
     return read_number(typed.strip().removesuffix("%"))
 
 
 @cache
 def _number(group: str, point: str) -> re.Pattern[str]:
-    """Spaces and apostrophes may stand between thousands, too. Groups have three digits and do not begin with 0."""
+    """Return the pattern of a number. Spaces and apostrophes may also separate thousands. Groups have three digits and
+    do not begin with 0."""
     between = rf"(?P<group>[{group} \u00a0\u2009\u202f'\u2019])"
     whole = rf"[1-9]\d{{0,2}}(?:{between}\d{{3}}(?:(?P=group)\d{{3}})*)|\d+|(?=[{point}]\d)"
     return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:[{point}](?P<part>\d+))?", re.ASCII)
@@ -294,7 +290,7 @@ def _as_example(typed: str, plain: str) -> dict[str, str]:
 
 
 def file_size(count: int) -> str:
-    """Bytes in the largest unit of which there is one: `1.5 MiB`, as limits of the API are told."""
+    """Format bytes in the largest fitting unit: `1.5 MiB`, as the API writes its limits."""
     value, units = float(count), iter(_SIZES)
     unit = next(units)
     while value >= 1024 and unit != _SIZES[-1]:
@@ -304,7 +300,7 @@ def file_size(count: int) -> str:
 
 
 def initials(name: str) -> str:
-    """One or two letters that stand for somebody without a picture. Signs are no letters."""
+    """Return one or two letters for a person without a picture."""
     words: list[str] = _WORD.findall(name) or ["?"]
     return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
 
@@ -315,28 +311,28 @@ _HUES = {
 
 
 def hue(name: str, colors: Mapping[str, str] | None = None) -> int:
-    """Return which of twelve colours (`hue-0` to `hue-11`) a name has: that of `colors`, its own where it is a colour,
-    such as `Dark red`, and else always the same one."""
+    """Return the one of twelve colours (`hue-0` to `hue-11`) of a name: that of `colors`, else its own if it is a
+    colour such as `Dark red`, else a fixed one."""
     color = (colors or {}).get(name) or name.lower().removeprefix("light ").removeprefix("dark ")
     return _HUES.get(color, sum(name.encode()) % 12)
 
 
 def day(at_ms: int | None) -> str:
-    """The day as a field of a form has it: a bare day itself, of a moment the reader's day; empty for none."""
+    """Format `shown_day` for a form field; empty for None."""
     return "" if at_ms is None else shown_day(at_ms).isoformat()
 
 
 def linked(text: str) -> Markup:
-    """Text of a person: escaped, with its web addresses as links. Line breaks are kept by the style `written`."""
+    """Escape a user's text, with its web addresses as links. The style `written` keeps its line breaks."""
     from markupsafe import Markup
 
     link = Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>')
-    parts = _ADDRESS.split(text)  # what stands at the odd places are the addresses
+    parts = _ADDRESS.split(text)  # the addresses have odd indexes
     return Markup("").join(link.format(part) if number % 2 else part for number, part in enumerate(parts))
 
 
 def since(at_ms: int, counted_ms: int = 0) -> int:
-    """How many milliseconds a timer has counted that runs since then."""
+    """Return the milliseconds that a timer has counted which runs since `at_ms`."""
     return counted_ms + max(0, now_ms() - at_ms)
 
 

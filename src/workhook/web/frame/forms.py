@@ -1,9 +1,9 @@
-"""A form as its page shows it: what stands in its fields, and what is wrong with them after it was sent.
+"""A form as its page shows it: its values, and its errors after it was sent.
 
 @places.post("/{owner}/settings")
 @form_page(show, FIELDS)
 async def save(visit: Visit) -> Answer:
-    \"\"\"Save the form. Where that is refused, `show(visit, form)` answers with what was typed and what is wrong.\"\"\"
+    \"\"\"Save the form. If it is refused, `show(visit, form)` answers with what was typed and the errors.\"\"\"
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -20,27 +20,32 @@ from workhook.core.errors import Conflict, Fault, Invalid, Problem
 from workhook.http.calls import Answer
 from workhook.web.frame.texts import gettext
 
+
+class SentFields(Protocol):
+    """A visit with the fields of a form."""
+
+    @property
+    def fields(self) -> Mapping[str, str]: ...
+
+
 P = ParamSpec("P")
-
-if TYPE_CHECKING:
-    from workhook.web.frame.places import Visit
-
-    Save = Callable[Concatenate[Visit, P], Awaitable[Answer]]
+V = TypeVar("V", bound=SentFields)
+Save = Callable[Concatenate[V, P], Awaitable[Answer]]
 
 
 class ChangedMeanwhile(Conflict):
-    """Somebody else has changed what the form shows since its page was made."""
+    """The values of a form changed after its page was made."""
 
     def __init__(self) -> None:
         super().__init__("Somebody else has changed this meanwhile.", code="changed")
 
 
 class PageForm(msgspec.Struct):
-    """The values of a form, and what is wrong with them: by field, and as a whole.
+    """The values of a form and its errors, by field and as a whole.
 
-    `section`: which form of its page was refused, and `reasons` why, a sentence each. `was`: the digest of what the
-    page shows as it is. `now`: by field, what others have made of it meanwhile where that is another value than the
-    one that was typed; `is_gone`: what the form changes is not there any more.
+    `section`: the form of its page that was refused. `reasons`: why, a sentence each. `was`: the digest of the current
+    values on the page. `now`: the current values of fields where they differ from what was typed. `is_gone`: the form
+    changes something that no longer exists.
     """
 
     values: Mapping[str, str] = {}
@@ -55,15 +60,14 @@ class PageForm(msgspec.Struct):
     is_gone: bool = False
 
     def value(self, name: str, otherwise: str = "") -> str:
-        """Of a field; `otherwise` where the form holds none."""
         return self.values.get(name, otherwise)
 
     def has(self, name: str) -> bool:
-        """Whether a box is ticked."""
+        """Tell whether a box is ticked."""
         return bool(self.values.get(name))
 
     def of(self, section: str, **values: str) -> PageForm:
-        """The form of this section of the page: as it was sent, or with these values."""
+        """Return the form of this section of the page: as it was sent, or with these values."""
         return self if section == self.section else PageForm(values)
 
     @property
@@ -71,8 +75,8 @@ class PageForm(msgspec.Struct):
         return bool(self.faults or self.problems or self.now or self.is_gone)
 
     def refuse(self, problem: Problem, names: Collection[str], called: Mapping[str, str] | None = None) -> None:
-        """Take over what is wrong. `names`: the fields that the page has a place for faults at. `called`: what the
-        form calls fields of the API, where that is something else."""
+        """Add the errors of `problem`. `names`: the fields at which the page shows errors. `called`: the names that the
+        form has for fields of the API, where they differ."""
         self.status, self.reasons, self.is_late = problem.status, problem.reasons, isinstance(problem, ChangedMeanwhile)
         by_field, self.problems = faults_of(problem)
         for name, message in by_field.items():
@@ -83,7 +87,7 @@ class PageForm(msgspec.Struct):
                 self.problems.append(message)
 
     def compare(self, current: Mapping[str, str] | None) -> None:
-        """Say what is there now; None: nothing is. To send the form again is to decide for it."""
+        """Show the current values; None if nothing is left. Sending the form again then overwrites them."""
         self.is_gone = current is None
         self.was = "" if current is None else digest(current)
         self.now = {
@@ -95,6 +99,10 @@ class PageForm(msgspec.Struct):
             self.problems = []
 
 
+UNSENT = PageForm()
+"""The form of a page that is only shown."""
+
+
 def refused_form(
     fields: Mapping[str, str],
     problem: Problem,
@@ -103,26 +111,26 @@ def refused_form(
     section: str = "",
     called: Mapping[str, str] | None = None,
 ) -> PageForm:
-    """The form as it was sent, with what is wrong, as `PageForm.refuse` takes it over."""
+    """Return the form as it was sent, with its errors (`PageForm.refuse`)."""
     form = PageForm(fields, section=section, was=fields.get("was", ""))
     form.refuse(problem, names, called)
     return form
 
 
 def form_page(
-    show: Callable[Concatenate[Visit, PageForm, P], Awaitable[Answer]],
+    show: Callable[Concatenate[V, PageForm, P], Awaitable[Answer]],
     names: Collection[str] = (),
     *,
     section: str = "",
     called: Mapping[str, str] | None = None,
     on: type[Problem] | tuple[type[Problem], ...] = Invalid,
-) -> Callable[[Save[P]], Save[P]]:
-    """Decorate what saves a form: where it raises a problem of the kind `on`, `show` answers. The rest as
-    `refused_form` has it."""
+) -> Callable[[Save[V, P]], Save[V, P]]:
+    """Decorate the function that saves a form: `show` answers if it raises a problem of the kind `on`. The other
+    parameters are those of `refused_form`."""
 
-    def declare(save: Save[P]) -> Save[P]:
+    def declare(save: Save[V, P]) -> Save[V, P]:
         @functools.wraps(save)
-        async def saved_or_shown(visit: Visit, /, *site: P.args, **more: P.kwargs) -> Answer:
+        async def saved_or_shown(visit: V, /, *site: P.args, **more: P.kwargs) -> Answer:
             try:
                 return await save(visit, *site, **more)
             except on as problem:
@@ -135,7 +143,7 @@ def form_page(
 
 
 class Faults(list[Fault]):
-    """Everything that is wrong with a form that is read in several steps, each of which is a `with`."""
+    """All errors of a form that is read in several steps, each in a `with` block."""
 
     def __enter__(self) -> None:
         return None
@@ -146,13 +154,13 @@ class Faults(list[Fault]):
         return isinstance(error, Invalid)
 
     def check(self) -> None:
-        """Raises `Invalid` for what was found."""
+        """Raise `Invalid` if there are any."""
         if self:
             raise Invalid(faults=self)
 
 
 def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
-    """What is wrong, by field of the form, and what is about none of them."""
+    """Return the first error of each field, and the other errors."""
     by_field, others = {}, []
     for each in problem.faults:
         if each.field is not None and each.field not in by_field:
@@ -167,7 +175,7 @@ def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
 
 
 def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
-    """Whether the form was made of other values than the current ones, and says others than these."""
+    """Tell whether the form was made from values that have changed since, and would overwrite them."""
     if fields.get("was") == digest(current):
         return False
     return any(name in fields and not _same(fields[name], value) for name, value in current.items())
@@ -178,5 +186,5 @@ def _same(typed: str, value: str) -> bool:
 
 
 def digest(values: Mapping[str, str]) -> str:
-    """Of the values of a form: by it the form says what its page has shown."""
+    """Return a digest of a form's values, by which it says later what its page showed."""
     return hashlib.sha256(json.encode(sorted(values.items()))).hexdigest()[:32]

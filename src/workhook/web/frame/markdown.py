@@ -1,9 +1,8 @@
-"""Texts of people as Markdown: CommonMark with tables, struck out text, task lists and web addresses as links.
+"""Users' texts as Markdown: CommonMark with tables, struck out text, task lists and web addresses as links.
 
-`{{ prose(task.description) }}` in a template, where `prose` is the page's `Prose`. Raw HTML is shown as the text that
-it is. The parser's result goes through nh3 all the same, so that a fault of the parser is no hole. Pictures become
-links: a page loads nothing from outside. Whom a text mentions, and which tasks, `discussion.names` finds, for
-pages as for what is stored.
+`{{ prose(task.description) }}` in a template, where `prose` is the page's `Prose`. Raw HTML is shown as text. The
+parser's result still goes through nh3, in case the parser has a fault. Pictures become links: a page loads nothing from
+outside. `discussion.names` finds the people and tasks that a text mentions.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 PAGE_CHARS_MAX = 200_000
-"""The texts of a page that are shown as Markdown have so many characters together."""
+"""The most characters of all texts of a page that are shown as Markdown."""
 
 PAGE_STEPS_MAX = 120_000
-"""The steps that the parser may need for the texts of a page: about half a second, of a thread."""
+"""The most steps of the parser for the texts of a page: about half a second of a thread."""
 
 KEPT_BYTES = 16 << 20
-"""The HTML of texts that a process remembers."""
+"""The size of a process's cache of HTML."""
 
 NAMED_TASKS_MAX = 500
-"""So many tasks at most are linked on a page."""
+"""The most tasks that are linked on a page."""
 
 _TAGS = frozenset(
     {"a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "strong"}
@@ -50,11 +49,11 @@ _NAME = "name"
 _CLASSES = {"span": {_NAME}, "div": {"scroll"}}
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _BOX = re.compile(r"\[([ xX])\](?=\s)")
-_NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # no person's text makes such an element
+_NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # no user's text makes such an element
 
 
 class _Shown(NamedTuple):
-    """The HTML of a text, the same for every reader: each name is in an element of its own. None for a text that is
+    """The HTML of a text, the same for every reader: each name is in an element of its own. `html` None: the text is
     shown as it was written. `steps`: of the parser."""
 
     html: str | None
@@ -62,7 +61,7 @@ class _Shown(NamedTuple):
 
 
 async def find_named_tasks(reader: Reader, access: Access, texts: Iterable[str | None]) -> Mapping[int, str]:
-    """The addresses of the tasks that the texts of a page name, by their numbers: one statement for all of them."""
+    """Return the addresses of the tasks that the texts of a page name, by their numbers, with one statement."""
     numbers = {int(each) for text in texts if text and "#" in text for each in TASK_NUMBER.findall(text)}
     some = sorted(numbers)[:NAMED_TASKS_MAX]
     found = await find_numbered(reader, access.repository.id, some)
@@ -70,9 +69,9 @@ async def find_named_tasks(reader: Reader, access: Access, texts: Iterable[str |
 
 
 class Prose:
-    """Shows the texts of one page. `people`: the logins that are marked where a text mentions them, as in `@ada`; `me`
-    is the reader's own. `tasks`: what `find_named_tasks` found, to which `#12` is a link. Texts that would take too
-    long, or that come after very much text, are shown as they are."""
+    """The texts of one page. `people`: logins that are marked where a text mentions them, as in `@ada`; `me`: the
+    reader's. `tasks`: the result of `find_named_tasks`, to which `#12` links. Texts that would take too long, or that
+    follow too much text, are shown as they are."""
 
     def __init__(
         self, people: Collection[str] = (), me: str = "", tasks: Mapping[int, str] = MappingProxyType({})
@@ -82,7 +81,7 @@ class Prose:
         self._chars_left, self._steps_left = PAGE_CHARS_MAX, PAGE_STEPS_MAX
 
     async def prepare(self, texts: Iterable[str | None]) -> Prose:
-        """Work on the texts in a thread, in the order in which the page shows them, so that it finds them done."""
+        """Render the texts in a thread, in the order in which the page shows them."""
         chars, steps = PAGE_CHARS_MAX, PAGE_STEPS_MAX
         for text in texts:
             chars -= len(text or "")
@@ -92,7 +91,7 @@ class Prose:
         return self
 
     def __call__(self, text: str) -> Markup:
-        """The text as HTML."""
+        """Return the text as HTML."""
         from markupsafe import Markup
 
         self._chars_left -= len(text)
@@ -105,7 +104,7 @@ class Prose:
         return Markup(_NAME_SPAN.sub(lambda found: self._named(found[1]), shown.html))  # noqa: S704  # nh3 has cleaned it
 
     def reply(self, body: str) -> Markup:
-        """The HTML of a reply, which was cleaned when it was written, with its mentions marked."""
+        """Return the HTML of a reply, which was cleaned when it was written, with its mentions marked."""
         from markupsafe import Markup
 
         pieces = naming_pieces(body) if may_name(body) else [(body, False)]
@@ -113,7 +112,7 @@ class Prose:
         return Markup("".join(marked))  # noqa: S704  # only markup of ours is added to it
 
     def _named(self, name: str) -> str:
-        """`@ada` or `#12` with its mark or link, or as it is if it names no one here."""
+        """Return `@ada` or `#12` with its mark or link, or unchanged if it is unknown here."""
         if name[0] == "#":
             address = self._tasks.get(int(name[1:]))
             return name if address is None else f'<a class="task-link" href="{address}">{name}</a>'
@@ -162,19 +161,15 @@ def _renderer() -> RendererHTML:
     renderer = RendererHTML()
     rules: dict[str, Any] = {
         "image": partial(_picture_link, renderer),
-        "table_open": _constant('<div class="scroll" tabindex="0"><table>\n'),
-        "table_close": _constant("</table></div>\n"),
+        "table_open": lambda *_: '<div class="scroll" tabindex="0"><table>\n',
+        "table_close": lambda *_: "</table></div>\n",
     }
     renderer.rules |= rules
     return renderer
 
 
-def _constant(html: str) -> Any:
-    return lambda *_: html
-
-
 def _picture_link(renderer: Any, tokens: list[Token], index: int, options: Any, env: Any) -> str:
-    """A link to a picture, with the words that describe it."""
+    """Return a link to a picture, with its description."""
     from markupsafe import Markup
 
     address = str(tokens[index].attrs.get("src", ""))
@@ -183,23 +178,19 @@ def _picture_link(renderer: Any, tokens: list[Token], index: int, options: Any, 
 
 
 def _fit(tokens: list[Token], meter: Meter) -> None:
-    """Headings stand below those of the page; boxes of task lists and names are made of plain text. Raises
-    `TooCostly`."""
+    """Lower headings below those of the page, and make boxes of task lists and names. Raises `TooCostly`."""
     before: list[Token] = []
     for token in tokens:
         if token.tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
         if token.type == "inline" and token.children:
-            if [each.type for each in before[-2:]] == ["list_item_open", "paragraph_open"]:
-                _tick(token.children[0])
+            first = token.children[0]
+            is_item = [each.type for each in before[-2:]] == ["list_item_open", "paragraph_open"]
+            if is_item and first.type == "text" and (box := _BOX.match(first.content)):
+                first.content = ("☐" if box[1] == " " else "☑") + first.content[box.end() :]
             if may_name(token.content):
                 token.children = list(_with_names(token.children, meter))
         before = [*before[-1:], token]
-
-
-def _tick(first: Token) -> None:
-    if first.type == "text" and (box := _BOX.match(first.content)):
-        first.content = ("☐" if box[1] == " " else "☑") + first.content[box.end() :]
 
 
 def _with_names(tokens: list[Token], meter: Meter) -> Iterator[Token]:

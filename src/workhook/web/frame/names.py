@@ -1,4 +1,4 @@
-"""What pages call people: by their names, and by their logins too where two have the same name."""
+"""People's names on pages, with their logins where two share a name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workhook.work.kernel.access import Access
 
 
 def called(person: Any) -> str:
-    """The name of a person, an organization or a client; the login of one that has no name."""
+    """Return the name of a person, an organization or a client, or the login if there is none."""
     name = person.get("name") if isinstance(person, dict) else getattr(person, "name", None)
     return str(name or login_of(person))
 
 
 def login_of(person: Any) -> str:
-    """Of whatever has one; a text is a login itself."""
+    """Return the login of a person in any form; a text is a login itself."""
     if isinstance(person, str):
         return person
     if isinstance(person, dict):
@@ -27,14 +27,13 @@ def login_of(person: Any) -> str:
 
 
 def tint(person: Any) -> int:
-    """Which of twelve colours (`hue-0` to `hue-11`) stands for a person. Accounts that were made one after the other
-    have different ones."""
+    """Return a person's colour of twelve (`hue-0` to `hue-11`). Consecutive accounts have different ones."""
     number = getattr(person, "id", None)
     return number * 5 % 12 if isinstance(number, int) else sum(login_of(person).encode()) % 12
 
 
 class Names:
-    """How the people of one page are told from one another: whoever shares a name is called by the login, too."""
+    """The names of a page's people; those who share a name have their logins added."""
 
     def __init__(self, people: Iterable[Any]) -> None:
         by_login = {login_of(each): called(each) for each in people}
@@ -43,7 +42,7 @@ class Names:
         self.by_login = {login: self._name(login, name) for login, name in by_login.items()}
 
     def __call__(self, person: Any) -> str:
-        """The name of a person who is, or is not, one of these."""
+        """Return the name of any person."""
         login, name = login_of(person), called(person)
         if login in self.by_login:
             return self.by_login[login]
@@ -55,11 +54,11 @@ class Names:
 
 
 async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
-    """The names of those whom the reader can assign by their logins, the oldest accounts first; at most
-    `choices.PEOPLE_MAX`. A client learns of the team and of itself."""
+    """Return the names of assignable people by their logins, the oldest accounts first; at most `choices.PEOPLE_MAX`.
+    Clients see the team and themselves."""
     return Names(await list_people(reader, access)).by_login
 
 
 async def team_of(reader: Reader, access: Access) -> dict[str, str]:
-    """As `logins_of`, without clients: those who can have time."""
+    """As `logins_of`, without clients, who track no time."""
     return Names(await list_team(reader, access)).by_login

@@ -1,4 +1,4 @@
-"""The places of a project and of an organization, as their tabs show them."""
+"""The tabs of a project and of an organization."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workhook.work.kernel.access import Access
 
 
 class Tab(NamedTuple):
-    """A tab. `path` goes behind the address of the project or organization; `go` is the letter that follows `g` on the
+    """A tab. `path`: after the address of the project or organization. `go`: the letter that follows `g` on the
     keyboard."""
 
     name: str
@@ -21,7 +21,7 @@ class Tab(NamedTuple):
 
 
 def places_of(access: Access) -> list[Tab]:
-    """Those that the visitor may see, in their order."""
+    """List the tabs of a project that the visitor may see."""
     places = [Tab("board", "", "square-kanban", gettext("Board"), "b")]
     places.append(Tab("list", "/list", "list", gettext("List"), "l"))
     places.append(Tab("calendar", "/calendar", "calendar-days", gettext("Calendar"), "c"))
@@ -40,8 +40,8 @@ def places_of(access: Access) -> list[Tab]:
 
 
 def places_of_billing(access: Access, *, sees_services: bool) -> list[Tab]:
-    """The parts of a project's billing. `sees_services`: the visitor is in the account that owns the project. The
-    services are the account's, so their path goes behind its address."""
+    """List the parts of a project's billing. `sees_services`: the visitor is in the account that owns the project. The
+    path of the services follows the account's address."""
     places = [Tab("invoices", "/billing", "receipt", gettext("Invoices"))]
     places.append(Tab("subscriptions", "/billing/subscriptions", "repeat", gettext("Subscriptions")))
     if not access.is_client:
@@ -52,7 +52,7 @@ def places_of_billing(access: Access, *, sees_services: bool) -> list[Tab]:
 
 
 def places_of_organization(account: Account, role: str | None) -> list[Tab]:
-    """Those that somebody with the role sees, in their order. A user has none, and for strangers there are none."""
+    """List the tabs of an organization for a role; none for users and strangers."""
     if account.kind != "organization" or role is None:
         return []
     places = [Tab("projects", "", "folder", gettext("Projects")), Tab("people", "/people", "users", gettext("People"))]

@@ -6,9 +6,9 @@
     async def board(visit: Visit) -> Answer:
         \"\"\"Show the board.\"\"\"
 
-A `Visit` is a request of somebody with a session: who acts (`actor`), what the form holds (`fields`), and one
-transaction for each change. A page calls the same actions and queries as the API, so what a person may do is decided
-there. Others are led to the sign-in page.
+A `Visit` is a request with a session: the user who acts (`actor`), the fields of the form (`fields`), and one
+transaction for each change. A page calls the same actions and queries as the API, so rights are decided there. Visitors
+without a session are redirected to the sign-in page.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from workhook.http.operations import PLACES, Operation
 from workhook.identity import policy, queries, rate
 from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor, Organization, Repository
+from workhook.identity.schemas import Account, Actor, Organization, Repository
 from workhook.storage import Database, Transaction
 from workhook.web.frame import flash, formats, refusals, render
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.repeats import Repeated, SentForm
 from workhook.web.frame.sessions import (
     Session,
@@ -57,21 +58,21 @@ STREAM_TYPE = "text/vnd.turbo-stream.html"
 
 
 class NumberField(str):
-    """Names a field of a form that holds a number as people write it: `visit.form(LineInput, NumberField("qty"))`."""
+    """The name of a form field that holds a number as people write it: `visit.form(LineInput, NumberField("qty"))`."""
 
     def read(self, typed: str) -> str:
         return formats.read_number(typed)
 
 
 class QuantityField(NumberField):
-    """How many of something."""
+    """A quantity."""
 
     def read(self, typed: str) -> str:
         return formats.read_quantity(typed)
 
 
 class AmountField(NumberField):
-    """An amount of money in a currency; of anything else, such as credits, with two decimals."""
+    """An amount of money in a currency; without one, of credits or hours, which have two decimals."""
 
     currency: str | None
 
@@ -85,14 +86,14 @@ class AmountField(NumberField):
 
 
 class PercentField(NumberField):
-    """A percentage, with its sign or without."""
+    """A percentage, with or without its sign."""
 
     def read(self, typed: str) -> str:
         return formats.read_percent(typed)
 
 
 class ConfirmFirst(Exception):
-    """The visitor has to show again who they are, before they come to `return_to`."""
+    """The visitor has to sign in again before they come to `return_to`."""
 
     def __init__(self, return_to: str) -> None:
         super().__init__(return_to)
@@ -101,7 +102,7 @@ class ConfirmFirst(Exception):
 
 @dataclass
 class Visit:
-    """One request of somebody who has signed in. `fields`: of the form that was sent; empty for a GET."""
+    """One request of a signed-in user. `fields`: of the form that was sent; empty for a GET."""
 
     call: Call
     session: Session
@@ -110,13 +111,13 @@ class Visit:
     timer: RunningTimer | None = None
     unread: int = 0
     live: str | None = None
-    """Where the page listens to its project."""
+    """The address at which the page listens to its project."""
     sent: SentForm | None = None
-    """The form, where it makes or books something."""
+    """The form, if it creates or books something."""
 
     async def load_frame(self) -> None:
-        """What the header shows: the visitor's timer, and how much of their inbox is unread. It is there already where
-        a page is asked for by GET."""
+        """Read what the header shows: the visitor's timer and the number of unread notifications. A GET has them
+        already."""
         self.timer, self.unread = await asyncio.gather(
             find_timer(self.database, self.actor.user.id), count_unread(self.database, self.actor)
         )
@@ -125,35 +126,29 @@ class Visit:
     def database(self) -> Database:
         return self.call.database
 
-    @property
-    def wants_stream(self) -> bool:
-        return wants_stream(self.call)
-
     def path(self, name: str) -> str:
         return self.call.path(name)
 
     def query(self, name: str) -> str:
-        """The last value of a query parameter; empty without one."""
+        """Return the last value of a query parameter, or an empty text."""
         return self.call.query_text(name) or ""
 
     def query_id(self, name: str) -> int | None:
-        """The id that a query parameter names; None for what is none."""
+        """Return the id in a query parameter, or None if there is no valid one."""
         text = self.query(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX else None
 
     async def access(self) -> Access:
-        """What the visitor may do in the project that the path names. Raises `NotFound`."""
-        found = await queries.find_repository(
-            self.database, self.path("owner"), self.path("project"), self.actor.user.id
-        )
+        """Return the visitor's rights in the project of the path. Raises `NotFound`."""
+        found = await self._find_repository()
         if found is None:
             raise NotFound()
         return await find_access(self.database, self.actor, found.project_id)
 
     async def follow(self) -> Access:
-        """As `access`, for a page that is asked for anew whenever something happens in its project. Call it before
-        anything else is read: what happens afterwards is what the page has not seen. Clients do not follow: they would
-        learn that something private happened."""
+        """As `access`, for a page that reloads whenever something happens in its project. Call it before any other
+        read: later events are those that the page has not seen. Clients do not follow: they would learn that something
+        private happened."""
         snapshot = await order.commit_snapshot(self.database)
         access = await self.access()
         if not access.is_client:
@@ -163,39 +158,60 @@ class Visit:
         return access
 
     async def repository(self, rule: str) -> Repository:
-        """The project of the path as the webhook API knows it, if the visitor may do there what `policy.RULES[rule]`
-        says. Raises `NotFound`, `Forbidden`."""
-        found = await queries.find_repository(
-            self.database, self.path("owner"), self.path("project"), self.actor.user.id
-        )
-        repository = policy.check_repository(found, policy.RULES[rule], self.actor)
+        """Return the project of the path as the webhook API knows it, if the visitor may do there what
+        `policy.RULES[rule]` says. Raises `NotFound`, `Forbidden`."""
+        repository = policy.check_repository(await self._find_repository(), policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, repository=repository)
         return repository
 
+    async def _find_repository(self) -> Repository | None:
+        owner, name = self.path("owner"), self.path("project")
+        return await queries.find_repository(self.database, owner, name, self.actor.user.id)
+
     async def organization(self, rule: str) -> Organization:
-        """The organization of the path, as `repository`. Raises `NotFound`, `Forbidden`."""
+        """Return the organization of the path, as `repository` does. Raises `NotFound`, `Forbidden`."""
         found = await queries.find_organization(self.database, self.path("owner"), self.actor.user.id)
         organization = policy.check_organization(found, policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, organization=organization)
         return organization
 
+    async def account(self) -> tuple[Account, str | None]:
+        """Return the account of the path and the visitor's role in it: `owner` in their own, None for strangers. Raises
+        `NotFound`."""
+        found = await queries.find_account(self.database, self.path("owner"))
+        if found is None or found.kind == "bot":
+            raise NotFound()
+        if found.id == self.actor.user.id:
+            return found, "owner"
+        return found, await queries.find_member_role(self.database, found.id, self.actor.user.id)
+
+    def hidden(self, account: Account) -> NotFound:
+        """Return the error that hides an account from the visitor; its audit log shows the attempt."""
+        self.actor.request.touches(account.id, hidden=True, names=[account.login])
+        return NotFound()
+
     def require_recent(self, return_to: str | None = None) -> None:
-        """Ask this before secrets, tokens and deletion: who signed in more than an hour ago shows again who they are,
-        and comes to `return_to` then, by default the page that they asked for. Raises `ConfirmFirst`."""
+        """Require a sign-in within the hour, before secrets, tokens and deletion. Others confirm their password and
+        then come to `return_to`, by default the page that they asked for. Raises `ConfirmFirst`."""
         if not self.session.is_recent:
             raise ConfirmFirst(return_to or self.call.request.scope["path"])
 
     def form(self, shape: type[S], *names: str, **values: object) -> S:
-        """The fields `names` of the form, and `values`, as the API's struct of parameters: the same checks. A field
-        that is empty is null where the struct allows that, else it is left out. A name that is a `NumberField` holds a
-        number as people write it. Raises `Invalid`."""
+        """Return the fields `names` of the form, and `values`, as the API's struct of parameters, with the same checks.
+        An empty field is null if the struct allows that, else it is left out. Raises `Invalid`."""
         given, faults = {}, []
         for name in (each for each in names if self.fields.get(each, "") != ""):
             try:
-                given[str(name)] = [_read_field(name, self.fields[name])]
+                typed = self.fields[name]
+                given[str(name)] = [name.read(typed) if isinstance(name, NumberField) else typed.replace("\r\n", "\n")]
             except ValueError as error:
                 faults.append(Fault(field=str(name), message=str(error)))
-        empty = {str(name): None for name in names if self.fields.get(name) == "" and _may_be_null(shape, name)}
+        types = {each.encode_name: each.type for each in msgspec.structs.fields(shape)}
+        empty = {
+            str(name): None
+            for name in names
+            if self.fields.get(name) == "" and type(None) in getattr(types.get(name), "__args__", ())
+        }
         try:
             found = parameters.gather(shape, given, {**empty, **values})
         except Invalid as problem:
@@ -206,15 +222,15 @@ class Visit:
         return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
-        """Check and take out the field `csrf` of a form with a file, before any of the file is kept: it has to stand
-        before the file. Raises `Forbidden`."""
+        """Check and remove the field `csrf` of a form with a file, before any of the file is kept: it has to precede
+        the file. Raises `Forbidden`."""
         key = "".join(fields.pop("csrf", []))
         check_key(self.call, self.session, key)
         if self.sent is not None:
             self.sent.add(key.encode())
 
     async def change(self, step: Callable[[Write], Awaitable[T]], *, retry: Retry | None = None) -> T:
-        """Run the change in one transaction, and again where `retry` says so. Raises `Repeated`."""
+        """Run the change in one transaction, and again if `retry` says so. Raises `Repeated`."""
         sent = self.sent if self.sent is not None and not self.sent.is_taken else None
 
         async def once(tx: Transaction) -> T:
@@ -234,16 +250,17 @@ class Visit:
         self,
         template: str,
         *,
-        status: int = 200,
+        form: PageForm | None = None,
+        status: int | None = None,
         headers: Mapping[str, str] | None = None,
         has_secret: bool = False,
         **context: object,
     ) -> Answer:
-        """The page, with the note that the last change has left (`done`)."""
+        """Return the page, with the note that the last change left (`done`) and by default with the form's status."""
         note, used_up = flash.taken(self.call, self.session)
         return render.page(
             template,
-            status=status,
+            status=status or (form.status if form else 200),
             headers={**(headers or {}), **used_up},
             has_secret=has_secret,
             session=self.session,
@@ -254,38 +271,26 @@ class Visit:
             unread=self.unread,
             live=self.live,
             form_action=(),
+            form=form,
             **context,
         )
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
-        """Lead to a page (303), which tells what was done and, with `undo`, offers to take it back."""
+        """Redirect to a page (303) that shows `text` and, with `undo`, offers to undo the change."""
         return redirect(location, flash.left(self.call, self.session.csrf, flash.Note(text, undo)) if text else None)
 
 
-def _read_field(name: str, typed: str) -> str:
-    return name.read(typed) if isinstance(name, NumberField) else typed.replace("\r\n", "\n")
-
-
-def _may_be_null(shape: type[msgspec.Struct], name: str) -> bool:
-    found = next((each for each in msgspec.structs.fields(shape) if each.encode_name == name), None)
-    return found is not None and type(None) in getattr(found.type, "__args__", ())
-
-
 def visit_of(call: Call, session: Session) -> Visit:
-    """The visit of somebody with a session, who acts in this call from now on."""
-    visit = Visit(call, session, session_actor(call, session))
-    call.actor = Caller(visit.actor, rate.UNKNOWN)
+    """Return the visit of a session's user, who acts in this call from now on with all of their own rights."""
+    scopes = frozenset(policy.SCOPES)
+    actor = Actor(session.user, 0, "session", scopes, address=call.address, request=call.record)
+    call.actor = Caller(actor, rate.UNKNOWN)
     call.record.viewer.person_id = session.user.id
-    return visit
-
-
-def session_actor(call: Call, session: Session) -> Actor:
-    """Who acts by pages: the user with all that they may do themselves."""
-    return Actor(session.user, 0, "session", frozenset(policy.SCOPES), address=call.address, request=call.record)
+    return Visit(call, session, actor)
 
 
 class Places(Sequence[Operation], Declaring):
-    """The pages of one kind, in the order in which they are declared. `tag` names them in metrics and lists."""
+    """The pages of one kind, in the order of their declaration. `tag` names them in metrics and lists."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -298,14 +303,14 @@ class Places(Sequence[Operation], Declaring):
         return len(self.operations)
 
     def upload(self, path: str, **facts: Any) -> Callable[[H], H]:
-        """A form with a file, which the page itself takes in (`Visit.admit`): so no file is ever in memory. One that
-        is declared with `makes` adds to `Visit.sent` what the file is, before its change."""
+        """Declare a form with a file, which the page itself receives (`Visit.admit`): no file is ever in memory. One
+        with `makes` adds the file's fingerprint to `Visit.sent` before its change."""
         return self.route("POST", path, reads_form=False, **facts)
 
     def route(
         self, method: str, path: str, *, reads_form: bool = True, makes: bool = False, **facts: Any
     ) -> Callable[[H], H]:
-        """`makes`: the form makes or books something by `Visit.change`, which is done once (`repeats`)."""
+        """Declare a page or form. `makes`: it creates or books something with `Visit.change`, once (`repeats`)."""
 
         def declare(function: H) -> H:
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
@@ -319,8 +324,21 @@ class Places(Sequence[Operation], Declaring):
         return declare
 
 
+def for_site(
+    function: Callable[..., Awaitable[object]], kind: str, find: Callable[[Visit], Awaitable[object]]
+) -> Callable[[Visit], Awaitable[object]]:
+    """Return a place that exists for several kinds of sites: `function` gets the site that `find` returns."""
+
+    async def place(visit: Visit) -> object:
+        return await function(visit, await find(visit))
+
+    place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
+    place.__doc__ = inspect.getdoc(function)
+    return place
+
+
 def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Visit], Awaitable[Any]]:
-    """Answers a form that was sent before as it was answered then."""
+    """Answer a form that was sent before as it was answered then."""
 
     async def handle(visit: Visit) -> Any:
         visit.sent = sent = SentForm(visit.call, visit.session)
@@ -356,24 +374,21 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
                 raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
             visit = visit_of(call, session)
             await call.services.count_form(f"pages:{session.user.id}")
-            if reads_form or not _is_multipart(call):  # what is not even a form of files is refused as other forms are
+            media_type = (call.header("content-type") or "").lstrip().lower()
+            if reads_form or not media_type.startswith("multipart/form-data"):  # then it is refused as other forms are
                 visit.fields = await read_form(call, session)
             else:
                 check_sender(call, session)
             answer = await _confirmed(function, visit)
         except Problem as problem:
             refusals.translate(problem)
-            if not wants_stream(call) or problem.status >= 500:
+            if STREAM_TYPE not in (call.header("accept") or "") or problem.status >= 500:  # not sent by Turbo
                 raise
             call.refused = problem
             return toast(problem)
         return answer
 
     return handle
-
-
-def _is_multipart(call: Call) -> bool:
-    return (call.header("content-type") or "").lstrip().lower().startswith("multipart/form-data")
 
 
 async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) -> Answer:
@@ -384,13 +399,8 @@ async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) 
     return answer
 
 
-def wants_stream(call: Call) -> bool:
-    """Whether the form was sent by Turbo, which takes parts of a page for an answer."""
-    return STREAM_TYPE in (call.header("accept") or "")
-
-
 def toast(problem: Problem) -> Answer:
-    """A message over the page that somebody looks at, which stays as it is."""
+    """Return a message that is shown over the current page, which stays as it is."""
     is_stale = problem.code in ("csrf", "signed_out")
     body = render.html("layout/toast.html", message=problem.message, faults=problem.fault_messages, is_stale=is_stale)
     headers = {**problem.headers, "Cache-Control": "no-store"}

@@ -1,9 +1,8 @@
-"""What the server says where it refuses something, in the words of pages and in the reader's language.
+"""Error messages of the server in the words of pages and in the reader's language.
 
-The API answers in English alone, and names its fields and values. The catalogue of English has what pages say instead:
-the page's sentence by that of the API, and by the name of a field (in the context `field`) the label that stands at it.
-In those sentences `{0}` is the first value, and `{0:label}` the label of the field that it names. A sentence that is in
-no catalogue is shown as the API says it.
+The API answers in English only, and names its fields and values. The English catalogue maps each sentence of the API to
+that of pages, and the name of a field (in the context `field`) to its label. In those sentences `{0}` is the first
+value, and `{0:label}` the label of the field that it names. A sentence without an entry is shown as it is.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from workhook.web.frame.texts import gettext, pgettext
 
 
 def in_words(message: str) -> str:
-    """The sentence of pages in the reader's language."""
+    """Return the sentence of pages in the reader's language."""
     if isinstance(message, Message):
         return gettext(message.id).format(*map(_Value, message.values))
     return gettext(message)
 
 
 def translate(problem: Problem) -> None:
-    """All that it says to a person, for answers that are no page: a script shows them."""
+    """Translate the texts of a problem, for answers that a script shows."""
     problem.message = in_words(problem.message)
     problem.faults = tuple(
         msgspec.structs.replace(each, message=in_words(each.message)) if each.message else each
@@ -32,7 +31,7 @@ def translate(problem: Problem) -> None:
 
 
 class _Value:
-    """What stands in a sentence: a phrase is translated, and a number written, as the reader's language does."""
+    """A value in a sentence: phrases are translated, and numbers formatted in the reader's language."""
 
     def __init__(self, value: object) -> None:
         self._value = value

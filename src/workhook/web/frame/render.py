@@ -1,4 +1,4 @@
-"""Pages: templates made into answers, with the headers that confine them."""
+"""Rendering of templates into answers, with the headers that confine them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def page(
     has_secret: bool = False,
     **context: object,
 ) -> Answer:
-    """The template `name` (in `web/templates`) as an answer; everything in `context` is escaped.
+    """Render the template `name` (in `web/templates`); everything in `context` is escaped.
 
-    `form_action`: addresses beside our own that a form of the page may lead to, by a redirect too. `has_secret`: the
-    page shows a secret, so it is not compressed (`http.negotiation`). The field `csrf` is another one each time.
+    `form_action`: addresses besides our own that a form of the page may lead to, also by a redirect. `has_secret`: the
+    page shows a secret, so it is not compressed (`http.negotiation`).
     """
     nonce = secrets.token_urlsafe(16)
     body = html(name, nonce=nonce, **context).encode()
@@ -55,17 +55,17 @@ def page(
 
 
 def html(name: str, **context: object) -> str:
-    """The text of a template: a page, or a part of one."""
+    """Render a template of HTML."""
     return _environment().get_template(name).render(context)
 
 
 def plain(name: str, **context: object) -> str:
-    """A template of plain text, in which nothing is escaped."""
+    """Render a template of plain text, in which nothing is escaped."""
     return _plain_environment().get_template(name).render(context)
 
 
 def problem_page(problem: Problem, request_id: str) -> Answer:
-    """What a browser is told instead of what it asked for: to somebody who has signed in, among their places."""
+    """Return the page of an error, with the navigation for users who have signed in."""
     session = None if problem.code == "signed_out" else sessions.seen()
     return page(
         "layout/problem.html",
@@ -78,7 +78,7 @@ def problem_page(problem: Problem, request_id: str) -> Answer:
         message=problem.message,
         faults=problem.fault_messages,
         request_id=request_id,
-        # Who may not do something there sees the place all the same; of what is not found it may not be told.
+        # A visitor who may not do something still sees the place; one that is not found must not be revealed.
         back=sessions.place_seen() if session and problem.status == _FORBIDDEN else "",
     )
 
@@ -107,8 +107,8 @@ def _policy(form_action: Collection[str], nonce: str) -> str:
 
 
 def _source(address: str) -> str:
-    """What the policy calls an address: scheme, host and port, or the scheme alone where a policy cannot say more (a
-    program's own scheme; an IPv6 address). Raises `ValueError`."""
+    """Return an address as the policy names it: scheme, host and port, or the scheme alone where a policy cannot say
+    more (a program's own scheme; an IPv6 address). Raises `ValueError`."""
     parts = urlsplit(address)
     if not _SCHEME.fullmatch(parts.scheme):
         raise ValueError("the address of a form action needs a scheme")
@@ -123,7 +123,7 @@ def _plain_environment() -> Environment:
 
 @cache
 def _environment() -> Environment:
-    # Few processes ever show a page: the others do not pay for the library.
+    # Imported late: few processes ever show a page.
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -158,8 +158,8 @@ def _environment() -> Environment:
 
 
 def _text_functions() -> dict[str, object]:
-    """What templates call: texts are trusted, and values in them are escaped. Those that the extension of Jinja brings
-    look the function and the context up for each text, which was a fifth of a board's time."""
+    """Return the functions that templates call: texts are trusted, values in them escaped. Those of Jinja's extension
+    look up the function and the context for each text, which took a fifth of a board's time."""
     from markupsafe import Markup
 
     def filled(message: str, values: Mapping[str, object]) -> str:

@@ -1,11 +1,10 @@
-"""A form that makes or books something does so once, however often it is sent: by a double click, by a browser that
-tries again, or by somebody who goes back and sends it again. The second time it is answered as it was the first time.
+"""A form that creates or books something does so once, however often it is sent: by a double click, a browser's retry,
+or going back and sending it again. The repeat gets the first answer.
 
-The field `csrf` is another text each time a form is made (`cookies.masked`), so that session, address and fields
-together name one form as it was filled in: with another field it is another form. Their digest is stored in the
-transaction of the change, before anything else: another process that does the same waits there for the commit. The
-answer, which is known later, is added to it. `identity.tokens.issue.prune` forgets both after a day. What the API has
-for this is `http.idempotency`.
+The field `csrf` is different each time a form is rendered (`cookies.masked`), so that session, address and fields
+together identify one form as it was filled in. Their digest is stored in the transaction of the change, before anything
+else: another process that does the same waits there for the commit. The answer, which is known later, is added to it.
+`identity.tokens.issue.prune` deletes both after a day. The API's counterpart is `http.idempotency`.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _answer = sa.update(sent_forms).where(_this).values(answer=sa.bindparam("given")
 
 
 class Repeated(Exception):
-    """The form was sent before. What was done of it now has to be rolled back."""
+    """The form was sent before. The current transaction has to be rolled back."""
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """An answer that is given again."""
+    """An answer that is repeated."""
 
     status: int
     headers: Mapping[str, str]
@@ -65,20 +64,20 @@ class SentForm:
             self.add(part)
 
     def add(self, part: bytes) -> None:
-        """Tell it from another one by this, too."""
+        """Add a part to the form's identity."""
         self._digest = hashlib.sha256(self._digest + part).digest()
 
     def add_fields(self, fields: Mapping[str, str]) -> None:
         self.add(json.encode(sorted(fields.items())))
 
     async def take(self, tx: Transaction) -> None:
-        """Begin the change that it asks for. Raises `Repeated`."""
+        """Store the form at the start of its change. Raises `Repeated`."""
         params = {"digest": self._digest, "session_id": self._session_id, "created_at": now_ms()}
         if not await tx.execute(_take, params):
             raise Repeated
 
     async def answered(self, answer: Answer | None) -> None:
-        """Keep the answer to what was done: where it leads, or what a script reads. A page is not kept, since it may
+        """Store the answer of a completed change: a redirect, or JSON for a script. A page is not stored, since it may
         show a secret."""
         if not self.is_taken:
             return
@@ -93,8 +92,7 @@ class SentForm:
 
     async def find_answer(self) -> Answer | None:
         """Return the first answer, or None for a new form. Raises `Conflict` if it cannot be repeated."""
-        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
-        return await self.first_answer() if row is not None else None
+        return await self.first_answer() if await self._find_given() is not None else None
 
     async def first_answer(self) -> Answer:
         """Wait for the answer to a form that was sent before, perhaps just now, and return it.
@@ -113,17 +111,13 @@ class SentForm:
             given = await self._find_given()
         finally:
             stop_listening()
-        return _again(given or b"")
+        if not given:
+            message = gettext("This was done already, when the form was sent for the first time. Load the page again.")
+            raise Conflict(message, code="already_sent")
+        its = msgspec.msgpack.decode(given, type=_Given)
+        return Answer(its.body, its.status, its.headers, its.media_type)
 
     async def _find_given(self) -> bytes | None:
         """Return the text that `answered` stored, or None before that."""
         row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
         return None if row is None else row["answer"]
-
-
-def _again(given: bytes) -> Answer:
-    if not given:
-        message = gettext("This was done already, when the form was sent for the first time. Load the page again.")
-        raise Conflict(message, code="already_sent")
-    its = msgspec.msgpack.decode(given, type=_Given)
-    return Answer(its.body, its.status, its.headers, its.media_type)

@@ -1,4 +1,4 @@
-"""Who has signed in, from the cookie to the session and back, and the forms that our own pages send."""
+"""The session of a request, from the cookie and back, and the forms that our own pages send."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _seen: ContextVar[Session | None] = ContextVar("session", default=None)
 _place: ContextVar[str] = ContextVar("place", default="")
 
 RECENT_MS = HOUR_MS
-"""How long after somebody has shown who they are they get at secrets, tokens and deletion without showing it again."""
+"""How long after a sign-in secrets, tokens and deletion need no confirmation."""
 
 
 class Session(NamedTuple):
-    """`csrf`: what every form of this session carries in its field of that name. `began_at`: when the user showed who
-    they are, in milliseconds since the epoch: each time begins another session (`renew_session`). `is_administrator`:
-    the user administers the server."""
+    """`csrf`: the field of that name of every form of this session. `began_at`: when the user signed in or confirmed,
+    in milliseconds since the epoch; each time begins another session (`renew_session`). `is_administrator`: of the
+    server."""
 
     id: int
     user: Account
@@ -55,7 +55,7 @@ class Session(NamedTuple):
 
 
 async def signed_in(call: Call) -> Session | None:
-    """The session of the request's cookie; None where there is none in force."""
+    """Return the valid session of the request's cookie, or None."""
     secret = cookies.read(call, cookies.SESSION)
     found = await sessions.find(call.database, secret) if secret else None
     if secret is None or found is None:
@@ -66,48 +66,33 @@ async def signed_in(call: Call) -> Session | None:
         log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
     session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at, found.is_administrator)
     _seen.set(session)
-    _place.set(_place_of(call))
+    owner, project = (call.request.path_params.get(name) for name in ("owner", "project"))
+    _place.set("/".join(["", *(each for each in (owner, project) if each)]) if owner else "")
     return session
 
 
-def _place_of(call: Call) -> str:
-    owner, project = (call.request.path_params.get(name) for name in ("owner", "project"))
-    return "/".join(["", *(each for each in (owner, project) if each)]) if owner else ""
-
-
 def seen() -> Session | None:
-    """The session that `signed_in` has found for the request that is being answered."""
+    """Return the session that `signed_in` found for the current request."""
     return _seen.get()
 
 
 def place_seen() -> str:
-    """The address of the project or organization that the request is about; empty without one."""
+    """Return the address of the project or organization of the current request; empty without one."""
     return _place.get()
 
 
-async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> dict[str, str]:
-    """Headers that sign this browser in. A cookie that it came with means nothing any more: a session that somebody
-    else has put there must not become the user's (session fixation, RFC 9700 and OWASP). `how`: for the audit log.
-    """
-    return (await start_with_key(tx, call, user, how=how)).headers
-
-
-async def start_with_key(tx: Transaction, call: Call, user: Account, *, how: str) -> FormKey:
-    """As `start_session`, with the `csrf` field of the forms of the new session."""
-    key = await renew_with_key(tx, call, user)
+async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> FormKey:
+    """Sign this browser in. The cookie that it came with is ignored: a session that somebody else planted there must
+    not become the user's (session fixation, RFC 9700 and OWASP). `how`: for the audit log."""
+    key = await renew_session(tx, call, user)
     if recipients.sends_mail():
         note_language(tx, user.id, language())
     await record(tx, call, user, "user.sign_in", {"how": how})
     return key
 
 
-async def renew_session(tx: Transaction, call: Call, user: Account) -> dict[str, str]:
-    """A new session in place of this browser's, as `start_session`, but nobody has signed in."""
-    return (await renew_with_key(tx, call, user)).headers
-
-
-async def renew_with_key(tx: Transaction, call: Call, user: Account) -> FormKey:
-    """As `renew_session`, with the `csrf` field of the forms of the new session."""
+async def renew_session(tx: Transaction, call: Call, user: Account) -> FormKey:
+    """Begin a new session in place of this browser's, without a sign-in."""
     old = cookies.read(call, cookies.SESSION)
     if old is not None:
         await sessions.end_by_secret(tx, old)
@@ -120,14 +105,14 @@ async def renew_with_key(tx: Transaction, call: Call, user: Account) -> FormKey:
 async def record(
     tx: Transaction, call: Call, user: Account, action: str, detail: dict[str, object] | None = None
 ) -> None:
-    """In the audit log of the user's account, with address and browser. `detail` never holds a secret."""
+    """Write to the audit log of the user's account, with address and browser. `detail` never holds a secret."""
     entry = {**(detail or {}), **_browser(call)}
     await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=entry)
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
-    """Somebody tried to sign in as the user (None: as nobody whom we know), and was not let in. What was typed is not
-    kept: some people type their password where the login belongs."""
+    """Record a failed sign-in as the user, or as an unknown one (None). What was typed is not kept: some people type
+    their password into the login field."""
     login, account_id = (user.login, user.id) if user else ("", 0)
     await audit.record(tx, None, "user.sign_in_failed", login, account_id=account_id, detail=_browser(call))
 
@@ -138,19 +123,18 @@ def _browser(call: Call) -> dict[str, object]:
 
 
 def as_actor(call: Call, user: Account) -> Actor:
-    """Who acts by a page, for the audit log: no token, so no scope."""
-    kind = "session"
-    return Actor(user, 0, kind, frozenset(), address=call.address, request=call.record)
+    """Return the actor of a page for the audit log: without a token, so without scopes."""
+    return Actor(user, 0, "session", frozenset(), address=call.address, request=call.record)
 
 
 def sign_in_redirect(call: Call) -> Answer:
-    """To the sign-in page, and from there back to what was asked for."""
+    """Redirect to the sign-in page, which leads back here."""
     return _redirect_and_back("/login", target_of(call))
 
 
 def confirm_redirect(return_to: str) -> Answer:
-    """To the page that asks for the password again (`web/signin/confirm`), and from there to `return_to`, a path of
-    this server."""
+    """Redirect to the page that asks for the password again (`web/signin/login`) and then leads to `return_to`, a
+    path of this server."""
     return _redirect_and_back("/login/confirm", return_to)
 
 
@@ -160,12 +144,12 @@ def _redirect_and_back(page: str, return_to: str) -> Answer:
 
 
 def redirect(location: str, headers: dict[str, str] | None = None) -> Answer:
-    """303: the browser asks for it with GET. `location` is a path of this server."""
+    """Redirect with 303 (GET) to `location`, a path of this server."""
     return Answer(None, 303, {"Location": location, "Cache-Control": "no-store", **(headers or {})})
 
 
 def target_of(call: Call) -> str:
-    """Path and query of the request, as they were sent."""
+    """Return the path and query of the request, as they were sent."""
     scope = call.request.scope
     raw = scope.get("raw_path")
     path = raw.decode("latin-1").partition("?")[0] if isinstance(raw, bytes) else quote(scope["path"])
@@ -174,9 +158,9 @@ def target_of(call: Call) -> str:
 
 
 def safe_return_to(text: str | None) -> str:
-    """A path of this server with its query, or `/`: never another host, whatever a browser or a proxy makes of it.
+    """Return a path of this server with its query, or `/`: never another host, whatever a browser or proxy makes of it.
 
-    Browsers take `\\` for `/` and drop tabs and line ends, some proxies decode: so the path is looked at decoded too.
+    Browsers read `\\` as `/` and drop tabs and line ends, and some proxies decode: so the decoded path is checked too.
     """
     if not text or len(text) > RETURN_TO_MAX_CHARS or not text.isascii() or not text.isprintable():
         return "/"
@@ -188,7 +172,7 @@ def safe_return_to(text: str | None) -> str:
         if path == before:
             break
     else:
-        return "/"  # encoded again and again: nobody does that in earnest
+        return "/"  # encoded too many times
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -223,7 +207,7 @@ _ELSEWHERE = say(
 
 
 class FormKey(NamedTuple):
-    """The `csrf` field of forms without a session, or of a new session, and the headers that go with it."""
+    """The `csrf` field of forms without a session, or of a new session, and the headers of its cookies."""
 
     csrf: str
     headers: dict[str, str]
@@ -233,8 +217,8 @@ class FormKey(NamedTuple):
 
 
 def form_key(call: Call) -> FormKey:
-    """So that nobody can sign another's browser in as themselves. The cookie stays while the browser is open, so that
-    several windows do not take it from one another."""
+    """Return the key of forms without a session, so that no one can sign another's browser in as themselves. The cookie
+    lasts while the browser is open, so that several windows share it."""
     known = cookies.read(call, cookies.FORM)
     if known is not None:
         return FormKey(cookies.csrf_of(known), {})
@@ -243,10 +227,10 @@ def form_key(call: Call) -> FormKey:
 
 
 async def read_form(call: Call, session: Session | None) -> dict[str, str]:
-    """The fields. None of our pages sends one twice.
+    """Return the fields of a form, none of which may occur twice.
 
     `session` None: the form was shown with `form_key`. Raises `Forbidden` for a form of another site, without the
-    `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for what is no form.
+    `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for other bodies.
     """
     check_sender(call, session)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
@@ -259,14 +243,22 @@ async def read_form(call: Call, session: Session | None) -> dict[str, str]:
 
 
 def check_sender(call: Call, session: Session | None) -> None:
-    """The first of what is asked of every form, before its body is read. Raises `Forbidden`."""
+    """Check where a form comes from, before its body is read. Raises `Forbidden`.
+
+    `Origin: null` is what browsers send from our pages too, since these have the referrer policy `no-referrer` (Fetch
+    Standard, "append a request Origin header"); `Sec-Fetch-Site` tells, and the field `csrf` in any case.
+    """
     if session is not None:
-        call.record.touches(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
-    _check_site(call)
+        call.record.touches(session.user.id)  # the user's audit log shows attempts of others, too
+    site, sender = call.header("sec-fetch-site"), call.header("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        raise Forbidden(_STALE, code="cross_site")
+    if site is None and sender not in (None, "null") and not cookies.is_own_origin(call, str(sender)):
+        raise Forbidden(_ELSEWHERE, code="cross_site")
 
 
 def check_key(call: Call, session: Session | None, given: str) -> None:
-    """`given`: the field `csrf`. Raises `Forbidden`."""
+    """Check `given`, the field `csrf`. Raises `Forbidden`."""
     secret = cookies.read(call, cookies.FORM)
     expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
     if expected is None or not secrets.compare_digest(cookies.unmasked(given).encode(), expected.encode()):
@@ -274,31 +266,18 @@ def check_key(call: Call, session: Session | None, given: str) -> None:
 
 
 async def check_alive(call: Call, session: Session | None) -> None:
-    """The body may have taken its time: a session that was ended meanwhile finishes nothing. Raises `Forbidden`."""
+    """Raise `Forbidden` if the session has ended while the body was received."""
     if session is not None and not await sessions.is_alive(call.database, session.id):
         raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
 
 
 async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
-    """The session and the fields of a form. Raises what `read_form` does; `again` tells who has been signed out what to
-    do."""
+    """Return the session and the fields of a form. Raises what `read_form` does, and `Forbidden` with the sentence
+    `again` without a session."""
     session = await signed_in(call)
     if session is None:
         raise Forbidden(say("You have been signed out. {}", again), code="signed_out")
     return session, await read_form(call, session)
-
-
-def _check_site(call: Call) -> None:
-    """Where the browser says which site the form is of, that has to be this one.
-
-    `Origin: null` is what browsers send from our pages too, since these have the referrer policy `no-referrer` (Fetch
-    Standard, "append a request Origin header"); `Sec-Fetch-Site` tells, and the field `csrf` in any case.
-    """
-    site, sender = call.header("sec-fetch-site"), call.header("origin")
-    if site is not None and site not in ("same-origin", "none"):
-        raise Forbidden(_STALE, code="cross_site")
-    if site is None and sender not in (None, "null") and not cookies.is_own_origin(call, str(sender)):
-        raise Forbidden(_ELSEWHERE, code="cross_site")
 
 
 def _fields(body: bytes) -> dict[str, str]:

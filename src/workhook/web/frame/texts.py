@@ -1,8 +1,8 @@
 """The texts of pages in the reader's language: GNU gettext, with the English sentences as names of the messages.
 
-Templates say `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code says `gettext("Save")`. `python -m scripts.texts`
+Templates use `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code `gettext("Save")`. `python -m scripts.texts`
 collects them into `locales/LANGUAGE/LC_MESSAGES/workhook.po`; the build makes the `.mo` files that are read here. The
-catalogue of English has what pages say instead of a sentence of the API (`frame.refusals`).
+English catalogue holds the sentences that replace those of the API (`frame.refusals`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workhook.http.negotiation import weighted
 from workhook.web.frame import cookies
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
-"""Code and own name of each language that the pages have. The first is for readers of none of them."""
+"""Code and own name of each language of the pages. The first is the default."""
 
 COOKIE = "workhook_language"
 THEME_COOKIE = "workhook_theme"
@@ -30,22 +30,22 @@ _known: ContextVar[tuple[Call, str] | None] = ContextVar("known_language", defau
 
 
 def language() -> str:
-    """The language of the page that is being made."""
+    """Return the language of the current page."""
     if (written_in := _written_in.get()) is not None:
         return written_in
     call = current()
     if call is None:
         return "en"
     known = _known.get()
-    if known is None or known[0] is not call:  # each text of a page asks
-        known = (call, language_of(call))
+    if known is None or known[0] is not call:  # called for each text of a page
+        known = (call, chosen_language(call) or negotiated(call.header("accept-language")))
         _known.set(known)
     return known[1]
 
 
 @contextmanager
 def in_language(code: str | None) -> Iterator[None]:
-    """For what is written to somebody who asked for no page. A language that the pages do not have is the first."""
+    """Write texts outside a page in a language; an unknown one counts as the first of `LANGUAGES`."""
     before = _written_in.set(code if code in LANGUAGES else next(iter(LANGUAGES)))
     try:
         yield
@@ -53,19 +53,14 @@ def in_language(code: str | None) -> Iterator[None]:
         _written_in.reset(before)
 
 
-def language_of(call: Call) -> str:
-    """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`)."""
-    return chosen_language(call) or negotiated(call.header("accept-language"))
-
-
 def chosen_language(call: Call) -> str:
-    """The code of the language that the reader has chosen in the settings; empty: as the browser has it."""
+    """Return the language that the reader chose in the settings; empty for the browser's."""
     chosen = cookies.read(call, COOKIE)
     return chosen if chosen is not None and chosen in LANGUAGES else ""
 
 
 def theme() -> str:
-    """`light` or `dark`, if the reader has chosen one in the settings; empty: as the system has it."""
+    """Return the theme that the reader chose in the settings; empty for the system's."""
     call = current()
     chosen = cookies.read(call, THEME_COOKIE) if call is not None else None
     return chosen if chosen is not None and chosen in THEMES else ""
@@ -73,7 +68,7 @@ def theme() -> str:
 
 @lru_cache(maxsize=256)
 def negotiated(accepted: str | None) -> str:
-    """The language of `LANGUAGES` that the header weighs most (RFC 9110, 12.5.4); without one, the first."""
+    """Return the language of `LANGUAGES` with the highest weight in the header (RFC 9110, 12.5.4), or the first."""
     best, best_weight = next(iter(LANGUAGES)), 0.0
     for tag, weight in weighted(accepted):
         code = tag.partition("-")[0]
@@ -83,22 +78,21 @@ def negotiated(accepted: str | None) -> str:
 
 
 def text(message: str) -> str:
-    """The message itself, marked for the catalogues: `gettext` translates it where it is shown."""
+    """Return the message itself, marked for the catalogues: `gettext` translates it where it is shown."""
     return message
 
 
 def gettext(message: str) -> str:
-    """The message in the reader's language."""
+    """Translate the message into the reader's language."""
     return _translations(language()).gettext(message)
 
 
 def ngettext(singular: str, plural: str, number: int) -> str:
-    """The message for a number of things."""
     return _translations(language()).ngettext(singular, plural, number)
 
 
 def pgettext(context: str, message: str) -> str:
-    """The message where the same English words have several meanings."""
+    """Translate a message whose English words have several meanings."""
     return _translations(language()).pgettext(context, message)
 
 

@@ -1,4 +1,4 @@
-"""The health of a webhook as a page shows it: in words, and as a small chart of the last 24 hours."""
+"""The health of a webhook on its page: in words, and as a small chart of the last 24 hours."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from workhook.web.frame.texts import gettext, ngettext
 
 HEIGHT = 24
 STEP = 5  # the width of an hour, with the gap behind it
-_LEAST = 2  # so that a single failure among thousands can be seen
+_LEAST = 2  # so that a single failure among thousands is visible
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One hour: heights from the bottom, failures above successes."""
+    """One hour: heights from the bottom, with failures above successes."""
 
     x: int
     good: int
@@ -33,7 +33,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 def bars(buckets: Sequence[HealthBucket]) -> list[Bar]:
-    """The hours, as high as the busiest one lets them be."""
+    """Return the bars of the hours, scaled to the busiest one."""
     most = max((each.succeeded + each.failed for each in buckets), default=0)
     return [
         Bar(number * STEP, _height(each.succeeded, most), _height(each.failed, most))
@@ -46,12 +46,12 @@ def _height(count: int, most: int) -> int:
 
 
 def milliseconds(text: str | None) -> int | None:
-    """A moment of the API, for the filter `when`."""
+    """Parse a moment of the API, for the filter `when`."""
     return None if text is None else parse_rfc3339(text)
 
 
 def in_words(health: HookHealth) -> str:
-    """What the chart shows, for whoever does not see it."""
+    """Describe the chart for screen readers."""
     if not health.deliveries:
         return gettext("No deliveries in the last 24 hours.")
     counted = ngettext("%(num)d delivery", "%(num)d deliveries", health.deliveries) % {"num": health.deliveries}
@@ -63,7 +63,7 @@ def in_words(health: HookHealth) -> str:
 
 
 def share(rate: float | None) -> str:
-    """`99.8 %`, with the reader's decimal mark; never 100 % while something failed."""
+    """Format a rate as `99.8 %`; never 100 % if something failed."""
     if rate is None:
         return "\u2013"
     tenths = int(rate * 1000)
@@ -71,12 +71,12 @@ def share(rate: float | None) -> str:
 
 
 def took(ms: float | None) -> str:
-    """`80 ms`; `1.2 s` with the reader's decimal mark."""
+    """Format a duration as `80 ms` or `1.2 s`."""
     if ms is None:
         return "\u2013"
     return f"{ms:.0f}\u202fms" if ms < 1000 else f"{with_mark(f'{ms / 1000:.1f}')}\u202fs"
 
 
 def lasted(seconds: float) -> str:
-    """How long a delivery took, which is known in hundredths of a second."""
+    """Format the duration of a delivery, which is known in hundredths of a second."""
     return took(seconds * 1000) if seconds else "<\u202f10\u202fms"

@@ -25,7 +25,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.hooks import charts, outcomes, snippets
 from workhook.web.hooks.filters import DeliveryFilter, filter_of, read_rows
 from workhook.web.hooks.forms import catalogue
-from workhook.web.hooks.payloads import Line, Shown, body_text, difference, pretty, visible
+from workhook.web.hooks.payloads import Line, body_text, difference, pretty, visible
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_page, limit_in_words
 
 places = HookPlaces("delivery")
@@ -33,7 +33,7 @@ ATTEMPTS_MAX = 100
 
 
 def states() -> dict[str, str]:
-    """What became of an event, in the reader's words."""
+    """Return the labels of the states of an event."""
     return {
         "pending": gettext("waits to be sent again"),
         "retrying": gettext("will be retried"),
@@ -50,7 +50,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     chosen = filter_of(visit)
     cursor = parse_cursor(visit.query("cursor") or None)
     retries = actions.retries_of(visit.call, hook)
-    mark = await newest(visit, hook)  # before the rows: else what comes between is never told of
+    mark = await newest(visit, hook)  # before the rows, so that nothing between is missed
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
     now = now_ms()
     ids = [each.id for each in rows.items]
@@ -70,7 +70,6 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
 
 
 def _limit_s(visit: Visit) -> float:
-    """How long an answer may take."""
     return visit.call.services.settings.delivery_timeout_s
 
 
@@ -83,7 +82,7 @@ async def newest_delivery(visit: Visit, site: HookSite) -> Answer:
 
 
 async def newest(visit: Visit, hook: Hook) -> str:
-    """The id of the newest delivery; 0 without one."""
+    """Return the id of the newest delivery, or 0."""
     rows = await history.page(
         visit.database, hook.id, Filters(), IdRange(), limit=1, newest_first=True, answered=history.ids
     )
@@ -91,7 +90,7 @@ async def newest(visit: Visit, hook: Hook) -> str:
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Two deliveries beside one another. `headers`: name, and the value in each; only those that differ."""
+    """Two deliveries side by side. The headers that differ: name, and the value in each."""
 
     other: DeliveryDetail
     request_headers: list[tuple[str, str, str]]
@@ -108,8 +107,8 @@ async def delivery(visit: Visit, site: HookSite) -> Answer:
 
 
 async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_since: str = "") -> Answer:
-    """`waits_since`: the mark that was there before the reader began to wait for another attempt."""
-    mark = waits_since or await newest(visit, hook)  # before what is shown: else what comes between is never told of
+    """`waits_since`: the mark from before the reader began to wait for another attempt."""
+    mark = waits_since or await newest(visit, hook)  # before the reads, so that nothing between is missed
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     attempts = await _attempts(visit, hook, found.guid)
     compared = None
@@ -119,7 +118,8 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
     newer, older = await _neighbours(visit, hook, found.id)
     return await hook_page(
         visit, "hooks/delivery.html", site, hook, delivery=found, attempts=attempts, compared=compared,
-        payload=_payload(found), body=body_text(found.response.payload), curl=snippets.command(found), states=states(),
+        payload=pretty(found.request.payload) if found.request.payload else None,
+        body=body_text(found.response.payload), curl=snippets.command(found), states=states(),
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
         file=snippets.FILE, place=snippets.PASSWORD_PLACE, newer=newer, older=older,
         is_test=bool(await history.trials_among(visit.database, hook.id, [found.id])),
@@ -128,7 +128,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
 
 
 async def _neighbours(visit: Visit, hook: Hook, delivery_id: int) -> list[int | None]:
-    """The deliveries of the webhook that were made next after this one, and last before it."""
+    """Return the next newer and the next older delivery of the webhook."""
     found: list[int | None] = []
     for within, newest_first in ((IdRange(low=delivery_id), False), (IdRange(high=delivery_id), True)):
         rows = await history.page(
@@ -138,17 +138,12 @@ async def _neighbours(visit: Visit, hook: Hook, delivery_id: int) -> list[int | 
     return found
 
 
-def _payload(found: DeliveryDetail) -> Shown | None:
-    """None once it is older than the retention."""
-    return pretty(found.request.payload) if found.request.payload else None
-
-
 async def _find(visit: Visit, hook: Hook, delivery_id: int) -> DeliveryDetail:
     return await find_delivery(visit.database, hook.id, delivery_id, retries=actions.retries_of(visit.call, hook))
 
 
 async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryItem]:
-    """All attempts to send the same event to the webhook, the first one first."""
+    """Return all attempts to send the same event to the webhook, oldest first."""
     retries = actions.retries_of(visit.call, hook)
     page = await list_deliveries(
         visit.database, hook.id, Filters(guid=guid), cursor=None, per_page=ATTEMPTS_MAX, retries=retries
@@ -164,7 +159,7 @@ def _compare(one: DeliveryDetail, other: DeliveryDetail) -> Compared:
         _different(one.request.headers, other.request.headers),
         _different(one.response.headers, other.response.headers),
         difference(*payloads) if payloads[0] != payloads[1] else [],
-        difference(newer.response.payload, older.response.payload),  # what the newer one has, is what was added
+        difference(newer.response.payload, older.response.payload),
     )
 
 
@@ -217,15 +212,13 @@ async def next_attempt(visit: Visit, site: HookSite) -> Answer:
     mark = await newest(visit, hook)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     later = [each for each in await _attempts(visit, hook, found.guid) if each.id > found.id]
-    if later:
-        return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", _sent_again(later[0]))
-    return await _delivery_page(visit, site, hook, waits_since=mark)
-
-
-def _sent_again(delivery: DeliveryItem) -> str:
-    if 200 <= delivery.status_code < 300:
-        return gettext("It was sent again, and arrived.")
-    return gettext("It was sent again, and failed: %(reason)s") % {"reason": outcomes.words(delivery.status)}
+    if not later:
+        return await _delivery_page(visit, site, hook, waits_since=mark)
+    text = gettext("It was sent again, and arrived.")
+    if not 200 <= later[0].status_code < 300:
+        reason = outcomes.words(later[0].status)
+        text = gettext("It was sent again, and failed: %(reason)s") % {"reason": reason}
+    return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", text)
 
 
 @places.get("/{hook_id}/redeliveries/new", right="write")
@@ -233,10 +226,8 @@ async def ask_redeliver_many(visit: Visit, site: HookSite) -> Answer:
     """Ask whether all deliveries are to be sent again that failed in a time, and say how many that are."""
     hook = await hook_at(visit)
     chosen = filter_of(visit)
-    found = None
-    if not _selection_faults(chosen):
-        found = await redelivery_jobs.forecast(visit.database, hook.id, _failures(chosen))
     faults = _selection_faults(chosen)
+    found = None if faults else await redelivery_jobs.forecast(visit.database, hook.id, _failures(chosen))
     return await hook_page(
         visit, "hooks/redeliver.html", site, hook, status=422 if faults else 200, chosen=chosen, faults=faults,
         found=found, events=list(CATALOG), utc=to_seconds_text(now_ms())[11:16],
@@ -262,7 +253,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
     if faults := _selection_faults(chosen):
         raise Invalid(faults=faults)
-    # A second one would be refused; what somebody wants to see then is how far the first one is.
+    # A second one would be refused: show the progress of the first instead.
     if (running := await redelivery_jobs.find_running(visit.database, hook.id)) is not None:
         address = f"{site.address(hook.id)}/redeliveries/{running}"
         return visit.done(address, gettext("Deliveries are being sent again already. Nothing was begun."))
@@ -281,7 +272,7 @@ async def redelivery(visit: Visit, site: HookSite) -> Answer:
 
 
 def _mark(job: redelivery_jobs.Redelivery, ended: redelivery_jobs.Results) -> str:
-    """It changes with what the page shows; the last number is 0 as soon as there is nothing to wait for."""
+    """Return a text that changes with the page; its last number is 0 once everything has ended."""
     return f"{job.percent} {job.queued} {ended.succeeded} {ended.failed} {ended.waiting}"
 
 

@@ -1,5 +1,5 @@
-"""The filters of a list of deliveries: those that the API has, which use an index, and two that are only tried on the
-newest deliveries that fit these, the status code and a text in the payload."""
+"""The filters of a list of deliveries: those of the API, which use an index, and two that only search the newest
+deliveries that fit these: the status code and a text in the payload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 
 PER_PAGE = 30
-LOOKED_AT = history.SEARCHED_MAX  # deliveries of a page that are tried for a code or a text
+LOOKED_AT = history.SEARCHED_MAX  # deliveries of a page that are searched for a code or a text
 TEXT_MAX = 255
 
 _NAMES = ("status", "event", "action", "guid", "since", "until", "redelivery", "code", "q")
@@ -29,7 +29,7 @@ _MINUTES = len("2026-11-24T09:00")
 
 
 class DeliveryFilter(msgspec.Struct):
-    """What the form of the filters holds, and what it means."""
+    """The form of the filters, and its meaning."""
 
     given: dict[str, str]
     filters: Filters
@@ -39,7 +39,7 @@ class DeliveryFilter(msgspec.Struct):
 
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> DeliveryFilter:
-        """From the fields of a form; empty ones are absent, others are ignored."""
+        """Read the fields of a form."""
         given = {name: fields[name].strip() for name in _NAMES if fields.get(name, "").strip()}
         found = cls(given, Filters(), text=given.get("q", "")[:TEXT_MAX])
         try:
@@ -58,26 +58,24 @@ class DeliveryFilter(msgspec.Struct):
         return found
 
     def value(self, name: str) -> str:
-        """Of a field as it was sent; empty without one."""
         return self.given.get(name, "")
 
     @property
     def looks_into_rows(self) -> bool:
-        """Whether it has a filter without an index."""
+        """Tell whether there is a filter without an index."""
         return bool(self.codes) or bool(self.text)
 
     def query(self, **more: str | None) -> str:
-        """The query of an address with these filters: `?status=failure&cursor=…`; empty without any."""
+        """Return the query of an address with these filters: `?status=failure&cursor=…`; empty without any."""
         pairs = {**self.given, **{name: value for name, value in more.items() if value}}
         return f"?{urlencode(pairs)}" if pairs else ""
 
     def fault(self, name: str) -> str:
-        """What is wrong with a field; empty if nothing is."""
         return next((each.message or each.code for each in self.faults if each.field == name), "")
 
     @property
     def event_hint(self) -> str:
-        """What is said of an event that does not exist; empty for one that does, or without one."""
+        """Return a hint about an unknown event; otherwise empty."""
         name = self.filters.event
         if not name or name in CATALOG:
             return ""
@@ -88,7 +86,7 @@ class DeliveryFilter(msgspec.Struct):
 
 
 def _named(given: Mapping[str, str]) -> dict[str, str]:
-    """With the event `issues.opened`, as the list writes it, as an event and its action."""
+    """Split an event such as `issues.opened` into an event and its action."""
     event, _, action = given.get("event", "").partition(".")
     event = event.lower() if event.lower() in CATALOG else event
     named = {**given, "event": event} if event else dict(given)
@@ -96,7 +94,7 @@ def _named(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _codes(text: str) -> range:
-    """The status codes that a filter stands for: `404`, or `4xx` for a hundred of them. Empty for anything else."""
+    """Return the status codes of a filter such as `404` or `4xx`; empty for anything else."""
     if re.fullmatch("[2-5](?i:xx)", text):
         first = int(text[0]) * 100
         return range(first, first + 100)
@@ -107,12 +105,12 @@ _JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
 
 
 def _compact(text: str) -> str:
-    """What is typed as a page shows JSON, as it is sent: without the spaces outside of its texts."""
+    """Turn JSON as a page shows it into JSON as it is sent: without the spaces outside of its texts."""
     return _JSON.sub(lambda found: found[1] or "", text) if '"' in text else text
 
 
 def _moment(text: str) -> str:
-    """What `<input type="datetime-local">` sends has no zone: it is UTC, as the page says."""
+    """Complete the text of `<input type="datetime-local">`, which is in UTC, as the page says."""
     return f"{text}:00Z" if len(text) == _MINUTES else text if text.endswith("Z") or "+" in text else f"{text}Z"
 
 
@@ -121,7 +119,7 @@ def filter_of(visit: Visit) -> DeliveryFilter:
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """A page of the list. `looked_at`: how many deliveries were tried for a code or a text, and `oldest`, when the last
+    """A page of the list. `looked_at`: how many deliveries were searched for a code or a text; `oldest`: when the last
     of them was made; `too_large`: how many payloads were not searched."""
 
     items: list[DeliveryItem]
@@ -135,7 +133,8 @@ class Rows(msgspec.Struct, frozen=True):
 async def read_rows(
     reader: Reader, hook_id: int, chosen: DeliveryFilter, cursor: int | None, retries: int | None
 ) -> Rows:
-    """The deliveries that fit, newest first. With a filter that has no index, those among the next `LOOKED_AT`."""
+    """Return the deliveries that fit, newest first; with a filter without an index, those among the next
+    `LOOKED_AT`."""
     if chosen.faults:
         return Rows([])
     per_page = LOOKED_AT if chosen.looks_into_rows else PER_PAGE

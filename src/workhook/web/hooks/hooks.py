@@ -1,28 +1,29 @@
-"""Webhooks: the list with the health of each, and the form that makes, changes and deletes one."""
+"""Webhooks: the list with their health, the forms that create, change and delete one, and tools to try it."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import urlencode
 
-import msgspec
-
-from workhook.core.errors import Invalid
-from workhook.events.hook_config import ConfigChange, fault, parse_config
+from workhook.core.errors import Invalid, NotFound
+from workhook.events import samples
+from workhook.events.catalog import CATALOG
+from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, health, queries
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.health import HookHealth
 from workhook.hooks.records import Hook
 from workhook.http.calls import Answer
-from workhook.storage import Transaction
-from workhook.storage.pages import Page
+from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.forms import faults_of
+from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.hooks import charts, forms, outcomes, snippets
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page, list_app_hooks
+from workhook.web.hooks.payloads import pretty
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page, limit_in_words, list_app_hooks
 
 places = HookPlaces("hook")
 PER_PAGE = 25
@@ -30,21 +31,13 @@ CHANGED = "changed_meanwhile"
 ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 
-class HookRow(msgspec.Struct, frozen=True):
-    """A webhook in the list."""
-
-    hook: Hook
-    health: HookHealth
-
-
 @places.get("")
 async def hooks(visit: Visit, site: HookSite) -> Answer:
     """Show the webhooks, with the health of each."""
-    number = visit.call.query_integer("page", 1, low=1, high=10_000)
-    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
-    rows = [HookRow(hook, its) for hook, its in zip(found, healths, strict=True)]
+    rows = list(zip(found, healths, strict=True))
     of_apps, of_apps_total = await list_app_hooks(visit, site)
     return visit.page(
         "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts,
@@ -57,7 +50,7 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
 async def new(visit: Visit, site: HookSite) -> Answer:
     """Show the form of a new webhook."""
     visit.require_recent()
-    return _new_page(visit, site, forms.blank())
+    return _new_page(visit, site, forms.HookForm({"url": "", "content_type": "json"}))
 
 
 @places.post("", makes=True, action="hook.create")
@@ -69,22 +62,22 @@ async def create(visit: Visit, site: HookSite) -> Answer:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, secret)
         hook = await visit.change(lambda write: actions.create_hook(actions.hook_write(visit.call, write.tx), change))
     except Invalid as problem:
-        return _new_page(visit, site, forms.form_again(visit.fields, problem), status=422)
+        return _new_page(visit, site, forms.form_again(visit.fields, problem))
     if made:
         return await _secret_page(visit, site, hook, secret, created=True)
     return visit.done(f"{site.address(hook.id)}/deliveries", gettext("The webhook was created."))
 
 
-def _new_page(visit: Visit, site: HookSite, form: forms.HookForm, *, status: int = 200) -> Answer:
+def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Answer:
     own, common = forms.catalogue(site.owner.target)
-    return visit.page("hooks/new.html", status=status, site=site, form=form, own=own, common=common)
+    return visit.page("hooks/new.html", form=form, site=site, own=own, common=common)
 
 
 async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
-    """The only page that ever shows a secret: the answer to the form that made it."""
+    """Show a secret, in the answer to the form that made it and nowhere else."""
     return await hook_page(
         visit, "hooks/secret.html", site, hook, status=201 if created else 200, has_secret=True, secret=secret,
-        created=created, snippets=snippets.all_for(forms.header_prefix(visit.call)),
+        created=created, snippets=snippets.all_for(visit.call.services.settings.header_prefix),
     )  # fmt: skip
 
 
@@ -101,14 +94,13 @@ async def _hook_page(
     found: Hook,
     form: forms.HookForm,
     *,
-    status: int = 200,
     secret_faults: dict[str, str] | None = None,
     is_stale: bool = False,
 ) -> Answer:
     own, common = forms.catalogue(site.owner.target)
     its = await health.hook_health(visit.database, found)
     return await hook_page(
-        visit, "hooks/hook.html", site, found, status=status, health=its, form=form, own=own, common=common,
+        visit, "hooks/hook.html", site, found, form=form, health=its, own=own, common=common,
         charts=charts, outcomes=outcomes, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
         secret_kind=visit.fields.get("secret_kind", "make"), is_stale=is_stale, asks_off=visit.query("off") == "1",
         arrives_here=site.access is not None and visit.call.services.own.is_receiver(found.config["url"]),
@@ -122,34 +114,29 @@ async def update(visit: Visit, site: HookSite) -> Answer:
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, hook=found)
         if change.config is not None and change.config.shown.get("url") != found.config["url"]:
-            visit.require_recent(site.address(found.id))  # events go to somebody else, as those of a new webhook do
-        if found.active and change.active is False:
-            await _require_nothing_waits(visit, found)
+            visit.require_recent(site.address(found.id))  # events go to another receiver, as with a new webhook
+        if found.active and change.active is False and (await health.waiting(visit.database, found)).number:
+            message = gettext(
+                "Events wait for this webhook, and would be dropped. Turn it off above, where that is asked."
+            )
+            raise Invalid(faults=[fault(message, field="active")])
         await _update(visit, change, visit.fields.get("version", ""))
     except Invalid as problem:
         again = forms.form_again(visit.fields, problem, found)
-        return await _hook_page(visit, site, found, again, status=422, is_stale=problem.code == CHANGED)
+        return await _hook_page(visit, site, found, again, is_stale=problem.code == CHANGED)
     return visit.done(site.address(found.id), gettext("The webhook was changed."))
 
 
-async def _require_nothing_waits(visit: Visit, hook: Hook) -> None:
-    """Raises `Invalid` where the form would drop events without a question."""
-    if (await health.waiting(visit.database, hook)).number:
-        message = gettext("Events wait for this webhook, and would be dropped. Turn it off above, where that is asked.")
-        raise Invalid(faults=[fault(message, field="active")])
+async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
+    """`seen`: the version that the form showed, if any. Raises `Invalid` if the webhook has changed since: the form has
+    all settings, and would undo the other change."""
 
-
-async def _update(visit: Visit, change: HookChange, seen: str = "") -> Hook:
-    """`seen`: the version that the form showed, if it says so. Raises `Invalid` if somebody has changed the webhook
-    since: the form holds all settings, so that it would take their change back."""
-
-    async def step(tx: Transaction) -> Hook:
-        hook = await actions.update_hook(actions.hook_write(visit.call, tx), hook_id_of(visit), change)
-        if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, this one too
+    async def step(write: Write) -> None:
+        hook = await actions.update_hook(actions.hook_write(visit.call, write.tx), hook_id_of(visit), change)
+        if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, also this one
             raise Invalid(gettext("Somebody has changed this webhook since you opened the page."), code=CHANGED)
-        return hook
 
-    return await visit.database.in_transaction(step)
+    await visit.change(step)
 
 
 @places.post("/{hook_id}/active", action="hook.update")
@@ -162,7 +149,7 @@ async def switch(visit: Visit, site: HookSite) -> Answer:
     if waiting.number and visit.fields.get("drop") != "1":
         return redirect(f"{address}?off=1#off")
     await _update(visit, HookChange(active=active))
-    if waiting.number:  # what was dropped cannot be brought back, so there is nothing to undo
+    if waiting.number:  # dropped events cannot be restored, so there is no undo
         dropped = ngettext("%(num)d event that waited was dropped.", "%(num)d events that waited were dropped.",
                            waiting.number) % {"num": waiting.number}  # fmt: skip
         return visit.done(address, gettext("The webhook is off.") + " " + dropped)
@@ -191,31 +178,23 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
     try:
         if wrong := forms.secret_faults(visit.fields):
             raise Invalid(faults=wrong)
-        await _update_config(visit, _parse_config(visit, config))
+        faults: list[Any] = []
+        change = parse_config(config, visit.call.services.check_url, faults)
+        if faults:
+            raise Invalid(faults=faults)
+        await visit.change(
+            lambda write: actions.update_config(actions.hook_write(visit.call, write.tx), hook_id_of(visit), change)
+        )
     except Invalid as problem:
         by_field, others = faults_of(problem)
         by_field.setdefault("secret", " ".join(others))
         form = forms.form_of(found)
-        return await _hook_page(visit, site, found, form, status=422, secret_faults=by_field)
+        form.status = problem.status
+        return await _hook_page(visit, site, found, form, secret_faults=by_field)
     if made:
         return await _secret_page(visit, site, found, secret, created=False)
     text = gettext("The secret was changed.") if secret else gettext("The secret was removed. Nothing is signed.")
     return visit.done(site.address(found.id), text)
-
-
-def _parse_config(visit: Visit, config: dict[str, object]) -> ConfigChange:
-    faults: list[Any] = []
-    change = parse_config(config, visit.call.services.check_url, faults)
-    if faults:
-        raise Invalid(faults=faults)
-    return change
-
-
-async def _update_config(visit: Visit, change: ConfigChange) -> Hook:
-    async def step(tx: Transaction) -> Hook:
-        return await actions.update_config(actions.hook_write(visit.call, tx), hook_id_of(visit), change)
-
-    return await visit.database.in_transaction(step)
 
 
 @places.post("/{hook_id}/delete", right="delete", action="hook.delete")
@@ -223,3 +202,54 @@ async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook."""
     await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
     return visit.done(site.base, gettext("The webhook was deleted."))
+
+
+# --- tools to try a webhook ------------------------------------------------------------------------------------------
+
+trial_places = HookPlaces("trial")
+
+
+@trial_places.post("/{hook_id}/ping", action="hook.ping")
+async def ping(visit: Visit, site: HookSite) -> Answer:
+    """Send a ping to a webhook."""
+    with limit_in_words():
+        await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
+    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("A ping is on its way."))
+
+
+@trial_places.post("/{hook_id}/test", action="hook.test")
+async def test_event(visit: Visit, site: HookSite) -> Answer:
+    """Send the sample of an event to a webhook: `event`, or `event.action`."""
+    name, _, action = visit.fields.get("event", "").partition(".")
+    if not name:
+        raise Invalid(gettext("Choose an event first."), code="missing_event")
+    with limit_in_words():
+        await visit.change(lambda write: actions.send_sample(write, hook_id_of(visit), name, action or None))
+    text = gettext("A sample of “%(event)s” is on its way.") % {"event": visit.fields.get("event", "")}
+    # With the event, so that it need not be chosen again for the next test.
+    kept = urlencode({"test": visit.fields.get("event", "")})
+    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries?{kept}", text)
+
+
+@trial_places.get("/events/{name}")
+async def event(visit: Visit, site: HookSite) -> Answer:
+    """Show an event of the catalogue with a sample of its payload."""
+    found = CATALOG.get(visit.path("name"))
+    if found is None:
+        raise NotFound()
+    action = visit.query("action")
+    if action and action not in found.actions:
+        raise NotFound()
+    payload = pretty(samples.sample(found.name, action or None))
+    chosen = action or next(iter(found.actions), "")
+    # The form of a webhook loads this into a frame.
+    template = "hooks/event_frame.html" if visit.call.header("turbo-frame") else "hooks/event.html"
+    return visit.page(template, site=site, event=found, action=chosen, payload=payload)
+
+
+@trial_places.get("/{hook_id}/verify")
+async def verify(visit: Visit, site: HookSite) -> Answer:
+    """Show code that checks the signatures of a webhook's deliveries."""
+    found = await hook_at(visit)
+    code = snippets.all_for(visit.call.services.settings.header_prefix)
+    return await hook_page(visit, "hooks/verify.html", site, found, snippets=code)

@@ -1,5 +1,5 @@
-"""How an attempt ended, in the reader's words. What no receiver said is told apart from what one answered: the API
-has a status of HTTP for both."""
+"""The outcome of an attempt in the reader's words. Answers of a receiver are distinguished from failures without one:
+the API has an HTTP status for both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFF_REASONS = (
     text("Nobody who may have webhooks here authorizes the app any more."),
     text("The right to have webhooks here was taken away."),
 )
-"""Why Workhook turned one off, as the audit log has it."""
+"""Why Workhook turned off a webhook, as in the audit log."""
 _UNSENT: Mapping[str, str] = {
     send.REFUSED: text("the address is not allowed"),
     send.TOO_LARGE: text("the payload is too large"),
@@ -39,18 +39,18 @@ _LIMIT = text("it took longer than %(seconds)s s, the most that an answer may ta
 
 
 def answered(status: str) -> bool:
-    """Whether the receiver answered. `status`: of a delivery, as the API has it."""
+    """Tell whether the receiver answered. `status`: of a delivery, as in the API."""
     return status.startswith(_ANSWERED)
 
 
 def briefly(status: str) -> str:
-    """What stands in place of a status that no receiver sent."""
+    """Return the text in place of a status that no receiver sent."""
     return gettext("not sent") if status in _UNSENT else gettext("no answer")
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """What stands beside `briefly`, or beside the code of an answer. `url`: where it was sent to; `limit_s`: how long
-    an answer may take. Each makes it more exact where it is given."""
+    """Return the text beside `briefly`, or beside the code of an answer. `url`, of the receiver, and `limit_s`, for an
+    answer, make it more exact."""
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects are not followed")
     if answered(status):
@@ -64,7 +64,7 @@ def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
 
 
 def words(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """The whole of it, with what `reason` takes."""
+    """Return the whole text, with the parameters of `reason`."""
     said = reason(status, url=url, limit_s=limit_s)
     if not answered(status):
         return f"{briefly(status)}: {said}"
@@ -78,13 +78,13 @@ def _answer(status: str) -> str:
 
 
 def _redirect(status: str) -> str:
-    """The code of an answer that is one of 3xx; empty for any other."""
+    """Return the code of an answer if it is 3xx; otherwise empty."""
     _, _, code = status.partition(_CODE_FOLLOWS)
     return code if code.startswith("3") else ""
 
 
 def _has_address(url: str) -> bool:
-    """Whether the host is an address, so that no name had to be found."""
+    """Tell whether the host is an address, so that no name was looked up."""
     try:
         ipaddress.ip_address(urlsplit(url).hostname or "")
     except ValueError:
@@ -93,18 +93,18 @@ def _has_address(url: str) -> bool:
 
 
 def leads_to(delivery: DeliveryDetail) -> str:
-    """Where a redirect leads that was not followed; empty for any other answer."""
+    """Return the target of a redirect, which is not followed; empty for any other answer."""
     if not _redirect(delivery.status):
         return ""
     return next((value for name, value in delivery.response.headers.items() if name.lower() == "location"), "")
 
 
 def kept(response: DeliveryResponse) -> str:
-    """What there is to say about a body of which only the beginning is kept; empty for a whole one."""
+    """Say that only the beginning of a body is kept; empty for a whole one."""
     most = file_size(send.MAX_BODY_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
     length = headers.get("content-length", "")
-    # A byte that is no UTF-8 stands there as three; the last letter may have lost up to three of its bytes.
+    # A byte that is not UTF-8 counts as three here; the last character may have lost up to three of its bytes.
     size = len(response.payload.encode()) - 2 * response.payload.count("\ufffd")
     if size < send.MAX_BODY_BYTES - 3:
         return ""

@@ -1,8 +1,7 @@
-"""What was sent and answered, as text that can be shown: JSON is indented and coloured, what cannot be seen is written
-as an escape, and what is long is cut.
+"""Payloads and answers as text for a page: JSON is indented and coloured, invisible characters are escaped, and long
+texts are cut.
 
-Receivers and publishers write these texts, so nothing in them may act: not as markup, and not on the direction in which
-the page is read.
+Receivers and publishers write these texts, so nothing in them may act as markup or change the direction of the page.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _PLAIN_SPACE = frozenset("\n\t\r")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A text for a page. `size`: bytes of the whole, as it was sent; `cut`: this is only its beginning, the first
-    `shown` of `all` characters; 0: they were not counted."""
+    """A text for a page. `size`: bytes of the whole, as it was sent. `cut`: only its beginning is shown, the first
+    `shown` of `all` characters, or 0 if they were not counted."""
 
     text: Markup
     size: int
@@ -42,7 +41,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 @cache
 def unseen() -> re.Pattern[str]:
-    """Characters that are not seen, or that change how others are: controls, marks of direction, and the like."""
+    """Match characters that are invisible or change how others are shown: controls, marks of direction, and others."""
     found = [
         chr(code)
         for code in [*range(0x3100), *range(0xD800, 0xF900), *range(0xFE00, 0x10000), *range(0xE0000, 0xE0200)]
@@ -52,7 +51,7 @@ def unseen() -> re.Pattern[str]:
 
 
 def visible(text: str) -> str:
-    """The text with what cannot be seen as escapes of JSON: in a string of JSON they mean the same."""
+    """Write invisible characters as escapes of JSON."""
     return text if text.isascii() and text.isprintable() else unseen().sub(_escape, text)
 
 
@@ -62,7 +61,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def pretty(value: object) -> Shown:
-    """JSON, indented and coloured."""
+    """Return a value as indented and coloured JSON."""
     return _pretty(json.encode(value))
 
 
@@ -79,7 +78,7 @@ def _pretty(encoded: bytes) -> Shown:
 
 
 def body_text(text: str) -> Shown:
-    """What a receiver answered: JSON as `pretty` shows it, everything else as it came."""
+    """Return a receiver's answer: JSON as `pretty` shows it, anything else as it is."""
     size = len(text.encode())
     if text.lstrip()[:1] in ("{", "["):
         return msgspec.structs.replace(_pretty(text.encode()), size=size)
@@ -95,7 +94,7 @@ def _plain(text: str, size: int) -> Shown:
 
 
 def _beginning(text: str) -> str:
-    """So much of it as is shown, in whole lines where lines are short."""
+    """Cut the text to `SHOWN_MAX`, at the end of a line if lines are short."""
     if len(text) <= SHOWN_MAX:
         return text
     end = text.rfind("\n", SHOWN_MAX // 2, SHOWN_MAX)
@@ -128,8 +127,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def difference(first: str, second: str) -> list[Line]:
-    """Both texts, line by line; the beginning of long ones. The work is bounded by `DIFFERENCE_LINES_MAX` squared,
-    whatever the lines are: call it in a thread."""
+    """Compare both texts, cut if they are long, line by line. The work is bounded by `DIFFERENCE_LINES_MAX` squared:
+    call it in a thread."""
     old, new = (visible(_indented(each)).split("\n")[:DIFFERENCE_LINES_MAX] for each in (first, second))
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     if start is None:
@@ -139,7 +138,7 @@ def difference(first: str, second: str) -> list[Line]:
 
 
 def _merged(old: list[str], new: list[str]) -> Iterator[Line]:
-    """The lines of both, those of the longest common subsequence once. What is only in the first comes first."""
+    """Merge the lines of both along their longest common subsequence. Lines of the first come first."""
     lengths = _common_lengths(old, new)
     i = j = 0
     while i < len(old) and j < len(new):
@@ -157,7 +156,7 @@ def _merged(old: list[str], new: list[str]) -> Iterator[Line]:
 
 
 def _common_lengths(old: list[str], new: list[str]) -> list[list[int]]:
-    """How long the longest common subsequence is of what follows each pair of places."""
+    """Return the length of the longest common subsequence after each pair of positions."""
     lengths = [[0] * (len(new) + 1)]
     numbers = {each: number for number, each in enumerate(dict.fromkeys(old + new))}
     right = [numbers[each] for each in reversed(new)]
@@ -170,7 +169,7 @@ def _common_lengths(old: list[str], new: list[str]) -> list[list[int]]:
             row.append(last)
             diagonal = over
         lengths.append(row)
-    # Rows and columns were counted from the end.
+    # Rows and columns are counted from the end.
     return [row[::-1] for row in reversed(lengths)]
 
 

@@ -1,4 +1,4 @@
-"""The receiver inside the server: where it takes requests, and the page that shows what arrived."""
+"""The receiver inside the server: the route that takes requests, and the page that shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.context import Write
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.web.hooks.forms import new_secret
@@ -39,7 +39,7 @@ class _Body(msgspec.Struct):
 
 
 class ArrivalView(NamedTuple):
-    """A request as a page shows it."""
+    """A request on the page."""
 
     arrival: Arrival
     headers: list[tuple[str, str]]
@@ -48,7 +48,7 @@ class ArrivalView(NamedTuple):
 
 
 class ReceiverView(NamedTuple):
-    """A receiver, the webhook that sends to it, and what arrived. `mark`: changes with each request."""
+    """A receiver's webhook and what arrived. `mark`: changes with each request."""
 
     hook: Hook
     arrived: list[ArrivalView]
@@ -78,7 +78,7 @@ async def newest_arrival(visit: Visit) -> Answer:
     """Tell a page whether something arrived that it does not show."""
     site = await _site(visit, "read")
     hook = existing(await receivers.find_receiver(visit.database, site.owner))
-    mark = await _mark(visit.database, hook)
+    mark = str(await receivers.find_newest_arrival(visit.database, hook.id))
     return Answer(mark.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
 
 
@@ -89,13 +89,13 @@ async def create_receiver(visit: Visit) -> Answer:
     key = new_receiver_key()
     change = _change(visit.call, key)
 
-    async def create(tx: Transaction) -> None:
-        write = actions.hook_write(visit.call, tx)
-        await actions.lock_owner(write)  # the form may be sent twice at once
-        if await receivers.find_receiver(tx, site.owner) is None:
-            await receivers.create_receiver(write, change, key)
+    async def create(write: Write) -> None:
+        hook_write = actions.hook_write(visit.call, write.tx)
+        await actions.lock_owner(hook_write)  # the form may be sent twice at once
+        if await receivers.find_receiver(write.tx, site.owner) is None:
+            await receivers.create_receiver(hook_write, change, key)
 
-    await visit.database.in_transaction(create)
+    await visit.change(create)
     return visit.done(_back(visit, site))
 
 
@@ -109,26 +109,20 @@ async def add_card(visit: Visit) -> Answer:
 
 
 async def read_receiver(reader: Reader, owner: HookOwner) -> ReceiverView | None:
-    """None: the project has none."""
+    """Return the project's receiver with what arrived, or None."""
     hook = await receivers.find_receiver(reader, owner)
     if hook is None:
         return None
     found = await receivers.list_arrivals(reader, hook.id)
-    mark = str(found[0].id if found else 0)
-    return ReceiverView(hook, [_view(each) for each in found], mark)
-
-
-async def _mark(reader: Reader, hook: Hook) -> str:
-    return str(await receivers.find_newest_arrival(reader, hook.id))
-
-
-def _view(arrival: Arrival) -> ArrivalView:
-    headers = [(visible(name), visible(value)) for name, value in arrival.headers]
-    return ArrivalView(arrival, headers, body_text(arrival.body.decode("utf-8", "replace")), _action_of(arrival))
+    views = []
+    for each in found:
+        headers = [(visible(name), visible(value)) for name, value in each.headers]
+        views.append(ArrivalView(each, headers, body_text(each.body.decode("utf-8", "replace")), _action_of(each)))
+    return ReceiverView(hook, views, str(found[0].id if found else 0))
 
 
 def _action_of(arrival: Arrival) -> str:
-    """What happened to the thing that the event is named after: `created`; empty where the body does not say so."""
+    """Return the event's action, such as `created`; empty if the body has none."""
     try:
         body: _Body = json.decode_untrusted(arrival.body, _Body)
     except Malformed:
@@ -142,13 +136,13 @@ async def _site(visit: Visit, right: str) -> HookSite:
 
 
 def _back(visit: Visit, site: HookSite) -> str:
-    """The page that the form is on: the first steps, or the receiver's own."""
+    """Return the page of the form: the first steps, or the receiver's own."""
     name = site.owner.repository.name if site.owner.repository else ""
     return f"{WELCOME}?project={name}" if visit.fields.get("from") == "welcome" else f"{site.base}/receiver"
 
 
 def _change(call: Call, key: str) -> HookChange:
-    """A webhook for every event, whose deliveries have both kinds of signatures."""
+    """Return a webhook for every event, whose deliveries have both kinds of signatures."""
     url = call.services.own.receiver_url(key)
     if url is None:
         raise Conflict(text("This server does not know its own address. Set base_url."), code="no_own_address")

@@ -1,4 +1,4 @@
-"""Where webhooks are: each place exists for a project and, the same, for an organization.
+"""The places of webhooks: each exists for a project and for an organization.
 
     places = HookPlaces("hook")
 
@@ -6,15 +6,14 @@
     async def hooks(visit: Visit, site: HookSite) -> Answer:
         \"\"\"Show the webhooks.\"\"\"
 
-The addresses begin with `/{owner}/{project}/webhooks` and `/{owner}/-/webhooks`. Who may see them, and change them, is
-what the rules of the webhook API say.
+The addresses begin with `/{owner}/{project}/webhooks` and `/{owner}/-/webhooks`. Rights are those of the webhook API.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +27,7 @@ from workhook.http.calls import Answer
 from workhook.identity import policy
 from workhook.identity.queries import find_organization
 from workhook.storage.pages import Page
-from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.places import Places, Visit, for_site
 from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.access import Access
 
@@ -42,14 +41,14 @@ _REFUSED = {
 
 
 class HookSite(msgspec.Struct, frozen=True):
-    """What the webhooks of a page belong to. `access`: the visitor's in the project; None: an organization's."""
+    """The owner of a page's webhooks. `access`: the visitor's in the project; None for an organization."""
 
     owner: HookOwner
     access: Access | None
 
     @property
     def base(self) -> str:
-        """The address of the list of webhooks."""
+        """Return the address of the list of webhooks."""
         name = self.owner.repository.full_name if self.owner.repository else f"{self.owner.account.login}/-"
         return f"/{name}/webhooks"
 
@@ -61,41 +60,32 @@ class HookPlaces(Places):
     """Places that exist twice, each with the `HookSite` that its path names."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """`right`: read, write or delete; without it, what fits the method."""
+        """`right`: read, write or delete; by default the one that fits the method."""
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
-            route = super(HookPlaces, self).route
-            route(method, f"/{{owner}}/{{project}}/webhooks{path}", **facts)(_of(function, "project", asked))
-            asked_there = "write" if asked == "delete" else asked
-            route(method, f"/{{owner}}/-/webhooks{path}", **facts)(_of(function, "organization", asked_there))
+            for kind, parent in (("project", "{project}"), ("organization", "-")):
+                route = super(HookPlaces, self).route(method, f"/{{owner}}/{parent}/webhooks{path}", **facts)
+                route(for_site(function, kind, partial(_find_site, kind=kind, right=asked)))
             return function
 
         return declare
 
 
-def _of(function: SitePage, kind: str, right: str) -> Callable[[Visit], Awaitable[Answer]]:
-    """`kind`: project or organization."""
-
-    async def place(visit: Visit) -> Answer:
-        try:
-            if kind == "project":
-                await visit.repository(f"repository_hooks.{right}")
-            else:
-                await visit.organization(f"organization_hooks.{right}")
-        except Forbidden as problem:
-            raise Forbidden(gettext(_REFUSED[kind]), code=problem.code) from problem
-        access = await visit.access() if kind == "project" else None
-        return await function(visit, HookSite(owner_of(visit.call), access))
-
-    place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
-    place.__doc__ = inspect.getdoc(function)
-    return place
+async def _find_site(visit: Visit, *, kind: str, right: str) -> HookSite:
+    try:
+        if kind == "project":
+            await visit.repository(f"repository_hooks.{right}")
+        else:
+            await visit.organization(f"organization_hooks.{'write' if right == 'delete' else right}")
+    except Forbidden as problem:
+        raise Forbidden(gettext(_REFUSED[kind]), code=problem.code) from problem
+    return HookSite(owner_of(visit.call), await visit.access() if kind == "project" else None)
 
 
 @contextmanager
 def limit_in_words() -> Iterator[None]:
-    """Say in the page's words that the limit of pings, tests and repeats in a minute is reached."""
+    """Translate the error of the limit of pings, tests and repeats in a minute."""
     try:
         yield
     except Forbidden as problem:
@@ -106,22 +96,19 @@ def limit_in_words() -> Iterator[None]:
         raise TooManyRequests(message % {"seconds": wait_s}, retry_after_s=int(wait_s)) from problem
 
 
-async def hook_page(
-    visit: Visit, template: str, site: HookSite, hook: Hook, *, status: int = 200, **values: Any
-) -> Answer:
-    """A page of one webhook, which says at its top why it is off."""
+async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Answer:
+    """Show a page of one webhook, with the reason why it is off."""
     its = values.get("health")  # which has read it
     reason = its.off_reason if its else await health.off_reason(visit.database, hook)
-    return visit.page(template, status=status, site=site, hook=hook, off_reason=reason, **values)
+    return visit.page(template, site=site, hook=hook, off_reason=reason, **values)
 
 
 async def hook_at(visit: Visit) -> Hook:
-    """The webhook of the path, if the visitor sees it. Raises `NotFound`."""
+    """Return the webhook of the path, if the visitor sees it. Raises `NotFound`."""
     return await hook_of(visit.call, visit.database, hook_id_of(visit))
 
 
 def hook_id_of(visit: Visit) -> int:
-    """Raises `NotFound` for what cannot be an id."""
     return visit.call.path_integer("hook_id")
 
 
@@ -130,8 +117,8 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks of the organization that OAuth apps created, and their number. Empty on a project's
-    page and for visitors who are not owners."""
+    """Return the first webhooks of an organization that OAuth apps created, and their number; empty for a project and
+    for visitors who are not owners."""
     if site.owner.repository is not None:
         return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)
@@ -146,8 +133,6 @@ async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], i
 @app_hook_places.post("/by-apps/{hook_id}/delete", right="read", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook that an OAuth app made."""
-    organization = await visit.organization("oauth_hooks.delete")
-    await visit.change(
-        lambda write: actions.delete_app_hook(write.tx, write.actor, organization.account, hook_id_of(visit))
-    )
+    account = (await visit.organization("oauth_hooks.delete")).account
+    await visit.change(lambda write: actions.delete_app_hook(write.tx, write.actor, account, hook_id_of(visit)))
     return visit.done(site.base, gettext("The webhook was deleted."))

@@ -1,4 +1,4 @@
-"""Code for who receives deliveries: a delivery as a command for `curl`, and the check of its signature."""
+"""Code for receivers of deliveries: a delivery as a command for `curl`, and the check of its signature."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PREFIX = "@PREFIX@"
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """The code of one language. The secret of the webhook belongs between `before` and `after`."""
+    """The code of one language. The webhook's secret belongs between `before` and `after`."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ class Snippet(msgspec.Struct, frozen=True):
 
 @cache
 def all_for(header_prefix: str) -> tuple[Snippet, ...]:
-    """One for each language. `header_prefix`: how the names of the server's own headers begin."""
+    """Return the snippets of all languages. `header_prefix`: of the server's own headers."""
     return tuple(_snippet(name, title, header_prefix) for name, title in LANGUAGES.items())
 
 
@@ -59,7 +59,7 @@ _NEEDS_ESCAPES = re.compile(r"[\\']")
 
 
 def body_of(delivery: DeliveryDetail) -> bytes:
-    """The bytes that were sent and signed."""
+    """Return the bytes that were sent and signed."""
     payload = json.encode(delivery.request.payload)
     return form_encode(payload) if _is_form(delivery.request.headers) else payload
 
@@ -72,8 +72,8 @@ def _is_form(headers: Mapping[str, str]) -> bool:
 
 
 def command(delivery: DeliveryDetail) -> str:
-    """The command, for a POSIX shell with the quoting `$'…'` of bash. Credentials are not kept: their place is marked.
-    The signatures are those that were sent."""
+    """Return the command, for a POSIX shell with the quoting `$'…'` of bash and the signatures that were sent.
+    Credentials are not stored: their place is marked."""
     lines = [f"curl {_quoted(delivery.url)}"]
     for name, value in delivery.request.headers.items():
         shown = value.replace(REDACTED, PASSWORD_PLACE) if name.lower().endswith("authorization") else value
@@ -84,7 +84,7 @@ def command(delivery: DeliveryDetail) -> str:
 
 
 def _quoted(text: str) -> str:
-    """One word of a shell. What cannot be seen is written as an escape."""
+    """Quote one word of a shell, with escapes for invisible characters."""
     if "'" not in text and not unseen().search(text):
         return f"'{text}'"
     escaped = unseen().sub(lambda found: f"\\U{ord(found[0]):08x}", _NEEDS_ESCAPES.sub(r"\\\g<0>", text))

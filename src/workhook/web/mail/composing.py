@@ -1,4 +1,4 @@
-"""Makes a message of a row: who gets it, in which language, and what it tells that person now."""
+"""The composition of a queued message: its recipient, its language, and its current content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class Composer:
-    """`base`: where this server is reached; every link begins with it. `sender`: whom messages come from."""
+    """`base`: the address of this server, with which every link begins. `sender`: of all messages."""
 
     def __init__(self, services: Services, base: str, sender: Address) -> None:
         self._services = services
@@ -42,7 +42,7 @@ class Composer:
         self._sender = sender
 
     async def __call__(self, message: MailMessage) -> Outgoing | None:
-        """None: there is nothing to tell any more, or nobody to send it to. Raises `Unavailable`."""
+        """Return the message, or None if it is obsolete or has no recipient. Raises `Unavailable`."""
         recipient: Recipient | None = None
         if message.user_id is not None:
             recipient = await find_recipient(self._services.database, message.user_id)
@@ -106,7 +106,7 @@ class Composer:
             )
 
     def _opened(self, message: MailMessage) -> str | None:
-        """The path of the link that it holds. None: nothing opens it any more."""
+        """Return the path of its link, or None if it can no longer be decrypted."""
         try:
             return self._services.vault.open(message.sealed)
         except VaultError:

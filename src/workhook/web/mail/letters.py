@@ -1,4 +1,4 @@
-"""What a message says, in the recipient's language or its invoice's. Everything here is plain text."""
+"""The texts of messages, in the recipient's language or the invoice's. Everything here is plain text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from workhook.work.money.invoices.paper import Paper
 
 
 class Letter(Secretive, msgspec.Struct, frozen=True):
-    """`button`: what it says, and the address that it leads to. `thread`: what the message is about; messages about the
-    same are shown together. `reason`: why the recipient gets it. `unsubscribe`: the address that ends this kind."""
+    """`button`: its text and address. `thread`: the subject by which mail programs group messages. `reason`: why the
+    recipient gets it. `unsubscribe`: the address that ends this kind of message."""
 
     subject: str
     intro: str
@@ -45,10 +45,12 @@ _BUTTONS: Mapping[str, str] = {
 def notification_letter(
     told: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
 ) -> Letter:
-    """`base`: where this server is reached. `invoice`: the one it is about, in whose language it is written."""
+    """`base`: the address of this server. `invoice`: the subject, in whose language the letter is written."""
     notes = [] if invoice is None else _due_notes(invoice)
     if told.deadline is not None:
-        notes.append(gettext("Deadline: %(at)s") % {"at": _deadline(told.deadline)})
+        is_bare = is_day(told.deadline)
+        at = _paper().day(day_in(told.deadline, UTC)) if is_bare else _moment(told.deadline)
+        notes.append(gettext("Deadline: %(at)s") % {"at": at})
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
     button = gettext("Open the comment") if told.comment else gettext(_BUTTONS[told.subject])
@@ -66,24 +68,17 @@ def notification_letter(
     )
 
 
-def _deadline(at_ms: int) -> str:
-    """A day, or a day and a time of day."""
-    return _paper().day(day_in(at_ms, UTC)) if is_day(at_ms) else _moment(at_ms)
-
-
 def _moment(at_ms: int) -> str:
-    """`4 Dec 2026, 15:30 UTC`: the zone of the recipient is not known."""
+    """Format a moment as `4 Dec 2026, 15:30 UTC`: the zone of the recipient is unknown."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{_paper().day(at.date())}, {at:%H:%M} UTC"
 
 
 def _paper() -> Paper:
-    """In the language of the message."""
     return Paper("de" if language() == "de" else "en")
 
 
 def _due_notes(mailed: MailedInvoice) -> list[str]:
-    """How much is due, and when."""
     if mailed.amount_due_minor is None:
         return []
     paper, currency = Paper(mailed.language), mailed.invoice.currency
@@ -94,7 +89,7 @@ def _due_notes(mailed: MailedInvoice) -> list[str]:
 
 
 def _subject(told: Notification) -> str:
-    """All messages about a task have the same, so that mail programs show them together."""
+    """Return the subject: the same for all messages about a task, so that mail programs group them."""
     if told.subject in ("task", "file"):
         return f"[{told.project_title}] {told.title}"
     return sentence(told).rstrip(".")
@@ -125,7 +120,7 @@ _OWN = {
 
 
 def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
-    """A link for the recipient's own account. `kind`: `sign_in_link` or `password_link`."""
+    """Return the letter with a link for the recipient's account. `kind`: `sign_in_link` or `password_link`."""
     subject, intro, button = map(gettext, _OWN[kind])
     until = gettext("The link is good until %(at)s.") % {"at": _moment(expires_at)}
     return Letter(

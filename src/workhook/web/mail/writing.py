@@ -1,4 +1,4 @@
-"""A letter as the message that is sent (RFC 5322): text and HTML, and what programs read of it."""
+"""A letter as a message (RFC 5322): text and HTML, and the headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.work.money.invoices.mail import InvoiceFile
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """`name`: what tells the message from all others of this server. It is the same for each attempt."""
+    """`name`: unique among the messages of this server, and the same for each attempt."""
 
     sender: Address
     address: str
@@ -28,7 +28,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFile] = ()) -> Outgoing:
-    """In the language that is written in now (`texts.in_language`)."""
+    """Write the message in the current language (`texts.in_language`)."""
     letter = _on_single_lines(letter)
     sender, domain = envelope.sender, envelope.sender.domain
     headers = [

@@ -1,6 +1,19 @@
-"""The OAuth apps and apps of an organization: the list, the form that makes and changes one, its secrets and keys."""
+"""The places of an organization's apps: most exist for OAuth apps and for apps.
+
+    places = AppPlaces("apps")
+
+    @places.shown("")
+    async def listed(visit: Visit, site: AppSite) -> Answer:
+        \"\"\"List the apps.\"\"\"
+
+The addresses begin with `/{owner}/settings/oauth-apps` and `/{owner}/settings/apps`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,14 +26,80 @@ from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.actions import find_named_app
 from workhook.identity.apps.schemas import App, AppSecret
 from workhook.identity.context import Write
+from workhook.identity.schemas import Organization
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
-from workhook.web.frame.forms import PageForm, form_page
-from workhook.web.frame.places import Visit
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
+from workhook.web.frame.paging import numbered_page
+from workhook.web.frame.places import Places, Visit, for_site
 from workhook.web.frame.texts import gettext
 from workhook.web.organization import forms
-from workhook.web.organization.settings import entries, owned
-from workhook.web.organization.sites import AppPlaces, AppSite
+from workhook.web.organization.settings import owned, settings_address, settings_page
+
+SitePage = Callable[[Visit, "AppSite"], Awaitable[Answer]]
+_PARTS = {"oauth": ("oauth-apps", "client_id"), "app": ("apps", "slug")}
+NEW = {"oauth": "new-oauth-app", "app": "new-app"}
+"""The pages that create one. They are beside the list, since an app could be called `new`."""
+
+
+class AppSite(NamedTuple):
+    """Apps of one kind (oauth or app) and their organization."""
+
+    kind: str
+    organization: Organization
+
+    @property
+    def is_oauth(self) -> bool:
+        return self.kind == "oauth"
+
+    @property
+    def base(self) -> str:
+        """Return the address of the list."""
+        return settings_address(self.organization.account, _PARTS[self.kind][0])
+
+    @property
+    def new_address(self) -> str:
+        return settings_address(self.organization.account, NEW[self.kind])
+
+    def address(self, app: App) -> str:
+        return f"{self.base}/{app.client_id if app.is_oauth else app.slug}"
+
+
+class AppPlaces(Places):
+    """Places that exist twice, each with the `AppSite` that its path names."""
+
+    def shown(self, path: str = "", *, new: bool = False) -> Callable[[SitePage], SitePage]:
+        """Declare a page. Its path follows the list's address; `/*` stands for an app. `new`: it follows `NEW`."""
+        return self._both("GET", path, new)
+
+    def sent(
+        self, path: str = "", *, action: str, new: bool = False, makes: bool = False
+    ) -> Callable[[SitePage], SitePage]:
+        """Declare a form. `makes`: as in `Places.route`. `action`: its name in the audit log, without the object."""
+        return self._both("POST", path, new, action, makes=makes)
+
+    def _both(
+        self, method: str, path: str, new: bool, action: str = "", *, makes: bool = False
+    ) -> Callable[[SitePage], SitePage]:
+        def declare(function: SitePage) -> SitePage:
+            for kind, (part, parameter) in _PARTS.items():
+                below = NEW[kind] if new else part + path.replace("*", f"{{{parameter}}}")
+                called = f"{'oauth_app' if kind == 'oauth' else 'app'}.{action}" if action else ""
+                place = for_site(function, kind, partial(_find_site, kind=kind))
+                self.route(method, f"/{{owner}}/settings/{below}", makes=makes, action=called)(place)
+            return function
+
+        return declare
+
+
+async def _find_site(visit: Visit, *, kind: str) -> AppSite:
+    part, parameter = _PARTS[kind]
+    name: Any = visit.call.request.path_params.get(parameter)
+    back = () if visit.call.operation.method == "GET" or name is None else (part, str(name))
+    return AppSite(kind, await owned(visit, *back))
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
 
 places = AppPlaces("apps")
 
@@ -31,7 +110,7 @@ NAME_TAKEN = Retry(UniqueViolation)
 
 
 class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
-    """What is shown this once. `pem`: a private key."""
+    """Secrets that are shown only once. `pem`: a private key."""
 
     client_secret: str = ""
     pem: str = ""
@@ -41,14 +120,13 @@ class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
 @places.shown()
 async def show_list(visit: Visit, site: AppSite) -> Answer:
     """List the apps of an organization."""
-    number = visit.call.query_integer("page", 1, low=1, high=10_000)
-    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_apps(visit.database, site.organization.account.id, site.kind, page)
-    return visit.page(
+    return settings_page(
+        visit,
+        site.organization,
         "organization/apps.html",
         site=site,
-        place=site.organization,
-        entries=entries(),
         apps=found,
         number=number,
         more=number * PER_PAGE < total,
@@ -58,18 +136,17 @@ async def show_list(visit: Visit, site: AppSite) -> Answer:
 @places.shown(new=True)
 async def show_new(visit: Visit, site: AppSite) -> Answer:
     """Show the form of a new app."""
-    return await _new_page(visit, PageForm(), site)
+    return await _new_page(visit, UNSENT, site)
 
 
 async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
     form = forms.form_again(sent) if sent.is_refused else forms.AppForm()
-    return visit.page(
+    return settings_page(
+        visit,
+        site.organization,
         "organization/app_new.html",
-        status=form.status,
+        form,
         site=site,
-        place=site.organization,
-        entries=entries(),
-        form=form,
         permissions=forms.permissions(),
         faults=form.problems,
     )
@@ -93,13 +170,13 @@ async def create(visit: Visit, site: AppSite) -> Answer:
 
 
 def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Answer:
-    return visit.page(
+    return settings_page(
+        visit,
+        site.organization,
         "organization/secrets.html",
         status=201,
         has_secret=True,
         site=site,
-        place=site.organization,
-        entries=entries(),
         app=app,
         secrets=secrets,
         created=created,
@@ -109,7 +186,7 @@ def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, c
 @places.shown("/*")
 async def show(visit: Visit, site: AppSite) -> Answer:
     """Show an app: what it says of itself, its secrets and keys, and where it is installed."""
-    return await _app_page(visit, PageForm(), site)
+    return await _app_page(visit, UNSENT, site)
 
 
 async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
@@ -117,15 +194,15 @@ async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
     form = forms.form_again(sent) if sent.section == APP else forms.form_of(app)
     page = Page(INSTALLATIONS_MAX)
     installed, total = ([], 0) if app.is_oauth else await queries.list_installations_of(visit.database, app.id, page)
-    return visit.page(
+    return settings_page(
+        visit,
+        site.organization,
         "organization/app.html",
+        form,
         status=sent.status,
         site=site,
-        place=site.organization,
-        entries=entries(),
         app=app,
         address=site.address(app),
-        form=form,
         permissions=forms.permissions(),
         sent=sent,
         own_key=forms.shown_key(sent.value("public_key")),
@@ -186,20 +263,14 @@ async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
 @places.shown("/*/delete")
 async def ask_to_delete(visit: Visit, site: AppSite) -> Answer:
     """Ask for the name of an app before it is deleted."""
-    return await _delete_page(visit, PageForm(), site)
+    return await _delete_page(visit, UNSENT, site)
 
 
 async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Answer:
     app = await find_named_app(visit.call, visit.database)
-    return visit.page(
-        "organization/app_delete.html",
-        status=form.status,
-        site=site,
-        place=site.organization,
-        entries=entries(),
-        app=app,
-        address=site.address(app),
-        faults=form.reasons,
+    address = site.address(app)
+    return settings_page(
+        visit, site.organization, "organization/app_delete.html", form, site=site, app=app, address=address
     )
 
 

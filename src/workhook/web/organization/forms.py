@@ -1,9 +1,8 @@
-"""The form of an app: what it shows, and the body of the API that it stands for, which has the same checks."""
+"""The form of an app, and its translation to and from the API's body, which has the same checks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.schemas import LEVELS, App
@@ -13,7 +12,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext, text
 
 PERMISSION = "permission."
-"""Before the permission, in the name of its field."""
+"""The prefix of a permission's field."""
 _TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
 FIELDS = frozenset({*_TEXTS, "permissions", "public"})
 _LABELS = {
@@ -24,17 +23,8 @@ _LABELS = {
 _LEVELS = {"": text("nothing"), "read": text("see"), "write": text("see and change")}
 
 
-class Permission(NamedTuple):
-    """One that an app can have, in the reader's words. `levels`: value and words of each choice."""
-
-    name: str
-    label: str
-    hint: str
-    levels: list[tuple[str, str]]
-
-
 class AppForm(PageForm):
-    """The form of an app, with what is chosen in it."""
+    """The form of an app, with its choices."""
 
     device_flow: bool = False
     public: bool = False
@@ -42,14 +32,14 @@ class AppForm(PageForm):
 
 
 def form_of(app: App) -> AppForm:
-    """The form with what is stored."""
+    """Return the form with the stored values."""
     values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
     values["callback_urls"] = "\n".join(app.callback_urls)
     return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
 
 
 def form_again(sent: PageForm) -> AppForm:
-    """The form as it was sent, with what is wrong."""
+    """Return the form as it was sent, with its errors."""
     fields = sent.values
     values = {name: fields.get(name, "") for name in _TEXTS}
     values["public_key"] = shown_key(values["public_key"])
@@ -65,12 +55,12 @@ def form_again(sent: PageForm) -> AppForm:
 
 
 def shown_key(typed: str) -> str:
-    """What was typed is kept, but a private key is not shown again."""
+    """Return the typed key, but never a private one."""
     return "" if "PRIVATE KEY" in typed else typed
 
 
 def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
-    """An app to register, with `AppCreate` for an app. Raises `Invalid`."""
+    """Read a new OAuth app, or a new app as `AppCreate`. Raises `Invalid`."""
     values = _values(visit.fields, kind)
     if kind == "oauth":
         return visit.form(s.OauthAppCreate, **values)
@@ -78,12 +68,11 @@ def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
 
 
 def edit_of(visit: Visit, kind: str) -> s.OauthAppEdit:
-    """A change of an app, with `AppEdit` for an app. Raises `Invalid`."""
+    """Read a change of an OAuth app, or of an app as `AppEdit`. Raises `Invalid`."""
     return visit.form(s.OauthAppEdit if kind == "oauth" else s.AppEdit, **_values(visit.fields, kind))
 
 
 def _values(fields: Mapping[str, str], kind: str) -> dict[str, object]:
-    """As the API's body has them."""
     values: dict[str, object] = {
         "name": fields.get("name", "").strip(),
         "description": fields.get("description", "").replace("\r\n", "\n").strip() or None,
@@ -101,14 +90,14 @@ def _permissions(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: level for name, level in given.items() if level}
 
 
-def permissions() -> list[Permission]:
-    """All that there are."""
-    levels = [(level, gettext(_LEVELS[level])) for level in ("", *LEVELS)]
-    return [Permission(name, gettext(_LABELS[name][0]), gettext(_LABELS[name][1]), levels) for name in PERMISSIONS]
+def permissions() -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Return the name, label and hint of each permission, and the value and label of each level."""
+    named = [(name, *map(gettext, _LABELS[name])) for name in PERMISSIONS]
+    return named, [(level, gettext(_LEVELS[level])) for level in ("", *LEVELS)]
 
 
 def in_words(granted: Mapping[str, str]) -> list[str]:
-    """A phrase for each permission that was granted."""
+    """Return a phrase for each granted permission."""
     return [
         f"{gettext(_LABELS[name][0])}: {gettext(_LEVELS[granted[name]])}"
         for name in PERMISSIONS

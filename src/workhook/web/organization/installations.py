@@ -14,14 +14,15 @@ from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import covers, wanted
 from workhook.identity.queries import find_account_by_id, find_repositories
-from workhook.identity.schemas import Organization, Repository
+from workhook.identity.schemas import Organization
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
+from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.organization import forms
-from workhook.web.organization.settings import entries, owned, settings_address
+from workhook.web.organization.settings import owned, settings_address, settings_page
 from workhook.web.signin.installing import LISTED_MAX, PATH, RepositoryChoice, chosen_repositories, read_choice
 
 T = TypeVar("T")
@@ -34,33 +35,26 @@ REPOSITORIES, PERMISSIONS = "repositories", "permissions"  # the forms on the pa
 
 
 @places.get("/{owner}/settings/installations")
-async def show_list(visit: Visit) -> Answer:
+async def show_list(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """List the apps that are installed on an organization."""
-    return await _list_page(visit, PageForm())
-
-
-async def _list_page(visit: Visit, form: PageForm) -> Answer:
     place = await owned(visit)
-    number = visit.call.query_integer("page", 1, low=1, high=10_000)
-    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_installations_on(visit.database, place.account.id, page)
-    return visit.page(
+    return settings_page(
+        visit,
+        place,
         "organization/installations.html",
-        status=form.status,
-        place=place,
-        entries=entries(),
+        form,
         installations=found,
         asks_for_more=asks_for_more,
         in_words=forms.in_words,
         number=number,
         more=number * PER_PAGE < total,
-        form=form,
-        faults=form.reasons,
     )
 
 
 @places.post("/{owner}/settings/installations", action="installation.create")
-@form_page(_list_page)
+@form_page(show_list)
 async def begin(visit: Visit) -> Answer:
     """Lead to the page on which the app that was named is installed."""
     place = await owned(visit)
@@ -75,12 +69,6 @@ async def begin(visit: Visit) -> Answer:
     raise Invalid(gettext("There is no app with this name that can be installed here."))
 
 
-@places.get("/{owner}/settings/installations/{installation_id}")
-async def show(visit: Visit) -> Answer:
-    """Show what an installed app may do, and where."""
-    return await _page(visit, PageForm())
-
-
 async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installation]:
     place = await owned(visit, *return_to)
     number = visit.call.path_integer("installation_id")
@@ -88,34 +76,37 @@ async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installat
 
 
 async def _sent_to(visit: Visit) -> tuple[Organization, Installation]:
-    """Of a form below the page of an installation, which leads back there."""
+    """As `_found`, for a form on the page of an installation, to which it leads back."""
     return await _found(visit, PART, visit.path("installation_id"))
 
 
 def asks_for_more(installation: Installation) -> bool:
-    """Whether the app asks for permissions by now that it was not granted."""
+    """Tell whether the app now asks for more permissions than it was granted."""
     app = installation.app
     granted = frozenset(f"{name}:{level}" for name, level in installation.permissions.items())
     return not covers(app, granted, wanted(app, frozenset()))
 
 
-def _choice_of(installation: Installation) -> RepositoryChoice:
-    chosen = installation.repository_ids
-    return RepositoryChoice("all") if chosen is None else RepositoryChoice("selected", chosen)
-
-
-async def _page(visit: Visit, form: PageForm) -> Answer:
+@places.get("/{owner}/settings/installations/{installation_id}")
+async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
+    """Show what an installed app may do, and where."""
     place, found = await _found(visit)
-    choice = read_choice(visit.fields) if form.section == REPOSITORIES else _choice_of(found)
+    chosen = found.repository_ids
+    choice = RepositoryChoice("all") if chosen is None else RepositoryChoice("selected", chosen)
+    if form.section == REPOSITORIES:
+        choice = read_choice(visit.fields)
     reader = visit.database
     listed, total = await queries.list_repositories(reader, place.account, None, visit.actor.user.id, Page(LISTED_MAX))
-    if not form.is_refused:
-        choice = choice._replace(others=" ".join(each.name for each in await _beyond(visit, found, listed)))
-    return visit.page(
+    if not form.is_refused:  # the chosen ones that the page does not list
+        ids = (chosen or frozenset()) - {each.id for each in listed}
+        there = await find_repositories(reader, found.account, ids=ids, user_id=found.app.bot_id or 0) if ids else []
+        others = [each for each in there if each.role is not None]
+        choice = choice._replace(others=" ".join(each.name for each in others))
+    return settings_page(
+        visit,
+        place,
         "organization/installation.html",
-        status=form.status,
-        place=place,
-        entries=entries(),
+        form,
         installation=found,
         address=_address(place, found),
         developer=await find_account_by_id(reader, found.app.account_id),
@@ -125,22 +116,11 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
         repositories=listed,
         more=total > len(listed),
         choice=choice,
-        form=form,
-        faults=form.reasons,
     )
 
 
-async def _beyond(visit: Visit, found: Installation, listed: list[Repository]) -> list[Repository]:
-    """The repositories that were chosen and stand behind those that the page lists."""
-    ids = (found.repository_ids or frozenset()) - {each.id for each in listed}
-    if not ids:
-        return []
-    there = await find_repositories(visit.database, found.account, ids=ids, user_id=found.app.bot_id or 0)
-    return [each for each in there if each.role is not None]
-
-
 def _asked_key(found: Installation) -> str:
-    """What the app asks for. The form brings it back, so that nobody allows what another page showed."""
+    """Return what the app asks for. The form repeats it, so that only what the page showed is allowed."""
     return " ".join(sorted(wanted(found.app, frozenset())))
 
 
@@ -149,7 +129,7 @@ def _address(place: Organization, found: Installation, *more: str) -> str:
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/repositories", action="installation.update")
-@form_page(_page, section=REPOSITORIES)
+@form_page(show, section=REPOSITORIES)
 async def choose_repositories(visit: Visit) -> Answer:
     """Choose on which projects an installed app acts."""
     place, found = await _sent_to(visit)
@@ -164,7 +144,7 @@ async def choose_repositories(visit: Visit) -> Answer:
 
 
 async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[T]]) -> T:
-    """Run `step` in one transaction, with the installation as it is in that."""
+    """Run `step` in one transaction, with the installation as it is there."""
 
     async def once(write: Write) -> T:
         number = write.call.path_integer("installation_id")
@@ -174,7 +154,7 @@ async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/permissions", action="installation.update")
-@form_page(_page, section=PERMISSIONS)
+@form_page(show, section=PERMISSIONS)
 async def allow(visit: Visit) -> Answer:
     """Allow an installed app what it asks for by now."""
     place, found = await _sent_to(visit)
@@ -208,13 +188,8 @@ async def suspend(visit: Visit) -> Answer:
 async def ask_to_uninstall(visit: Visit) -> Answer:
     """Ask whether to uninstall an app."""
     place, found = await _found(visit)
-    return visit.page(
-        "organization/uninstall.html",
-        place=place,
-        entries=entries(),
-        installation=found,
-        address=_address(place, found),
-    )
+    address = _address(place, found)
+    return settings_page(visit, place, "organization/uninstall.html", installation=found, address=address)
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/uninstall", action="installation.delete")

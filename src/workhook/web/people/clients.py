@@ -13,7 +13,7 @@ from workhook.web.frame.forms import form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.links import MadeLink, link_of, link_page
-from workhook.web.project import administered, settings_address, settings_page
+from workhook.web.project import administered, settings_address, show_settings
 from workhook.work.kernel.access import require_not_archived
 from workhook.work.kernel.tables import Client
 from workhook.work.people.clients import ClientCreate, end_client, lock_client, put_back
@@ -46,7 +46,8 @@ async def put_client_back(visit: Visit) -> Answer:
 
 
 def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
-    """For some minutes, in this session: whoever is a client comes back without being asked, nobody else does."""
+    """Return the undo of a removal, for some minutes in this session: only a former client returns without a new
+    invitation."""
     until = str(now_ms() + UNDO_MS)
     signature = cookies.sign(visit.call, _REMOVED, _signed(visit, project_id, removed.username, removed.email, until))
     fields = {"email": removed.email, "username": removed.username, "until": until, "removed": signature}
@@ -58,7 +59,7 @@ def _signed(visit: Visit, *values: str) -> str:
 
 
 @places.post("/{owner}/{project}/settings/clients/invite", makes=True, action="invitation.create")
-@form_page(settings_page, section=SECTION, on=(Invalid, Conflict))
+@form_page(show_settings, section=SECTION, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Answer:
     """Invite a client to a project: they are one once they accept."""
     access = await administered(visit)

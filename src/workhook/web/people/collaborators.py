@@ -8,18 +8,18 @@ from workhook.core.errors import Fault, Invalid, NotFound, existing
 from workhook.http.calls import Answer
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
-from workhook.identity.invitations import CLIENT, Invitation
+from workhook.identity.invitations import CLIENT
 from workhook.identity.queries import find_account, key_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.forms import form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
-from workhook.web.project import administered, settings_address, settings_page
+from workhook.web.people.links import MadeLink, link_of, link_page, make_new_link, withdraw
+from workhook.web.project import administered, settings_address, show_settings
 from workhook.work.kernel.access import Access
 from workhook.work.people.clients import ClientCreate
 from workhook.work.people.invitations import repository as api
-from workhook.work.people.invitations.organization import end_invitation, find_user
+from workhook.work.people.invitations.organization import find_user
 from workhook.work.people.membership import invite, is_collaborator, is_mailed
 
 places = Places("collaborators")
@@ -29,7 +29,7 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 
 
 @places.post("/{owner}/{project}/settings/people", makes=True, action="member.add")
-@form_page(settings_page, section=SECTION)
+@form_page(show_settings, section=SECTION)
 async def add(visit: Visit) -> Answer:
     """Add somebody to a project, or invite them."""
     access = await administered(visit)
@@ -43,34 +43,28 @@ async def add(visit: Visit) -> Answer:
 async def _add_with_link(
     visit: Visit, write: Write, access: Access, body: api.CollaboratorBody
 ) -> tuple[str, MadeLink | None]:
-    """What there is to say of it, and a link if the form asks for one and an invitation was made."""
+    """Return the message, and a link if the form asks for one and an invitation was made."""
     who = visit.fields.get("who", "").strip()
     if "@" in who:
         role = api.ROLES[body.permission]
         address = visit.form(ClientCreate, email=who)
         made = await invite(write, access.repository, role, email=address.email, field="who")
+        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
         if is_mailed(made):
             said = gettext("%(address)s is invited. A link is sent there by e-mail.")
-            return said % {"address": who}, await link_of(visit, write, made)
-        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
         return said % {"address": who}, await link_of(visit, write, made)
     text = await _add(write, access, who, body)
-    pending = await _pending(write, access, who)
+    person = (await find_user(write, who)).account
+    pending = await invitations.find_pending(write.tx, access.repository, person, write.actor.user)
     return text, await link_of(visit, write, pending) if pending is not None else None
 
 
-async def _pending(write: Write, access: Access, login: str) -> Invitation | None:
-    """The invitation of somebody who is not in the project yet."""
-    person = (await find_user(write, login)).account
-    return await invitations.find_pending(write.tx, access.repository, person, write.actor.user)
-
-
 async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBody) -> str:
-    """What there is to say of it. Raises `Invalid`."""
+    """Add a user, and return the message. Raises `Invalid`."""
     try:
         login = (await find_user(write, who)).account.login
         answer = await api.repository_collaborators_set(write, login, body)
-    except NotFound:  # the same for a login that does not exist and for a stranger whom the visitor may not invite
+    except NotFound:  # the same for an unknown login and for a stranger whom the visitor may not invite
         message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if answer.status == 201:
@@ -79,7 +73,7 @@ async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBod
 
 
 async def _said(write: Write, access: Access, login: str, text: str) -> str:
-    """What there is to say to somebody who gave a role in the project; to owners none can be given."""
+    """Return the message about a role in the project. Owners cannot have one."""
     member = await members.find_member(write.tx, access.repository.owner.id, login)
     if member is not None and member.role == "owner":
         text = gettext("%(login)s is an owner of the organization, and may do everything here already.")
@@ -138,21 +132,12 @@ async def cancel(visit: Visit) -> Answer:
     """Take back an invitation to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
-    invitation_id = visit.call.path_integer("invitation_id")
-
-    async def end(write: Write) -> Invitation:
-        found = await _any_invitation(write, access, invitation_id)
-        if not await end_invitation(write, found):
-            raise NotFound()
-        return found
-
-    ended = await visit.change(end)
-    who, here = ended.invitee.login if ended.invitee else ended.email or "", settings_address(visit)
+    ended, who, text = await withdraw(visit, access.repository)
+    here = settings_address(visit)
     if ended.role == CLIENT:
         section, undo = "clients", Undo(f"{here}/clients/invite", {"email": who})
     else:
         section, undo = SECTION, Undo(f"{here}/people", {"who": who, "role": ended.role})
-    text = gettext("The invitation of %(who)s was taken back.") % {"who": who}
     return visit.done(settings_address(visit, section), text, undo=undo)
 
 
@@ -161,22 +146,10 @@ async def renew_link(visit: Visit) -> Answer:
     """Make a new link to an invitation to a project, in place of the old one."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
-    invitation_id = visit.call.path_integer("invitation_id")
-
-    async def renew(write: Write) -> MadeLink:
-        return await renewed_link(write, await _any_invitation(write, access, invitation_id))
-
-    made = await visit.change(renew)
-    return link_page(visit, access.repository, made, settings_address(visit))
-
-
-async def _any_invitation(write: Write, access: Access, invitation_id: int) -> Invitation:
-    """To the project, also of a client. Raises `NotFound`."""
-    return await invitations.get(write.tx, access.repository, invitation_id, write.actor.user)
+    return await make_new_link(visit, access.repository, settings_address(visit))
 
 
 def _body(visit: Visit) -> api.CollaboratorBody:
-    """Raises `NotFound` for a role that the form does not offer."""
     role = visit.fields.get("role", "")
     if role not in _PERMISSIONS:
         raise NotFound()

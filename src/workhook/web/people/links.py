@@ -1,24 +1,24 @@
-"""`/invitations/links/{token}`: what a link to an invitation leads to.
+"""`/invitations/links/{token}`: the page of a link to an invitation.
 
-Whoever has not signed in signs in, or makes an account and is in with the same button. Whoever has signed in accepts or
-declines. Only a button uses the link up: programs that look at links in advance do not press it. Every link that is not
-good has the same answer, and an address from which many come has to wait.
+Visitors without a session sign in, or create an account and join with the same button. Others accept or decline. Only a
+button uses the link up: programs that open links in advance do not press it. Every invalid link has the same answer,
+and an address that sends many has to wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
 
 import msgspec
 
 from workhook.core.clock import now_ms
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, Unavailable
+from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity import rate
+from workhook.identity import invitations, rate
 from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
 from workhook.identity.invitations import PATH, Invitation
@@ -29,15 +29,18 @@ from workhook.identity.signin import passwords, throttle
 from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
+from workhook.storage.pages import Page
 from workhook.web.frame import flash
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.render import page
-from workhook.web.frame.sessions import as_actor, form_key, read_form, record, redirect, signed_in, start_with_key
+from workhook.web.frame.sessions import as_actor, form_key, read_form, record, redirect, signed_in, start_session
 from workhook.web.frame.texts import gettext, language, text
-from workhook.work.people.invitations import links
+from workhook.work.people.invitations import links, organization, repository
 from workhook.work.people.invitations.links import NewAccount
+from workhook.work.people.invitations.organization import end_invitation
 from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
@@ -52,7 +55,7 @@ class MadeLink(Secretive, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """To an invitation that was made in this transaction; it is sent by mail if it can be. None: the form does not ask
+    """Make a link to an invitation of this transaction and mail it if possible. Returns None if the form does not ask
     to see it."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
@@ -60,9 +63,30 @@ async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLin
     return _made(invitation, await add_link(write, invitation, language()))
 
 
-async def renewed_link(write: Write, invitation: Invitation) -> MadeLink:
-    """In place of an earlier one."""
-    return _made(invitation, await links.renew_link(write, invitation, language()))
+async def make_new_link(visit: Visit, place: Account | Repository, back: str) -> Answer:
+    """Make a new link to the invitation of the path, in place of the old one, and show it."""
+    number = visit.call.path_integer("invitation_id")
+
+    async def renew(write: Write) -> MadeLink:
+        found = await invitations.get(write.tx, place, number, write.actor.user)
+        return _made(found, await links.renew_link(write, found, language()))
+
+    return link_page(visit, place, await visit.change(renew), back)
+
+
+async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitation, str, str]:
+    """Delete the invitation of the path. Return it, the invited login or address, and the message."""
+    number = visit.call.path_integer("invitation_id")
+
+    async def end(write: Write) -> Invitation:
+        found = await invitations.get(write.tx, place, number, write.actor.user)
+        if not await end_invitation(write, found):
+            raise NotFound()
+        return found
+
+    ended = await visit.change(end)
+    who = ended.invitee.login if ended.invitee else ended.email or ""
+    return ended, who, gettext("The invitation of %(who)s was taken back.") % {"who": who}
 
 
 def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
@@ -71,7 +95,7 @@ def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:
-    """This page alone shows the link. `back`: where one goes on."""
+    """Show the link, on this page only. `back`: the next page."""
     base = visit.call.base_for_others.removesuffix(visit.call.prefix)
     return visit.page(
         "people/link_made.html", has_secret=True, place=place, made=made, link=base + made.link.path, back=back
@@ -85,29 +109,22 @@ routes = Routes(PAGES, "pages", etag=False)
 places = Places("invitation_links")
 
 
-class AccountForm(msgspec.Struct):
-    """What was typed, and what is wrong with it, by the fields."""
-
-    login: str = ""
-    name: str = ""
-    email: str = ""
-    faults: dict[str, str] = {}
-
-
 @routes.get("/invitations/links/{token}", action="member.add")
 async def page_invitation(call: Call) -> Answer:
     """Show what a link invites to."""
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
-        return _for_strangers(call, invitation, AccountForm(email=_mailed_address(invitation)))
+        # The address to which the link was sent. The inviter has the link as well, so it proves nothing about it.
+        email = invitation.email or "" if is_mailed(invitation) else ""
+        return _for_strangers(call, invitation, PageForm({"email": email}))
     visit = visit_of(call, session)
     await visit.load_frame()
     return await _for_visitor(visit, invitation)
 
 
 async def _find(call: Call, viewer: Account | None) -> Invitation:
-    """Raises `NotFound`, the same for every link that is not good, and `TooManyRequests`."""
+    """Return the invitation. Raises `NotFound`, the same for every invalid link, and `TooManyRequests`."""
     await throttle.refuse_links(call.database, call.address)
     try:
         return await links.find(call.database, call.path("token"), viewer)
@@ -116,7 +133,7 @@ async def _find(call: Call, viewer: Account | None) -> Invitation:
         raise
 
 
-def _for_strangers(call: Call, invitation: Invitation, form: AccountForm) -> Answer:
+def _for_strangers(call: Call, invitation: Invitation, form: PageForm) -> Answer:
     key = form_key(call)
     return page(
         "people/link_stranger.html",
@@ -149,14 +166,8 @@ async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") ->
     )
 
 
-def _mailed_address(invitation: Invitation) -> str:
-    """To which its link was sent; empty where it is handed on by hand. Who invited has the link as well, so that it
-    shows nobody's address to be theirs."""
-    return invitation.email or "" if is_mailed(invitation) else ""
-
-
 def _may_be_new(call: Call, invitation: Invitation) -> bool:
-    """Whether somebody without an account can accept: they make one."""
+    """Tell whether the invitation can be accepted with a new account."""
     return call.services.settings.link_create_users and invitation.invitee is None
 
 
@@ -176,43 +187,35 @@ async def page_invitation_post(call: Call) -> Answer:
         raise Forbidden(
             text("This invitation is for somebody who has an account here. Sign in first."), code="not_invited"
         )
-    login, name, email = (fields.get(each, "")[:_TYPED_MAX_CHARS] for each in ("login", "name", "email"))
-    form = AccountForm(login, name, email)
+    form = PageForm({each: fields.get(each, "")[:_TYPED_MAX_CHARS] for each in ("login", "name", "email")})
     try:
-        wanted = parameters.gather(NewAccount, {}, _given(fields))
+        typed = {each: fields.get(each, "").strip() for each in ("name", "email")}
+        given = {"login": fields.get("login", "").strip(), **{each: value for each, value in typed.items() if value}}
+        wanted = parameters.gather(NewAccount, {}, given)
         faults = await links.check_new(call.database, wanted, fields.get("password", ""), fields.get("again", ""))
         if faults:
             raise Invalid(faults=faults)
         hashed = await passwords.make_hash(fields["password"])
         headers = await _come_in(call, wanted, hashed)
     except Invalid as problem:
-        await throttle.count_link(call.database, call.address)  # it tells which logins there are
-        form.faults = _by_field(problem.faults)
+        await throttle.count_link(call.database, call.address)  # the answer reveals logins
+        found: dict[str, list[str]] = {}
+        for each in problem.faults:
+            found.setdefault(each.field or "login", []).append(in_words(each.message or each.code))
+        form.faults = {field: " ".join(messages) for field, messages in found.items()}
         return _for_strangers(call, invitation, form)
     return redirect(_leads_to(invitation), headers)
 
 
-def _given(fields: dict[str, str]) -> dict[str, object]:
-    typed = {name: fields.get(name, "").strip() for name in ("name", "email")}
-    return {"login": fields.get("login", "").strip(), **{name: value for name, value in typed.items() if value}}
-
-
-def _by_field(faults: Sequence[Fault]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
-    for each in faults:
-        found.setdefault(each.field or "login", []).append(in_words(each.message or each.code))
-    return {name: " ".join(messages) for name, messages in found.items()}
-
-
 async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str]:
-    """The account, its place and its session are one commit: of two that use the link one is left with an account."""
+    """Create the account, its membership and its session in one commit: of two uses of the link one fails entirely."""
 
     async def step(tx: Transaction) -> dict[str, str]:
         user = await links.make_account(tx, wanted, hashed)
         call.actor = Caller(as_actor(call, user), rate.UNKNOWN)
         await record(tx, call, user, "user.create", {"how": "invitation"})
         await links.accept(Write.for_call(call, tx), call.path("token"))
-        key = await start_with_key(tx, call, user, how="invitation")
+        key = await start_session(tx, call, user, how="invitation")
         if wanted.email is None or not recipients.sends_mail():
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
@@ -225,7 +228,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
     for _ in range(_TRIES):
         try:
             return await call.database.in_transaction(step)
-        except UniqueViolation:  # the login was taken in this moment, as the next try says
+        except UniqueViolation:  # the login was taken at this moment, which the next try reports
             continue
     raise Unavailable(text("Somebody else is just taking this login. Try again."))
 
@@ -251,4 +254,61 @@ async def decline(visit: Visit) -> Answer:
     """Decline the invitation that a link leads to."""
     await _find(visit.call, visit.actor.user)
     await visit.change(lambda write: links.decline(write, visit.path("token")))
+    return visit.done("/", gettext("You declined the invitation."))
+
+
+# --- open invitations ------------------------------------------------------------------------------------------------
+
+own_places = Places("invitations")
+
+SHOWN_MAX = 20
+
+
+async def find_invitations(visit: Visit) -> list[Invitation]:
+    """Return the oldest twenty invitations to organizations, and then to projects."""
+    reader, user, page = visit.database, visit.actor.user, Page(SHOWN_MAX)
+    found = await asyncio.gather(
+        invitations.list_for(reader, user, Account, page), invitations.list_for(reader, user, Repository, page)
+    )
+    return [each for some, _ in found for each in some]
+
+
+@own_places.post("/invitations/organizations/{org}/accept", action="member.add")
+async def accept_organization(visit: Visit) -> Answer:
+    """Become a member of an organization."""
+    body = organization.AcceptBody(state="active")
+    joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
+    login = joined.organization.login
+    return visit.done(f"/{login}", gettext("You are in %(organization)s now.") % {"organization": login})
+
+
+@own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")
+async def decline_organization(visit: Visit) -> Answer:
+    """Decline the invitations to an organization."""
+    await visit.change(lambda write: organization.decline(write, visit.path("org")))
+    return visit.done("/", gettext("You declined the invitation."))
+
+
+@own_places.post("/invitations/projects/{invitation_id}/accept", action="member.add")
+async def accept_project(visit: Visit) -> Answer:
+    """Join a project."""
+    invitation_id = visit.call.path_integer("invitation_id")
+
+    async def accept(write: Write) -> Invitation:
+        found = await invitations.find_to_repository(write.tx, write.actor.user, invitation_id)
+        if found is None:
+            raise NotFound()
+        await repository.join(write, found)
+        return found
+
+    joined = (await visit.change(accept)).repository
+    assert joined is not None, "it is to a project"
+    return visit.done(f"/{joined.full_name}", gettext("You are in the project now."))
+
+
+@own_places.post("/invitations/projects/{invitation_id}/decline", action="invitation.delete")
+async def decline_project(visit: Visit) -> Answer:
+    """Decline an invitation to a project."""
+    invitation_id = visit.call.path_integer("invitation_id")
+    await visit.change(lambda write: repository.user_repository_invitations_decline(write, invitation_id))
     return visit.done("/", gettext("You declined the invitation."))

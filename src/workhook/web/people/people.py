@@ -16,11 +16,12 @@ from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.names import called
+from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
+from workhook.web.people.links import MadeLink, link_of, link_page, make_new_link, withdraw
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project
 from workhook.work.people.invitations import organization as api
@@ -35,15 +36,10 @@ _API_ROLES = {"owner": "admin", "member": "member"}
 
 
 @places.get("/{owner}/people")
-async def people(visit: Visit) -> Answer:
+async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show who is in an organization, and to its owners who is invited."""
-    return await _page(visit, PageForm())
-
-
-async def _page(visit: Visit, form: PageForm) -> Answer:
     place = await visit.organization("organization.read")
-    number = visit.call.query_integer("page", 1, low=1, high=10_000)
-    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    number, page = numbered_page(visit, PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
     waiting: list[Invitation] = []
     bounces: dict[int, Undelivered] = {}
@@ -56,7 +52,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
         unsent = await find_unsent(visit.database, [each.id for each in waiting])
     return visit.page(
         "people/people.html",
-        status=form.status,
+        form=form,
         place=place,
         people=found,
         total=total,
@@ -67,31 +63,27 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
         unsent=unsent,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         more_projects=len(projects) > PROJECTS_MAX,
-        form=form,
         faults=form.reasons,
     )
 
 
 @places.post("/{owner}/people", makes=True, action="member.add")
-@form_page(_page)
+@form_page(people)
 async def invite(visit: Visit) -> Answer:
     """Invite somebody to an organization, by login or by e-mail address."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
-    said, link = await visit.change(lambda write: _invite_with_link(visit, write, place))
+
+    async def change(write: Write) -> tuple[str, MadeLink | None]:
+        said, made = await _invite(visit, write, place)
+        return said, None if made is None else await link_of(visit, write, made)
+
+    said, link = await visit.change(change)
     return visit.done(_address(visit), said) if link is None else link_page(visit, place.account, link, _address(visit))
 
 
-async def _invite_with_link(visit: Visit, write: Write, place: Organization) -> tuple[str, MadeLink | None]:
-    """What there is to say of it, and a link if the form asks for one and an invitation was made."""
-    said, made = await _invite(visit, write, place)
-    if made is None:
-        return said, None
-    return said, await link_of(visit, write, made)
-
-
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
-    """What there is to say of it, and the invitation if one was made. Raises `Invalid`."""
+    """Return the message, and the invitation if one was made. Raises `Invalid`."""
     who, role = visit.fields.get("who", "").strip(), _API_ROLES.get(visit.fields.get("role", ""), "member")
     if "@" in who:
         body = visit.form(
@@ -106,15 +98,15 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         )
         return said % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
-        raise fault(
-            "who", gettext("%(login)s is in %(place)s already.") % {"login": who, "place": called(place.account)}
-        )
+        message = gettext("%(login)s is in %(place)s already.") % {"login": who, "place": called(place.account)}
+        raise Invalid(faults=[Fault(field="who", message=message)])
     try:
         person = (await api.find_user(write, who)).account
         login = person.login
         membership = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
     except NotFound:
-        raise fault("who", gettext("There is nobody with the login “%(login)s”.") % {"login": who}) from None
+        message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
+        raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if membership.state != "pending":
         return gettext("%(login)s is a member now.") % {"login": called(person)}, None
     pending = await invitations.find_pending(write.tx, place.account, person, write.actor.user)
@@ -122,7 +114,7 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
 
 
 @places.post("/{owner}/people/{login}/role", action="member.update")
-@form_page(_page, section="role")
+@form_page(people, section="role")
 async def change_role(visit: Visit) -> Answer:
     """Make a member an owner, or the other way round."""
     place = await visit.organization("organization.people")
@@ -132,7 +124,9 @@ async def change_role(visit: Visit) -> Answer:
         raise NotFound()
 
     async def change(write: Write) -> InOrganization:
-        member = await _member(write, place, visit.path("login"))
+        member = await find_member(write.tx, place.account.id, visit.path("login"))
+        if member is None:
+            raise NotFound()
         body = visit.form(api.MembershipBody, role=_API_ROLES[role])
         await api.organization_memberships_set(write, member.account.login, body)
         return member
@@ -140,28 +134,24 @@ async def change_role(visit: Visit) -> Answer:
     before = await visit.change(change)
     text = gettext("%(login)s is an owner now.") if role == "owner" else gettext("%(login)s is no owner any more.")
     undo = None
-    if before.account.id != visit.actor.user.id:  # who gave up the role cannot take it back
+    if before.account.id != visit.actor.user.id:  # visitors cannot restore their own role
         undo = Undo(f"{_address(visit)}/{before.account.login}/role", {"role": before.role})
     return visit.done(_address(visit), text % {"login": called(before.account)}, undo=undo)
 
 
 @places.get("/{owner}/people/{login}/remove")
-async def ask_to_remove(visit: Visit) -> Answer:
+async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Ask whether to remove somebody from an organization, or to leave it."""
-    return await _remove_page(visit, PageForm())
-
-
-async def _remove_page(visit: Visit, form: PageForm) -> Answer:
     place = await visit.organization("organization.leave")
     member = await find_member(visit.database, place.account.id, visit.path("login"))
     if member is None or (place.role != "owner" and member.account.id != visit.actor.user.id):
         raise NotFound()
     visit.require_recent()
-    return visit.page("people/remove.html", status=form.status, place=place, member=member, faults=form.reasons)
+    return visit.page("people/remove.html", form=form, place=place, member=member, faults=form.reasons)
 
 
 @places.post("/{owner}/people/{login}/remove", action="member.remove")
-@form_page(_remove_page)
+@form_page(ask_to_remove)
 async def remove(visit: Visit) -> Answer:
     """Remove somebody from an organization, or leave it."""
     place = await visit.organization("organization.leave")
@@ -179,13 +169,7 @@ async def renew_link(visit: Visit) -> Answer:
     """Make a new link to an invitation, in place of the old one."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
-    invitation_id = visit.call.path_integer("invitation_id")
-
-    async def renew(write: Write) -> MadeLink:
-        found = await invitations.get(write.tx, place.account, invitation_id, write.actor.user)
-        return await renewed_link(write, found)
-
-    return link_page(visit, place.account, await visit.change(renew), _address(visit))
+    return await make_new_link(visit, place.account, _address(visit))
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
@@ -193,28 +177,9 @@ async def cancel(visit: Visit) -> Answer:
     """Take back an invitation to an organization."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
-    invitation_id = visit.call.path_integer("invitation_id")
-
-    async def end(write: Write) -> Invitation:
-        found = await invitations.get(write.tx, place.account, invitation_id, write.actor.user)
-        await api.organization_invitations_cancel(write, invitation_id)
-        return found
-
-    ended = await visit.change(end)
-    who = ended.invitee.login if ended.invitee else ended.email or ""
-    undo = Undo(_address(visit), {"who": who, "role": ended.role})
-    return visit.done(_address(visit), gettext("The invitation of %(who)s was taken back.") % {"who": who}, undo=undo)
-
-
-async def _member(write: Write, place: Organization, login: str) -> InOrganization:
-    """Raises `NotFound`."""
-    return existing(await find_member(write.tx, place.account.id, login))
+    ended, who, text = await withdraw(visit, place.account)
+    return visit.done(_address(visit), text, undo=Undo(_address(visit), {"who": who, "role": ended.role}))
 
 
 def _address(visit: Visit) -> str:
     return f"/{quote(visit.path('owner'), safe='')}/people"
-
-
-def fault(name: str, message: str) -> Invalid:
-    """One thing that is wrong with a field of the form."""
-    return Invalid(faults=[Fault(field=name, message=message)])

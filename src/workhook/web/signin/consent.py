@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from urllib.parse import urlencode
 
-from workhook.core.errors import TooManyRequests, say
+from workhook.core.errors import Problem, TooManyRequests, say
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
@@ -78,7 +78,7 @@ PERMISSION_WORDS: Mapping[str, str] = {
 
 
 def in_words(app: App, asked: frozenset[str]) -> list[str]:
-    """For the page on which a person decides, in an order that stays."""
+    """Describe what an app asks for, in a fixed order."""
     words = SCOPE_WORDS if app.is_oauth else PERMISSION_WORDS
     return [gettext(each) for name, each in words.items() if name in asked]
 
@@ -98,7 +98,7 @@ async def page_authorize(call: Call) -> Answer:
     try:
         request = await _read_request(call, call.query)
     except Redirected as wrong:
-        # Not before somebody has signed in: else this were a way to send anybody anywhere (RFC 9700 4.11.2).
+        # Only for a signed-in user: otherwise this would be an open redirect (RFC 9700 4.11.2).
         return onwards(wrong.uri) if session else sign_in_redirect(call)
     if session is None:
         return sign_in_redirect(call)
@@ -121,9 +121,7 @@ async def page_authorize_decide(call: Call) -> Answer:
         request = await _read_request(call, {name: [value] for name, value in fields.items()})
     except Redirected as wrong:
         return onwards(wrong.uri)
-    if fields.get("asked") != _authorization_asked(
-        session, request
-    ):  # somebody else has signed in, or the app asks for more now
+    if fields.get("asked") != _authorization_asked(session, request):  # by another user, or the app asks for more now
         return await _ask_authorization(call, session, request, changed=True)
     if fields.get("decision") != "approve":
         return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
@@ -147,7 +145,8 @@ async def _read_request(call: Call, given: Mapping[str, Sequence[str]]) -> Autho
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
-    """Never to a program on the user's machine: it may be another one than was allowed (RFC 8252 8.6)."""
+    """Tell whether no question is needed. A program on the user's machine always needs one: it may not be the one that
+    was allowed (RFC 8252 8.6)."""
     other = request.login is not None and request.login.lower() != session.user.login.lower()
     if other or request.select_account or request.is_native:
         return False
@@ -166,7 +165,7 @@ async def _code(tx: Transaction, session: Session, request: AuthorizationRequest
 
 
 def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
-    """Who was asked about what. The form brings it back, so that nobody consents to what another page showed."""
+    """Return the user and what they were asked. The form repeats it, so that only what its page showed is allowed."""
     return " ".join([str(session.user.id), *sorted(request.wanted)])
 
 
@@ -192,7 +191,7 @@ async def _ask_authorization(
 
 
 def _carried(request: AuthorizationRequest) -> dict[str, str]:
-    """The request as the form holds it; `login` and `prompt` have done their work."""
+    """Return the request as fields of the form, without `login` and `prompt`, which are done."""
     carried = {
         "client_id": request.app.client_id,
         "redirect_uri": request.redirect_uri,
@@ -205,7 +204,7 @@ def _carried(request: AuthorizationRequest) -> dict[str, str]:
 
 
 def onwards(uri: str) -> Answer:
-    """302, as the original's. The address holds a code: nobody keeps it, and no page passes it on as its referrer."""
+    """Redirect with 302, as GitHub does. The address holds a code: it is not stored, nor passed on as a referrer."""
     return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
 
 
@@ -262,8 +261,8 @@ async def page_device_decide(call: Call) -> Answer:
 
 
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
-    """The request that has this code, or the page that asks again. Guessing is limited by session and by address
-    (RFC 8628 5.1)."""
+    """Return the request with this code, or the page that asks again. Guesses are limited by session and address (RFC
+    8628 5.1)."""
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
     login = f"\0device {session.id}"  # no login can be this one: no form takes NUL
@@ -274,10 +273,10 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
         message = gettext("Too many codes were wrong. Try again in %(seconds)s seconds.") % {
             "seconds": problem.headers["Retry-After"]
         }
-        return _code_form(session, typed, message, status=429, headers=problem.headers)
+        return _code_form(session, typed, message, problem)
     request = await codes.find_request(call.database, typed)
     if request is None:
-        return _code_form(session, typed, _UNKNOWN, status=422)
+        return _code_form(session, typed, _UNKNOWN)
     await call.database.in_transaction(lambda tx: throttle.take_back(tx, attempt, succeeded=True))
     return request
 
@@ -286,22 +285,16 @@ def _device_asked(session: Session, request: DeviceRequest) -> str:
     return " ".join([str(session.user.id), request.user_code, *sorted(wanted(request.app, request.scopes))])
 
 
-def _code_form(
-    session: Session,
-    typed: str,
-    problem: str | None = None,
-    *,
-    status: int = 200,
-    headers: dict[str, str] | None = None,
-) -> Answer:
+def _code_form(session: Session, typed: str, message: str = "", problem: Problem | None = None) -> Answer:
+    status = 422 if message else 200
     return page(
         "signin/device.html",
-        status=status,
-        headers=headers,
+        status=problem.status if problem else status,
+        headers=problem.headers if problem else None,
         has_secret=True,  # what was typed
         session=session,
         typed=typed,
-        problem=problem,
+        problem=message,
     )
 
 

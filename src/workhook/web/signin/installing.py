@@ -46,7 +46,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 class RepositoryChoice(NamedTuple):
-    """What a form says of the repositories that an app may reach. `ticked`: their ids; `others`: names of more."""
+    """The repositories of a form that an app may reach. `ticked`: their ids; `others`: names of more."""
 
     selection: str = ""
     ticked: frozenset[int] = frozenset()
@@ -64,7 +64,7 @@ async def page_install(call: Call) -> Answer:
     The page asks about the organization that the address names, or about the only one; else it lists them all.
     """
     session = await signed_in(call)
-    if session is None:  # who has not signed in is not told which apps there are
+    if session is None:  # strangers must not learn which apps exist
         return sign_in_redirect(call)
     if not session.is_recent:
         return confirm_redirect(target_of(call))
@@ -123,12 +123,12 @@ async def page_install_decide(call: Call) -> Answer:
 
 
 async def about(call: Call) -> Answer:
-    """What a browser gets where clients are told of the app: the page that tells people of it."""
+    """Redirect a browser that asks for the app to its page."""
     return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
 
 
 async def _app(call: Call, session: Session) -> App:
-    """Raises `NotFound`, also for an app of an organization that the person is not in and that keeps it for itself."""
+    """Return the app of the path. Raises `NotFound`, also for a private app of an organization of others."""
     app = await queries.find_slug(call.database, call.path("slug"))
     missing = NotFound(text("There is no such app. The address that brought you here is wrong or out of date."))
     if app is None or app.is_oauth:
@@ -139,7 +139,7 @@ async def _app(call: Call, session: Session) -> App:
 
 
 async def _owned(reader: Reader, session: Session, app: App, number: str) -> Account:
-    """An organization that the person owns. Raises `Forbidden`, whether or not there is another of that number."""
+    """Return an organization that the person owns. Raises `Forbidden`, whether or not it exists."""
     for each in await queries.list_owned(reader, session.user.id, app):
         if _NUMBER.fullmatch(number) and each.account.id == int(number):
             return each.account
@@ -147,17 +147,16 @@ async def _owned(reader: Reader, session: Session, app: App, number: str) -> Acc
 
 
 def read_choice(fields: Mapping[str, str]) -> RepositoryChoice:
-    """Of the form's fields."""
     ticked = [found for name in fields if (found := _TICKED.fullmatch(name))]
     ids = frozenset(int(each[1]) for each in ticked)
     others = fields.get("others", "")
-    # Whoever chooses some has said that it is not all.
+    # Chosen repositories mean that not all are.
     selection = fields.get("selection") or ("selected" if ids or others.strip() else "")
     return RepositoryChoice(selection, ids, others, fields.get("state", ""))
 
 
 async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryChoice) -> list[int] | None:
-    """Ids of repositories; None: all, those to come too. Raises `Invalid`."""
+    """Return the ids of repositories, or None for all, also future ones. Raises `Invalid`."""
     if sent.selection == "all":
         return None
     names = [each for each in _SEPARATORS.split(sent.others) if each]
@@ -175,13 +174,13 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
 
 
 def _asked(session: Session, app: App, place: Account) -> str:
-    """Who was asked about what. The form brings it back, so that nobody consents to what another page showed: the
-    address names the app by what it is called, and another one may be called so meanwhile."""
+    """Return the user and what they were asked. The form repeats it, so that only what its page showed is allowed: the
+    app's name in the address may be another app's by now."""
     return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
 
 
 def _leads_to(app: App) -> str | None:
-    """Where the app goes on with whoever has installed it: the first address that its owners have registered."""
+    """Return the first registered address of the app, where its installation continues."""
     first = app.callback_urls[0] if app.callback_urls else None
     return first if first is not None and codes.can_be_sent_to(first) else None
 

@@ -1,14 +1,15 @@
-"""Signing in and out, and links that somebody was given: to sign in, or to set a password.
+"""Signing in and out, and links to sign in or to set a password.
 
-Only the button of its page uses a link up. Programs that look at links in advance (mail scanners, previews, prefetch)
-do not press it.
+Only the button of its page uses a link up. Programs that open links in advance (mail scanners, previews, prefetch) do
+not press it.
 """
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import NotFound, TooManyRequests
+from workhook.core.config import Settings
+from workhook.core.errors import Invalid, NotFound, Problem, TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
@@ -16,24 +17,26 @@ from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import LOGIN_MAX_CHARS, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
 from workhook.web.frame import cookies
+from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import (
     QUERY_MAX_CHARS,
+    FormKey,
     check_sender,
     form_key,
     read_form,
     record,
     record_failure,
     redirect,
+    renew_session,
     safe_return_to,
     signed_in,
     start_session,
 )
 from workhook.web.frame.texts import gettext, text
-from workhook.web.signin.forgotten import is_offered
 from workhook.web.welcome.welcome import first_page
 
-# The same where the password is right and is not looked at: `throttle.CountedAttempt.held`.
+# The same if the password is right but not checked: `throttle.CountedAttempt.held`.
 _WRONG = text(
     "The login or the password is not right. If you have typed your e-mail address, try your login. After many failed "
     "attempts none is taken for some minutes."
@@ -63,45 +66,37 @@ async def page_login_post(call: Call) -> Answer:
         )
     except TooManyRequests as problem:
         call.refused = problem
-        return _login_form(call, return_to, login, problem.message, status=429, headers=problem.headers)
+        return _login_form(call, return_to, login, problem)
 
-    async def let_in(tx: Transaction) -> dict[str, str] | None:
+    async def let_in(tx: Transaction) -> FormKey | None:
         right = await complete(tx, checked)
         return await start_session(tx, call, checked.user) if right and checked.user is not None else None
 
-    headers = await call.database.in_transaction(let_in)
-    if headers is not None:
-        return onwards(return_to, headers)
+    key = await call.database.in_transaction(let_in)
+    if key is not None:
+        return onwards(return_to, key.headers)
     await call.database.in_transaction(lambda tx: record_failure(tx, call, checked.user))
-    return _login_form(call, return_to, login, _WRONG, status=422)
+    return _login_form(call, return_to, login, Invalid(_WRONG))
 
 
-def _login_form(
-    call: Call,
-    return_to: str,
-    login: str = "",
-    problem: str | None = None,
-    *,
-    status: int = 200,
-    headers: dict[str, str] | None = None,
-) -> Answer:
+def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | None = None) -> Answer:
     key = form_key(call)
     return page(
         "signin/login.html",
-        status=status,
-        headers={**key.headers, **(headers or {})},
+        status=problem.status if problem else 200,
+        headers={**key.headers, **(problem.headers if problem else {})},
         csrf=key.csrf,
         return_to=return_to,
         login=login[:LOGIN_MAX_CHARS],
-        problem=problem,
+        problem=problem and problem.message,
         oidc=call.services.settings.oidc_issuer is not None,
         mails=is_offered(call.services.settings),
     )
 
 
 def onwards(return_to: str, headers: dict[str, str]) -> Answer:
-    """Where a page leads on to another address, by a step between: browsers do not follow a form that is answered by
-    redirects to an address that the form's own page did not name (the policy's `form-action`)."""
+    """Redirect to `return_to`, for other programs by a page between: browsers do not follow a form's redirects to an
+    address that the form's page did not name (the policy's `form-action`)."""
     query = f"?to={quote(return_to, safe='')}"
     if return_to.startswith(_FOR_OTHERS) and len(query) <= QUERY_MAX_CHARS:
         return redirect(f"/login/continue{query}", headers)
@@ -158,7 +153,7 @@ async def page_link_post(call: Call) -> Answer:
             return _link_form(call, link, faults)  # it stays good
         hashed = await new_hash(password, link.user)
 
-    async def step(tx: Transaction) -> dict[str, str]:
+    async def step(tx: Transaction) -> FormKey:
         if not await sessions.use_link(tx, call.path("token")):
             raise NotFound(_GONE)
         if hashed is not None:
@@ -167,7 +162,7 @@ async def page_link_post(call: Call) -> Answer:
         return await start_session(tx, call, link.user, how="link")
 
     to = await first_page(call.database, link.user)  # before the sign-in is noted
-    return redirect(to, await call.database.in_transaction(step))
+    return redirect(to, (await call.database.in_transaction(step)).headers)
 
 
 async def _find_link(call: Call) -> sessions.SignInLink:
@@ -184,3 +179,115 @@ def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Answ
         name, status=422 if faults else 200, headers=key.headers, has_secret=True, csrf=key.csrf,
         user=link.user, faults=faults, action=f"/login/link/{call.path('token')}",
     )  # fmt: skip
+
+
+# --- a forgotten password --------------------------------------------------------------------------------------------
+
+
+def is_offered(settings: Settings) -> bool:
+    """Tell whether a mail server is set up to send the link."""
+    return settings.smtp_url is not None and settings.mail_from is not None
+
+
+@routes.get("/login/forgotten")
+async def page_forgotten(call: Call) -> Answer:
+    """Ask for whom the link is."""
+    _require_mail(call)
+    return _forgotten_form(call)
+
+
+@routes.post("/login/forgotten", action="user.link_create")
+async def page_forgotten_post(call: Call) -> Answer:
+    """Send the link, and answer the same for whoever has no account."""
+    _require_mail(call)
+    fields = await read_form(call, None)
+    login, settings = fields.get("login", "").strip(), call.services.settings
+    if not login:
+        return _forgotten_form(call, "", Invalid(""))
+    try:
+        await passwords.mail_password_link(
+            call.database, call.services.vault, login, call.address, without_password=settings.oidc_issuer is None
+        )
+    except TooManyRequests as problem:
+        call.refused = problem
+        return _forgotten_form(call, login, problem)
+    return page("signin/forgotten_sent.html", login=login[:LOGIN_MAX_CHARS], minutes=passwords.LINK_MINUTES)
+
+
+def _require_mail(call: Call) -> None:
+    if not is_offered(call.services.settings):
+        raise NotFound()
+
+
+def _forgotten_form(call: Call, login: str = "", problem: Problem | None = None) -> Answer:
+    key = form_key(call)
+    return page(
+        "signin/forgotten.html", status=problem.status if problem else 200,
+        headers={**key.headers, **(problem.headers if problem else {})}, csrf=key.csrf,
+        login=login[:LOGIN_MAX_CHARS], problem=problem and problem.message,
+    )  # fmt: skip
+
+
+# --- confirmation ----------------------------------------------------------------------------------------------------
+
+_WRONG_PASSWORD = text("The password is not right. After many failed attempts none is taken for some minutes.")
+
+confirm_places = Places("confirm")
+
+
+@confirm_places.get("/login/confirm")
+async def ask(visit: Visit) -> Answer:
+    """Ask for the password again."""
+    return_to = safe_return_to(visit.query("return_to"))
+    return onwards(return_to, {}) if visit.session.is_recent else await _confirm_form(visit, return_to)
+
+
+@confirm_places.post("/login/confirm", action="user.sign_in")
+async def confirm(visit: Visit) -> Answer:
+    """Begin another session in place of this one, if the password is right."""
+    call, user = visit.call, visit.actor.user
+    return_to, password = safe_return_to(visit.fields.get("return_to")), visit.fields.get("password", "")
+    try:
+        checked = await check_password(call.database, user.login, password, call.address, cookies.device_finder(call))
+    except TooManyRequests as problem:
+        call.refused = problem
+        return await _confirm_form(visit, return_to, problem)
+
+    async def renew(tx: Transaction) -> FormKey | None:
+        if not await complete(tx, checked):
+            return None
+        await record(tx, call, user, "user.sign_in", {"how": "confirm"})
+        return await renew_session(tx, call, user)
+
+    key = await call.database.in_transaction(renew)
+    if key is not None:
+        return onwards(return_to, key.headers)
+    await call.database.in_transaction(lambda tx: record_failure(tx, call, user))
+    return await _confirm_form(visit, return_to, Invalid(gettext(_WRONG_PASSWORD)))
+
+
+@confirm_places.post("/login/again", action="user.sign_out")
+async def again(visit: Visit) -> Answer:
+    """Sign out, and lead to the sign-in page: for somebody without a password."""
+    call, user = visit.call, visit.actor.user
+    return_to = safe_return_to(visit.fields.get("return_to"))
+
+    async def end(tx: Transaction) -> None:
+        await sessions.end(tx, user.id, visit.session.id)
+        await record(tx, call, user, "user.sign_out")
+
+    await call.database.in_transaction(end)
+    gone = cookies.write(call, cookies.SESSION, "", max_age_s=0)
+    return redirect(f"/login?return_to={quote(return_to, safe='')}", gone)
+
+
+async def _confirm_form(visit: Visit, return_to: str, problem: Problem | None = None) -> Answer:
+    return visit.page(
+        "signin/confirm.html",
+        status=problem.status if problem else 200,
+        headers=problem.headers if problem else None,
+        return_to=return_to,
+        faults=[problem.message] if problem else [],
+        has_password=await passwords.hash_of(visit.database, visit.actor.user.id) is not None,
+        has_provider=visit.call.services.settings.oidc_issuer is not None,
+    )

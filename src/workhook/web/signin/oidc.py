@@ -1,18 +1,15 @@
-"""Signing in with an OpenID Connect provider: to it, and back.
+"""Signing in with an OpenID Connect provider.
 
-What binds the way back to this browser lies in a cookie for ten minutes, signed by the vault's key: nothing is stored,
-and any process can go on. It is spent with the first answer; the provider takes a code once.
+A cookie for ten minutes, signed with the vault's key, binds the provider's answer to this browser: nothing is stored,
+and any process can continue. It is deleted with the first answer; the provider accepts a code once.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import secrets
 
 import msgspec
 
-from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavailable
 from workhook.http.calls import Answer, Call
@@ -44,7 +41,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 class _Begun(msgspec.Struct, frozen=True):
-    """What the cookie holds."""
+    """The content of the cookie."""
 
     attempt: SignInAttempt
     return_to: str
@@ -65,7 +62,7 @@ async def page_oidc(call: Call) -> Answer:
     attempt = SignInAttempt.new()
     address = await provider.authorization_url(attempt, _redirect_uri(call))
     kept = _Begun(attempt, return_to if len(return_to) <= RETURN_TO_MAX_CHARS else "/", now_ms() + LASTS_MS)
-    cookie = cookies.write(call, COOKIE, _signed(call, kept), max_age_s=LASTS_MS // 1000)
+    cookie = cookies.write(call, COOKIE, cookies.seal(call, _PURPOSE, kept), max_age_s=LASTS_MS // 1000)
     return redirect(address, {**cookie, "Referrer-Policy": "no-referrer"})
 
 
@@ -104,10 +101,12 @@ def _redirect_uri(call: Call) -> str:
 
 
 def _begun(call: Call) -> _Begun:
-    """What this browser has begun, if the request's `state` says that this is its end. Raises `Forbidden`."""
-    begun = _verified(call, cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS))
-    state = call.query_text("state") or ""
-    if begun is None or not secrets.compare_digest(state.encode(), begun.attempt.state.encode()):
+    """Return the sign-in that this browser began, if it has the request's `state`. Raises `Forbidden`."""
+    cookie = cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS)
+    begun = cookies.unseal(call, _PURPOSE, cookie, _Begun) if cookie else None
+    state = (call.query_text("state") or "").encode()
+    is_ours = begun is not None and secrets.compare_digest(state, begun.attempt.state.encode())
+    if begun is None or not is_ours or begun.expires_at <= now_ms():
         raise Forbidden(
             text("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
         )
@@ -128,7 +127,7 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     code = call.query_text("code")
     if not code or len(code) > CODE_MAX_CHARS:
         raise SignInRefused(text("The identity provider's answer has no code. Begin again at /login."))
-    # Asking the provider counts as trying a password does: our server is nobody's to have it asked without end.
+    # A request to the provider counts as a try of a password: nobody can make our server send it endless requests.
     tried = await throttle.begin(call.database, f"\0oidc {attempt.state}", call.address)  # no form takes NUL
     try:
         claims = await provider.identify(code, attempt, _redirect_uri(call))
@@ -147,7 +146,7 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
         if done is not None:
             detail: dict[str, object] = {"issuer": claims.issuer, "subject": claims.subject}
             await record(tx, call, user, f"user.identity_{done}", detail)
-        return await start_session(tx, call, user, how="oidc")
+        return (await start_session(tx, call, user, how="oidc")).headers
 
     for _ in range(_TRIES):
         try:
@@ -158,25 +157,9 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
 
 
 async def _is_invited(call: Call, return_to: str) -> bool:
-    """Whether the person came from a link that invites whoever has it: they may be new here."""
+    """Tell whether the person came from an invitation link that anyone may use: they may be new here."""
     before, _, secret = return_to.partition(PATH)
     if before or not secret or not call.services.settings.link_create_users:
         return False
     invitation = await find_by_link(call.database, secret, None)
     return invitation is not None and invitation.invitee is None
-
-
-def _signed(call: Call, begun: _Begun) -> str:
-    body = cookies.to_base64(msgspec.json.encode(begun))
-    return f"{body}.{cookies.sign(call, _PURPOSE, body)}"
-
-
-def _verified(call: Call, cookie: str | None) -> _Begun | None:
-    body, _, signature = (cookie or "").partition(".")
-    if not cookies.is_signed(call, _PURPOSE, body, signature):
-        return None
-    try:
-        begun: _Begun = json.decode_untrusted(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _Begun)
-    except (binascii.Error, Malformed):
-        return None
-    return begun if begun.expires_at > now_ms() else None

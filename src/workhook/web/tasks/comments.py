@@ -1,4 +1,4 @@
-"""The forms of comments on a task, and how a text will look before it is saved."""
+"""The forms of comments on a task, and the preview of a text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from workhook.identity.context import Write
 from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.web.tasks.task import address
+from workhook.web.tasks.task import address, task_at
 from workhook.work.board.tasks import choices
-from workhook.work.board.tasks.actions import get_task
 from workhook.work.discussion import actions
 from workhook.work.discussion.schemas import CommentCreate, CommentEdit, TaskComment
-from workhook.work.kernel.access import Access
 
 places = Places("task_comments")
 
@@ -21,7 +19,7 @@ places = Places("task_comments")
 @places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True, action="task_comment.create")
 async def add_comment(visit: Visit) -> Answer:
     """Comment on a task."""
-    await _require_task(visit)
+    await task_at(visit)
     more = {"private": True} if visit.fields.get("private") else {}
     create = visit.form(CommentCreate, "text", **more)
     await create.prepare()
@@ -32,7 +30,7 @@ async def add_comment(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit", action="task_comment.edit")
 async def edit_comment(visit: Visit) -> Answer:
     """Change a comment."""
-    access = await _require_task(visit)
+    access, _ = await task_at(visit)
     # A box that is not ticked is not sent. Clients have none.
     hidden = {} if access.is_client else {"private": "private" in visit.fields}
     edit = visit.form(CommentEdit, "text", **hidden)
@@ -48,7 +46,7 @@ async def edit_comment(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete", action="task_comment.delete")
 async def delete_comment(visit: Visit) -> Answer:
     """Delete a comment."""
-    await _require_task(visit)
+    await task_at(visit)
 
     async def delete(write: Write) -> None:
         await actions.delete(write, await _lock(visit, write))
@@ -57,15 +55,8 @@ async def delete_comment(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#comments", gettext("The comment was deleted."))
 
 
-async def _require_task(visit: Visit) -> Access:
-    """Raises `NotFound` unless the task is in the project of the path."""
-    access = await visit.access()
-    await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
-    return access
-
-
 async def _lock(visit: Visit, write: Write) -> actions.Held[TaskComment]:
-    """Raises `NotFound` for a comment of another task."""
+    """Lock the comment. Raises `NotFound` for a comment of another task."""
     comment_id = visit.call.path_integer("comment_id")
     held = await actions.lock_task_comment(write.tx, write.actor, comment_id)
     if held.comment.task.id != visit.path("task_id"):
@@ -82,8 +73,7 @@ DESCRIPTION, NEW = "description", "new"
 @preview_places.post("/{owner}/{project}/tasks/{task_id}/preview", action="page.view")
 async def preview(visit: Visit) -> Answer:
     """Show what was written, and the form to save it. Nothing is changed."""
-    access = await visit.access()
-    task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
+    access, task = await task_at(visit)
     if not access.may_write:
         raise Forbidden(text("You cannot write in this project."), code="missing_role")
     key, here = visit.fields.get("preview", ""), address(visit)
@@ -109,7 +99,7 @@ async def preview(visit: Visit) -> Answer:
 
 
 def _action(here: str, key: str) -> str:
-    """Where the form leads to that saves the text. Raises `Malformed`."""
+    """Return the address to which the text is saved. Raises `Malformed`."""
     if key in (DESCRIPTION, NEW):
         return f"{here}/{'edit' if key == DESCRIPTION else 'comments'}"
     if not (key.isascii() and key.isdigit()):

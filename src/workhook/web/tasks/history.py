@@ -1,4 +1,4 @@
-"""What happened to a task, in words: a part of its page, or a page of its own without scripts."""
+"""The history of a task in words: a part of its page, or a page of its own without scripts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from workhook.storage import Row
 from workhook.web.activity import ActivityEntry, ProjectNames, found_in, mention_sentence, sentence
 from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
-from workhook.web.tasks.task import address
+from workhook.web.tasks.task import address, task_at
 from workhook.work.board import columns
-from workhook.work.board.tasks.actions import get_task
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.activity.task_history import mentions_task, prepare_mentions, read_task_history
 from workhook.work.kernel.people import person_of_row
@@ -24,9 +23,8 @@ ROWS = 30
 @places.get("/{owner}/{project}/tasks/{task_id}/history")
 async def task_history(visit: Visit) -> Answer:
     """Show what happened to a task, the newest first. Clients have no history: it tells of what is hidden from them."""
-    access = await visit.access()
+    access, task = await task_at(visit)
     access.hide_from_clients()
-    task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
     before = visit.query_id("before")
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
@@ -49,7 +47,7 @@ async def task_history(visit: Visit) -> Answer:
 
 
 def _entry(place: ProjectNames, task: Task, row: Row, payload: Any) -> ActivityEntry | None:
-    """The line of an event; None for one that neither is about the task nor mentions it."""
+    """Return the line of an event, or None if it is not about the task and does not mention it."""
     event, who = row["name"], person_of_row(row) if row["user_id"] is not None else None
     about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
     named, published = called(who) if who else None, bool(row["published"])

@@ -1,4 +1,4 @@
-"""The forms of a task's subtasks and of what it waits for, and the search for such a task."""
+"""The forms of a task's subtasks and blockers, and the search for a blocker."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ from collections.abc import Sequence
 
 from workhook.core.errors import Malformed, NotFound
 from workhook.http.calls import Answer
-from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.tasks.task import address
+from workhook.web.listing import BUSY
+from workhook.web.tasks.task import address, task_at
 from workhook.work.board import columns
-from workhook.work.board.tasks import actions, listing, queries
+from workhook.work.board.tasks import actions, listing
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Column, Task, completes
-from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import in_project
 
 # --- subtasks ---------------------------------------------------------------------------------------------------------
 
 subtask_places = Places("subtasks")
-BUSY = Retry(queries.Busy, 20)
 
 
 @subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True, action="task.create")
 async def add_subtask(visit: Visit) -> Answer:
     """Add a subtask: in the column of its task, or in the first one where nothing is completed."""
-    access, task = await _read(visit)
+    access, task = await task_at(visit)
     found = await columns.list_all(visit.database, access.repository.id)
     column = next((each for each in found if each.id == task.column.id), None)
     if column is None or is_final(column):
@@ -45,7 +43,7 @@ async def add_subtask(visit: Visit) -> Answer:
 @subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick", action="task.edit")
 async def tick_subtask(visit: Visit) -> Answer:
     """Finish a subtask, or open it again (`done` is 1 or 0): it moves to the first column that does that."""
-    access, task = await _read(visit)
+    access, task = await task_at(visit)
     found = await columns.list_all(visit.database, access.repository.id)
     column = column_for(found, completed=visit.fields.get("done") == "1")
     if column is None:
@@ -62,19 +60,13 @@ async def tick_subtask(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#subtasks")
 
 
-async def _read(visit: Visit) -> tuple[Access, Task]:
-    access = await visit.access()
-    task_id = visit.path("task_id")
-    return access, await actions.get_task(visit.database, visit.actor, task_id, project_id=access.repository.project_id)
-
-
 def is_final(column: Column) -> bool:
-    """Whether tasks that come to the column are completed."""
+    """Tell whether tasks that enter the column are completed."""
     return completes(column.stage, column.finished)
 
 
 def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
-    """The first column whose tasks are completed, or are not."""
+    """Return the first column whose tasks are completed, or are not."""
     return next((each for each in found if is_final(each) == completed), None)
 
 
@@ -87,9 +79,7 @@ FOUND_MAX = 20
 @blocker_places.get("/{owner}/{project}/tasks/{task_id}/waits")
 async def find_blockers(visit: Visit) -> Answer:
     """Show open tasks that have the words `q` and that the task could wait for."""
-    access = await visit.access()
-    task_id = visit.path("task_id")
-    task = await actions.get_task(visit.database, visit.actor, task_id, project_id=access.repository.project_id)
+    access, task = await task_at(visit)
     asked = visit.query("q").strip()[:QUERY_MAX_CHARS]
     found: list[Task] = []
     if words := words_of(asked):

@@ -11,7 +11,6 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound, say
 from workhook.http.calls import Answer
-from workhook.http.endpoints import Retry
 from workhook.http.parameters import TITLE_MAX_CHARS
 from workhook.identity.context import Write
 from workhook.web.files.view import icon_of
@@ -22,9 +21,8 @@ from workhook.web.frame.paging import back_to, project_address
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
-from workhook.web.listing import keep_time
-from workhook.web.tasks.fields import digest, read_edit, says, typed_value, value_of
-from workhook.web.tasks.view import DONE, OPEN, read_task
+from workhook.web.listing import BUSY, keep_time
+from workhook.web.tasks.view import DONE, OPEN, digest, read_edit, read_task, says, typed_value, value_of
 from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.imported_fields import own_fields
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
@@ -32,39 +30,42 @@ from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_
 from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.upload import limit_of
+from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries as timer_queries
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 places = Places("task")
-BUSY = Retry(queries.Busy, 20)
 FIELDS = {"title", "column_id", *PLAIN_FIELDS, *TERMS} - {"parent_id"}
 
 
 class Changed(Conflict):
-    """Somebody else has changed the field since the page was shown."""
+    """The field has changed since the page was shown."""
+
+
+async def task_at(visit: Visit) -> tuple[Access, Task]:
+    """Return the task of the path, which has to be in the project of the path. Raises `NotFound`."""
+    access = await visit.access()
+    task_id, project_id = visit.path("task_id"), access.repository.project_id
+    return access, await actions.get_task(visit.database, visit.actor, task_id, project_id=project_id)
 
 
 @places.get("/{owner}/{project}/tasks/{task_id}")
 async def task(visit: Visit) -> Answer:
     """Show a task. By its number, which is short to write, it is found, too."""
     number = visit.path("task_id")
-    if number.isascii() and number.isdigit():
-        return await _find_numbered(visit, int(number[: NUMBER_DIGITS + 1]))
-    return await _show(visit)
-
-
-async def _find_numbered(visit: Visit, number: int) -> Answer:
-    access = await visit.access()
-    found = await find_numbered(visit.database, access.repository.id, [number])
-    if number not in found:
+    if not (number.isascii() and number.isdigit()):
+        return await _show(visit)
+    access, wanted = await visit.access(), int(number[: NUMBER_DIGITS + 1])
+    found = await find_numbered(visit.database, access.repository.id, [wanted])
+    if wanted not in found:
         raise NotFound()
-    return visit.done(f"/{access.repository.full_name}/tasks/{found[number]}")
+    return visit.done(f"/{access.repository.full_name}/tasks/{found[wanted]}")
 
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
-    """`conflict`: the field of the form that came too late; the page shows what it holds beside what is there now."""
+    """`conflict`: the field that others have changed; the page shows its typed and its current value."""
     access = await visit.follow()
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
@@ -98,7 +99,7 @@ async def edit_task(visit: Visit) -> Answer:
     if name not in FIELDS or name not in visit.fields:
         raise Malformed("Problems parsing the form")
     if name in TERMS:
-        access.hide_from_clients()  # who sees no rate learns by no answer whether it was the right one
+        access.hide_from_clients()  # no answer may reveal whether a client guessed the rate
     edit = read_edit(visit, name, access.repository.project_id, access.repository.currency)
     if getattr(edit, name) is UNSET:
         raise Invalid(faults=[Fault(field=name, code="missing", message=say("{} must not be empty", name))])
@@ -127,21 +128,13 @@ async def edit_task(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/tasks/{task_id}/labels", action="task.edit")
 async def change_labels(visit: Visit) -> Answer:
     """Add a label to a task, or take one away."""
-
-    def changed(found: Task) -> dict[str, object]:
-        return {"labels": _changed(visit, json.decode(found.labels))}
-
-    return await _change_list(visit, "labels", changed)
+    return await _change_list(visit, "labels", lambda found: json.decode(found.labels))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/assignees", action="task.edit")
 async def change_assignees(visit: Visit) -> Answer:
     """Assign somebody to a task, or take somebody off it."""
-
-    def changed(found: Task) -> dict[str, object]:
-        return {"assignees": _changed(visit, [each.login for each in found.assignees])}
-
-    return await _change_list(visit, "assignees", changed)
+    return await _change_list(visit, "assignees", lambda found: [each.login for each in found.assignees])
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/checklist", action="task.edit")
@@ -165,16 +158,22 @@ async def change_checklist(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#checklists")
 
 
-async def _change_list(visit: Visit, name: str, changed: Callable[[Task], dict[str, object]]) -> Answer:
+async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[str]]) -> Answer:
+    """Add a value to a list of the task, or remove one."""
+    added, gone = visit.fields.get("add", "").strip(), visit.fields.get("remove")
+
+    def changed(found: Task) -> dict[str, object]:
+        after = dict.fromkeys([*listed(found), *([added] if added else [])])
+        return {name: [each for each in after if each != gone]}
+
     access = await visit.access()
     await _change(visit, access.repository.project_id, changed)
-    gone = visit.fields.get("remove")
     undo = Undo(f"{address(visit)}/{name}", {"add": gone}) if gone else None
     return visit.done(address(visit), gettext("“%(name)s” was taken off.") % {"name": gone} if gone else "", undo=undo)
 
 
 async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[str, object]]) -> None:
-    """What `changed` makes of the task as it is when nobody else can change it: so no two overwrite each other."""
+    """Make the change that `changed` returns for the locked task."""
 
     async def change(write: Write) -> None:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), TaskEdit(project_id=project_id))
@@ -184,18 +183,10 @@ async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[
     await visit.change(change, retry=BUSY)
 
 
-def _changed(visit: Visit, before: list[str]) -> list[str]:
-    added, gone = visit.fields.get("add", "").strip(), visit.fields.get("remove")
-    return [each for each in dict.fromkeys([*before, *([added] if added else [])]) if each != gone]
-
-
 @places.post("/{owner}/{project}/tasks/{task_id}/duplicate", makes=True, action="task.create")
 async def duplicate_task(visit: Visit) -> Answer:
     """Make another task that says the same, behind this one."""
-    access = await visit.access()
-    found = await actions.get_task(
-        visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
-    )
+    access, found = await task_at(visit)
     may_set = {"hourly_rate": access.repository.role == "admin"}
     terms = {name: getattr(found, stored) for name, stored in TERMS.items() if may_set.get(name, True)}
     plain = {name: getattr(found, name) for name in PLAIN_FIELDS}
@@ -246,7 +237,7 @@ async def restore_task(visit: Visit) -> Answer:
 
 
 def address(visit: Visit) -> str:
-    """Of the page of the task."""
+    """Return the address of the task's page."""
     return f"/{visit.path('owner')}/{visit.path('project')}/tasks/{visit.path('task_id')}"
 
 

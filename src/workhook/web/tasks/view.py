@@ -1,31 +1,38 @@
-"""What the page of a task shows, read as its visitor may see it."""
+"""The page of a task, read as its visitor may see it, and its fields in forms."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
+from decimal import Decimal
 
 import msgspec
+from msgspec.structs import replace
 
 from workhook.core import json
-from workhook.core.clock import now_ms
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.errors import Invalid
+from workhook.core.money import minor_or_none
 from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
-from workhook.web.frame.formats import reader_zone
+from workhook.web.frame.formats import reader_zone, typed_amount
 from workhook.web.frame.names import Names
 from workhook.web.frame.paging import that_fit
-from workhook.web.tasks.fields import digest
+from workhook.web.frame.places import AmountField, Visit
+from workhook.web.time.days import read_duration
 from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, choices
 from workhook.work.board.tasks.imported_fields import Imported, imported_of, own_fields
+from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.queries import RelatedTask, find_related
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
 from workhook.work.board.tasks.repeating import occurrence_after
-from workhook.work.board.tasks.schemas import Column, Task, completes, urgency
+from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes, urgency
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import list_files
@@ -33,6 +40,7 @@ from workhook.work.files.schemas import File
 from workhook.work.history.activity.task_history import LastEdit, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
+from workhook.work.kernel.durations import display
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.scopes import in_project
 from workhook.work.time.timesheets.queries import list_timesheets
@@ -43,11 +51,11 @@ COMMENTS_MAX = 200
 FILES_MAX = 100
 TIMESHEETS_MAX = 200
 DONE, OPEN = "complete", "incomplete"
-"""What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
+"""The values of items of a checklist, as in Trello's exports. Other values are shown as they are."""
 
 
 class ChecklistView(msgspec.Struct, frozen=True):
-    """A section of a task. `done` of `total` items are ticked; texts that are no items do not count."""
+    """A section of a task. `done` of `total` items are ticked; other texts do not count."""
 
     name: str
     items: Mapping[str, str]
@@ -79,11 +87,11 @@ class TaskView(msgspec.Struct, frozen=True):
     subtasks: Sequence[Task]
     more_subtasks: bool
     parent: RelatedTask | None
-    """None also for one in the trash."""
+    """None also if it is in the trash."""
     next_task: RelatedTask | None
-    """What was made when the task was completed; None also for one in the trash."""
+    """The repetition, which was created when the task was completed; None also if it is in the trash."""
     blockers: Sequence[RelatedTask]
-    """What the task waits for and is not in the trash."""
+    """The blockers that are not in the trash."""
     files: Sequence[File]
     more_files: bool
     timesheets: Sequence[tuple[Timesheet, int]]
@@ -100,12 +108,12 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def may_tick(self) -> bool:
-        """Whether a subtask can be finished and opened again: there are columns for either."""
+        """Tell whether there are columns to finish and to reopen subtasks."""
         return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
 
     @property
     def next_deadline(self) -> int | None:
-        """When the next task is due that will be made of this one."""
+        """Return the deadline of the next repetition."""
         following = occurrence_after(self.task, now_ms(), self.zone)
         return following.at if following else None
 
@@ -120,20 +128,19 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> Names:
-        """How the people of the page are told from one another."""
         writers = [*(each.user for each in self.comments), *(each.user for each, _ in self.timesheets)]
         return Names([*self.people, *self.task.assignees, *writers])
 
     @property
     def percent(self) -> int:
-        """Of the estimate, how much was spent."""
+        """Return the spent percentage of the estimate."""
         return min(100, self.spent_ms * 100 // (self.task.estimate_ms or 1))
 
     def digest(self, name: str) -> str:
         return digest(self.task, name)
 
     def timer_of(self, user_id: int) -> Timesheet | None:
-        """The user's timer on the task, if it runs or is paused."""
+        """Return the user's unfinished timer on the task."""
         mine = [each for each, _ in self.timesheets if each.user.id == user_id and not each.times.finished]
         return next((each for each in mine if each.times.is_active), mine[-1] if mine else None)
 
@@ -147,7 +154,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         choices.list_labels(reader, access),
         list_task_comments(reader, actor, task_id, after=after, limit=COMMENTS_MAX + 1),
         asyncio.gather(
-            _read_files(reader, access, task_id),
+            list_files(reader, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),
             _read_subtasks(reader, access, task),
             find_related(
                 reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id, task.next_id])}
@@ -195,10 +202,6 @@ async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskCom
     return await find_last_edits(reader, access.repository.id, "task_comment")
 
 
-async def _read_files(reader: Reader, access: Access, task_id: str) -> list[File]:
-    return await list_files(reader, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1)
-
-
 async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Task]:
     if not task.subtasks.total:
         return []
@@ -206,8 +209,51 @@ async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Tas
 
 
 async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:
-    """None for a client, who sees no timesheets."""
     if access.is_client:
         return Found()
     filters, limit = {"task_id": task_id}, TIMESHEETS_MAX + 1
     return await list_timesheets(reader, in_project(access), filters, after=None, limit=limit)
+
+
+# --- fields in forms -------------------------------------------------------------------------------------------------
+
+
+def value_of(task: Task, name: str) -> object:
+    """Return the value of the API's field `name`."""
+    return task.column.id if name == "column_id" else getattr(task, TERMS.get(name, name))
+
+
+def says(edit: TaskEdit, name: str, task: Task) -> bool:
+    """Tell whether the task already has the value of the edit."""
+    wanted = getattr(edit, name)
+    if isinstance(wanted, Decimal):
+        wanted = minor_or_none(wanted, task.project.currency)
+    return bool(value_of(task, name) == wanted)
+
+
+def digest(task: Task, name: str) -> str:
+    """Return a digest of a field's value, by which a form says what its page showed."""
+    return hashlib.sha256(json.encode(value_of(task, name))).hexdigest()[:32]
+
+
+def typed_value(name: str, value: object, currency: str) -> str:
+    """Format a value for the form of its field, without loss. `currency`: of a rate."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        if name == "hourly_rate":
+            return typed_amount(value, currency)
+        return to_millis_text(value) if name == "deadline" else display(value) if name == "estimate" else str(value)
+    return str(value)
+
+
+def read_edit(visit: Visit, name: str, project_id: str, currency: str) -> TaskEdit:
+    """Read the edit of one field's form. Raises `Invalid`."""
+    if name == "estimate" and (typed := visit.fields[name].strip()):
+        try:
+            return visit.form(TaskEdit, project_id=project_id, estimate=read_duration(typed))
+        except Invalid as problem:
+            raise Invalid(faults=[replace(each, field=name) for each in problem.faults]) from None
+    return visit.form(TaskEdit, AmountField(name, currency) if name == "hourly_rate" else name, project_id=project_id)

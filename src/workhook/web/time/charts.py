@@ -1,7 +1,7 @@
-"""The charts of reports: where each bar stands. The template draws them as SVG.
+"""The charts of reports, which the template draws as SVG.
 
-Across, lengths are percent of whatever width the page has, so that texts keep their size on a phone. Heights are
-pixels. Billable time and the rest are two parts of a bar.
+Widths are percentages of the page's width, so that texts keep their size on a phone. Heights are pixels. Billable time
+and the rest are two parts of a bar.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workhook.web.time.days import Period
 from workhook.work.time.timesheets.reports import Spent
 
 HEIGHT = 160
-"""Of the plot, without the texts beneath it."""
+"""Of the plot, without the labels below."""
 ROW_HEIGHT = 42  # as the template has it
 ROWS_MAX = 12
 DAYS_MAX = 92  # more bars would be too narrow on a phone
@@ -31,14 +31,14 @@ _STEPS = [
 
 
 class GridLine(NamedTuple):
-    """A line across the plot, with what it stands for."""
+    """A line across the plot, with its label."""
 
     y: int
     label: str
 
 
 class ColumnBar(NamedTuple):
-    """A bar from the bottom: the billable part, and the rest above it. `label`: the text beneath; empty for most."""
+    """A bar from the bottom: the billable part, and the rest above it. `label`: the text below, empty for most."""
 
     x: str
     middle: str
@@ -61,7 +61,7 @@ class ColumnChart(NamedTuple):
 
 
 class BarRow(NamedTuple):
-    """A bar from the left, below what it is about: the billable part, and the rest behind it."""
+    """A bar from the left, below its label: the billable part, and then the rest."""
 
     y: int
     label: str
@@ -72,7 +72,7 @@ class BarRow(NamedTuple):
 
 
 def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
-    """The chart of what was spent on each day; days without anything are there, too."""
+    """Return the chart of the time on each day of the period."""
     days = period.days
     by_weeks = len(days) > DAYS_MAX
     sums: dict[date, Spent] = {}
@@ -105,7 +105,7 @@ def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
 
 
 def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
-    """The chart of labels and what was spent, in this order; what is too much for it is one bar at the end."""
+    """Return the chart of time by labels, in this order; too many rows share one bar at the end."""
     shown = list(spent)
     if len(shown) > ROWS_MAX:
         shown, rest = shown[: ROWS_MAX - 1], shown[ROWS_MAX - 1 :]
@@ -128,7 +128,7 @@ def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
 
 
 def _step(most: int) -> int:
-    """Between two lines, so that there are few of them."""
+    """Return the distance of two lines."""
     step = next((each for each in _STEPS if each * _LINES >= most), _STEPS[-1])
     while step * _LINES < most:
         step *= 2

@@ -23,13 +23,13 @@ _YEARS = range(1970, 9999)
 
 
 def zone_name(visit: Visit) -> str:
-    """The IANA name of the zone: of the address, of the form that was sent, or of the cookie; otherwise `UTC`."""
+    """Return the IANA name of the zone: of the address, the form, or the cookie; otherwise `UTC`."""
     named = (visit.query("timezone"), visit.fields.get("timezone"), cookies.read(visit.call, COOKIE))
     return next((each for each in named if each and is_known(each)), "UTC")
 
 
 def read_day(text: str) -> date | None:
-    """A day of an address; None for what is none."""
+    """Parse a day of an address; None if it is invalid."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -37,51 +37,16 @@ def read_day(text: str) -> date | None:
     return day if day.year in _YEARS else None
 
 
-class Week(NamedTuple):
-    """From Monday to Sunday."""
-
-    monday: date
-    zone: tzinfo
-
-    @property
-    def days(self) -> list[date]:
-        return [self.monday + timedelta(days=number) for number in range(DAYS)]
-
-    @property
-    def title(self) -> str:
-        return span_name(self.monday, self.days[-1])
-
-    @property
-    def before(self) -> date:
-        return self.monday - timedelta(days=DAYS)
-
-    @property
-    def after(self) -> date:
-        return self.monday + timedelta(days=DAYS)
-
-    @property
-    def since_ms(self) -> int:
-        return start_of(self.monday, self.zone)
-
-    @property
-    def to_ms(self) -> int:
-        return start_of(self.after, self.zone)
-
-
-def week_of(day: date, zone: tzinfo) -> Week:
-    return Week(day - timedelta(days=day.weekday()), zone)
-
-
 # --- fields of forms --------------------------------------------------------------------------------------------------
 
 
 def field_text(at_ms: int | None, zone: tzinfo) -> str:
-    """What a field of the type `datetime-local` holds."""
+    """Format a moment for a field of the type `datetime-local`."""
     return "" if at_ms is None else datetime.fromtimestamp(at_ms // 1000, zone).strftime("%Y-%m-%dT%H:%M")
 
 
 def moment_text(field: str, zone: tzinfo) -> str:
-    """RFC 3339 of what such a field holds. Whatever is no time stays as it is, for the API to say so."""
+    """Convert such a field to RFC 3339. Invalid text is unchanged, and refused by the API."""
     try:
         local = datetime.fromisoformat(field)
         return local.replace(tzinfo=zone).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -99,7 +64,7 @@ def span_ms(start: str, end: str, zone: tzinfo) -> int | None:
 
 
 def read_duration(text: str) -> int:
-    """Milliseconds of a duration as `durations` reads it. Raises `Invalid`, also for no time at all."""
+    """Return the milliseconds of a duration as `durations` reads it. Raises `Invalid`, also for zero."""
     try:
         spent = typed_duration_ms(text)
     except AmbiguousNumber as ambiguous:
@@ -127,15 +92,23 @@ PERIODS = {
 
 
 class Period(NamedTuple):
-    """From the first day to the last one, which belongs to it."""
+    """The days from the first to the last, inclusive."""
 
     first: date
     last: date
 
     @property
     def after(self) -> date:
-        """The day behind it."""
         return self.last + timedelta(days=1)
+
+    @property
+    def before(self) -> date:
+        """Return the first day of the week before."""
+        return self.first - timedelta(days=DAYS)
+
+    @property
+    def title(self) -> str:
+        return span_name(self.first, self.last)
 
     @property
     def days(self) -> list[date]:
@@ -149,14 +122,18 @@ class Period(NamedTuple):
 
 
 def period_named(name: str, today: date) -> Period:
-    """The period of a name of `PERIODS`; of another one, this week."""
-    monday = today - timedelta(days=today.weekday())
+    """Return the period of a name of `PERIODS`, by default this week."""
     if name == "last-week":
-        return Period(monday - timedelta(days=DAYS), monday - timedelta(days=1))
+        return week_of(today - timedelta(days=DAYS))
     if name == "month":
         return _month_of(today)
     if name == "last-month":
         return _month_of(today.replace(day=1) - timedelta(days=1))
+    return week_of(today)
+
+
+def week_of(day: date) -> Period:
+    monday = day - timedelta(days=day.weekday())
     return Period(monday, monday + timedelta(days=DAYS - 1))
 
 
@@ -165,7 +142,7 @@ def _month_of(day: date) -> Period:
 
 
 def read_period(first: str, last: str) -> Period:
-    """The period of two fields. Raises `Invalid` with a fault for each field that is wrong."""
+    """Parse the period of two fields. Raises `Invalid` with an error for each wrong field."""
     days = {"from": read_day(first), "to": read_day(last)}
     message = gettext("Choose a day, such as 2026-01-31")
     faults = [Fault(field=name, message=message) for name, day in days.items() if day is None]
@@ -182,5 +159,5 @@ def read_period(first: str, last: str) -> Period:
 
 
 def period_name(period: Period, today: date) -> str:
-    """The name under which the period is known today; empty if it has none."""
+    """Return the name that the period has today; empty if it has none."""
     return next((each for each in PERIODS if period_named(each, today) == period), "")

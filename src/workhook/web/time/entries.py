@@ -1,4 +1,4 @@
-"""The forms of timers and entries. Who may change what is decided by the actions of the API."""
+"""The forms of timers and entries. The actions of the API decide about rights."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from workhook.core.clock import to_millis_text
+from workhook.core.money import amount_text
 from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.formats import plain_amount
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
@@ -28,7 +28,7 @@ from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, Ti
 places = Places("time")
 
 _FIELDS = ("task_id", "start_time", "end_time", "duration", "notes", "billable", "billable_rate")
-_UNDO_NOTES_MAX = 500  # characters: what undoes a deletion travels in a cookie
+_UNDO_NOTES_MAX = 500  # characters: the undo of a deletion is stored in a cookie
 
 Step = Callable[[Write, str], Awaitable[Answer]]
 
@@ -68,26 +68,22 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 
 
 @places.get("/{owner}/{project}/time/{timesheet_id}")
-async def show_entry(visit: Visit) -> Answer:
+async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show the form of an entry."""
-    return await _entry_page(visit, PageForm())
-
-
-async def _entry_page(visit: Visit, form: PageForm) -> Answer:
     timesheet, access = await _find(visit)
     if form.is_refused:
         await visit.load_frame()
     name = zone_name(visit)
     zone = zone_of(name)
+    inherited = None if timesheet.rate_source is None else timesheet.billable_rate_minor
     return visit.page(
         "time/entry.html",
-        status=form.status,
         form=form,
         access=access,
         entry=timesheet,
         choice=await offer_tasks(visit, access, form.value("task_id")),
         zone_name=name,
-        rate_hint=_rate_hint(timesheet),
+        rate_hint=rate_hint(inherited, timesheet.rate_source or "none", timesheet.repository.currency),
         start=field_text(timesheet.times.start, zone),
         end=field_text(timesheet.times.end, zone),
         spent=display(timesheet.times.counted_ms) if timesheet.times.finished else "",
@@ -97,13 +93,8 @@ async def _entry_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-def _rate_hint(timesheet: Timesheet) -> str:
-    inherited = None if timesheet.rate_source is None else timesheet.billable_rate_minor
-    return rate_hint(inherited, timesheet.rate_source or "none", timesheet.repository.currency)
-
-
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit", action="timesheet.edit")
-@form_page(_entry_page, NAMES, called=CALLED)
+@form_page(show_entry, NAMES, called=CALLED)
 async def edit_entry(visit: Visit) -> Answer:
     """Correct an entry."""
     timesheet, _ = await _find(visit)
@@ -120,8 +111,8 @@ async def edit_entry(visit: Visit) -> Answer:
 
 
 def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
-    """Those that are others than the form had: its minutes would cut off the seconds of the rest. An end that was
-    changed says how long it was, too, unless another duration was typed beside it. Raises `Invalid`."""
+    """Return the times that differ from those of the form, whose minutes would cut off the seconds of the others. A
+    changed end implies the duration, unless another one was typed. Raises `Invalid`."""
     fields = visit.fields
     changed = [name for name in ("start", "end", "duration") if fields.get(name, "") != fields.get(f"was_{name}", "")]
     times: dict[str, object] = {
@@ -165,8 +156,7 @@ async def delete_entry(visit: Visit) -> Answer:
 
 
 def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
-    """Time is added for oneself alone, and so brought back by whoever spent it, at the rate that it had: that of its
-    place may be another one now."""
+    """Return the undo of a deletion, for the user who spent the time, at the rate that it had."""
     times, rate = timesheet.times, timesheet.billable_rate_minor
     is_short = len(timesheet.notes or "") <= _UNDO_NOTES_MAX
     if timesheet.user.id != visit.actor.user.id or times.end is None or timesheet.task is None or not is_short:
@@ -178,14 +168,14 @@ def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
         "duration": str(times.counted_ms),
         "notes": timesheet.notes,
         "billable": "true" if timesheet.billable else "false",
-        "billable_rate": None if rate is None else plain_amount(rate, timesheet.repository.currency),
+        "billable_rate": None if rate is None else amount_text(rate, timesheet.repository.currency),
     }
     fields = {name: value for name, value in given.items() if value}
     return Undo(f"{_base(visit)}/restore", {**fields, "return_to": _back(visit)})
 
 
 async def _find(visit: Visit) -> tuple[Timesheet, Access]:
-    """The entry of the path. Raises `NotFound`, also for one of another project and for clients."""
+    """Return the entry of the path. Raises `NotFound`, also for one of another project and for clients."""
     access = await visit.access()
     access.hide_from_clients()
     timesheet, its = await queries.find_timesheet(visit.database, visit.actor, visit.path("timesheet_id"))
@@ -198,7 +188,7 @@ def _base(visit: Visit) -> str:
 
 
 def _back(visit: Visit, given: str | None = None) -> str:
-    """The page that the form came from: of the project's time, or of the visitor's own."""
+    """Return the page of the form: the project's time, or the visitor's own."""
     return_to = visit.fields.get("return_to") if given is None else given
     if own := own_page(return_to):
         return own

@@ -1,4 +1,4 @@
-"""What the forms of time hold, as the API's parameters, and the tasks that they offer."""
+"""The forms of time as the API's parameters, and the tasks that they offer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
 CALLED = {"start_time": "start", "end_time": "end"}
-"""By the API's names, those that the forms have for the same."""
+"""The forms' names of fields by those of the API."""
 
 RATES_OF = {
     "task": text("the rate of the task"),
@@ -33,35 +33,27 @@ RATES_OF = {
     "member": text("the person's rate in the organization"),
     "organization": text("the rate of the organization"),
 }
-"""Who says what an hour costs, as pages call them."""
+"""The labels of the sources of a rate."""
 
 
 def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
-    """What counts where the field of the rate is left empty."""
+    """Say which rate an empty field means."""
     if rate_minor is None:
         return gettext("In the currency of the invoice")
     whose = gettext(RATES_OF[source])
     return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
-def _billable(visit: Visit) -> dict[str, bool]:
-    """Nothing where the default counts: the API finds it, as it does for timers and programs."""
-    answer = {"true": True, "false": False}.get(visit.fields.get("billable", ""))
-    return {} if answer is None else {"billable": answer}
-
-
 def query_of(return_to: str) -> dict[str, str]:
-    """The filters of the page that a form came from."""
+    """Return the filters of the page that a form came from."""
     return dict(parse_qsl(return_to.partition("?")[2]))
 
 
 def spent(visit: Visit, currency: str) -> TimesheetCreate:
-    """Time that was spent: from when on in the form's time zone, and how long. Raises `Invalid` with all that is
-    wrong."""
-    values: dict[str, object] = {
-        "start_time": moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit))),
-        **_billable(visit),
-    }
+    """Read spent time, with its start in the form's time zone. Raises `Invalid` with all errors."""
+    values: dict[str, object] = {"start_time": moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit)))}
+    if (billable := visit.fields.get("billable", "")) in ("true", "false"):  # else the API finds the default
+        values["billable"] = billable == "true"
     faults = Faults()
     with faults:
         values["duration"] = read_duration(visit.fields.get("duration", ""))
@@ -76,7 +68,7 @@ FIELD = "task_q"
 
 
 class TaskChoice(NamedTuple):
-    """`asked`: the words that were searched for. `more`: there are tasks that are not offered."""
+    """`asked`: the search. `more`: there are tasks that are not offered."""
 
     asked: str
     tasks: Sequence[Task]

@@ -1,6 +1,6 @@
 """`/time`: the visitor's own week, in all projects that they see as an owner or a member.
 
-Clients have no time of their own: the page is empty for who is a client, and nothing more.
+The page is empty for users who are only clients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.identity.schemas import Repository
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.paging import OPTIONS_MAX
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
@@ -71,9 +71,45 @@ class Offered(NamedTuple):
 
 
 @places.get(PATH)
-async def own_week(visit: Visit) -> Answer:
+async def own_week(visit: Visit, form: PageForm = UNSENT) -> Answer:
     """Show what the visitor has spent in a week, in whatever project."""
-    return await _page(visit, visit.query("week"), PageForm())
+    week = visit.query("week")
+    if form is not UNSENT:
+        await visit.load_frame()
+        week = query_of(own_page(visit.fields.get("return_to"))).get("week", "")
+    name, now = zone_name(visit), now_ms()
+    zone = zone_of(name)
+    today = day_in(now, zone)
+    shown = week_of(read_day(week) or today)
+    reader, user = visit.database, visit.actor.user
+    found, running = await asyncio.gather(
+        queries.list_own_started(reader, user, shown.since_ms(zone), shown.to_ms(zone), limit=ENTRIES_MAX + 1),
+        queries.find_running(reader, user),
+    )
+    entries = entries_of(found[:ENTRIES_MAX], now)
+
+    def link(monday: object) -> str:
+        """Return the address of another week, or of this week."""
+        return f"{PATH}?{urlencode({'week': str(monday)})}" if monday else PATH
+
+    return visit.page(
+        "time/own.html",
+        form=form,
+        week=shown,
+        zone=zone,
+        zone_name=name,
+        rate_hint="",
+        today=today,
+        grid=grid_of(entries, shown, zone, "project"),
+        days=days_of(entries, zone),
+        more=len(found) > ENTRIES_MAX or found.cut,
+        running=entries_of([running] if running else [], now),
+        choice=await _offer(visit, found, form.value("task_id")),
+        may_write=may_write,
+        link=link,
+        csv=f"{PATH}/entries.csv?{urlencode({'week': str(shown.first)})}",
+        an_hour_ago=field_text(now - HOUR_MS, zone),
+    )
 
 
 @places.get(f"{PATH}/entries.csv")
@@ -81,56 +117,18 @@ async def own_table(visit: Visit) -> Answer:
     """Download what the visitor has spent in a week, in whatever project, as a table."""
     name = zone_name(visit)
     zone = zone_of(name)
-    shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone), zone)
-    query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms, to=shown.to_ms)
+    shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone))
+    query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms(zone), to=shown.to_ms(zone))
     source = across(visit.actor, query, team_only=True, zone=zone)
     filters, limit = queries.TIMESHEETS.given(query, source), WHOLE_LIST_MAX
     found = await queries.list_timesheets(visit.database, source, filters, after=None, limit=limit)
-    headers = csv_tables.headers(f"time-{shown.monday}")
+    headers = csv_tables.headers(f"time-{shown.first}")
     body = whole_table(visit.database, source, filters, found, zone)
     return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
-async def _page(visit: Visit, week: str, form: PageForm) -> Answer:
-    """`form`: that for time that was spent."""
-    name, now = zone_name(visit), now_ms()
-    zone = zone_of(name)
-    today = day_in(now, zone)
-    shown = week_of(read_day(week) or today, zone)
-    reader, user = visit.database, visit.actor.user
-    found, running = await asyncio.gather(
-        queries.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
-        queries.find_running(reader, user),
-    )
-    entries = entries_of(found[:ENTRIES_MAX], now)
-
-    def link(monday: object) -> str:
-        """The page of another week; without one, of this week."""
-        return f"{PATH}?{urlencode({'week': str(monday)})}" if monday else PATH
-
-    return visit.page(
-        "time/own.html",
-        status=form.status,
-        form=form,
-        week=shown,
-        zone=zone,
-        zone_name=name,
-        rate_hint="",
-        today=today,
-        grid=grid_of(entries, shown, "project"),
-        days=days_of(entries, shown),
-        more=len(found) > ENTRIES_MAX or found.cut,
-        running=entries_of([running] if running else [], now),
-        choice=await _offer(visit, found, form.value("task_id")),
-        may_write=may_write,
-        link=link,
-        csv=f"{PATH}/entries.csv?{urlencode({'week': str(shown.monday)})}",
-        an_hour_ago=field_text(now - HOUR_MS, zone),
-    )
-
-
 def may_write(repository: Repository) -> bool:
-    """Whether the visitor may start and change timers there: what the page offers goes by it, the actions decide."""
+    """Tell whether the page offers to start and change timers there; the actions decide."""
     return repository.role in ("write", "admin") and not repository.archive
 
 
@@ -168,7 +166,8 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
         with suppress(NotFound):
             offered += await _placed(visit, [await actions.get_task(reader, visit.actor, chosen)])
     groups = _groups(offered)
-    return OwnChoice(asked, groups, bool(groups) or await _may_write_anywhere(visit))
+    newest = [] if groups else await list_newest(reader, visit.actor, limit=OPTIONS_MAX)
+    return OwnChoice(asked, groups, bool(groups) or any(may_write(each.repository) for each in newest))
 
 
 async def _placed(visit: Visit, tasks: Sequence[Task]) -> list[Offered]:
@@ -178,11 +177,6 @@ async def _placed(visit: Visit, tasks: Sequence[Task]) -> list[Offered]:
         for each in tasks
         if each.project.id in projects  # else it was lost meanwhile
     ]
-
-
-async def _may_write_anywhere(visit: Visit) -> bool:
-    newest = await list_newest(visit.database, visit.actor, limit=OPTIONS_MAX)
-    return any(may_write(each.repository) for each in newest)
 
 
 def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
@@ -204,24 +198,14 @@ async def start_own_timer(visit: Visit) -> Answer:
     return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
 
 
-async def _page_again(visit: Visit, form: PageForm) -> Answer:
-    await visit.load_frame()
-    return await _page(visit, query_of(own_page(visit.fields.get("return_to"))).get("week", ""), form)
-
-
 @places.post(f"{PATH}/entries", makes=True, action="timesheet.create")
-@form_page(_page_again, NAMES, called=CALLED)
+@form_page(own_week, NAMES, called=CALLED)
 async def add_own_entry(visit: Visit) -> Answer:
     """Add time that was spent on a task of whatever project."""
-    return await _create(visit, spent(visit, await _currency_of(visit)), gettext("The time was added."))
-
-
-async def _currency_of(visit: Visit) -> str:
-    """Of the rates in the project of the chosen task. Raises `NotFound`."""
-    task_id = visit.fields.get("task_id")
-    if not task_id:  # which is refused afterwards
-        return DEFAULT_CURRENCY
-    return (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
+    currency = DEFAULT_CURRENCY
+    if task_id := visit.fields.get("task_id"):  # else the form is refused below
+        currency = (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
+    return await _create(visit, spent(visit, currency), gettext("The time was added."))
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
@@ -231,6 +215,6 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 
 
 def own_page(return_to: str | None) -> str:
-    """The address if it is that of this page, in whatever week; otherwise empty."""
+    """Return the address if it is that of this page, in any week; otherwise empty."""
     wanted = safe_return_to(return_to)
     return wanted if wanted.partition("?")[0] == PATH else ""

@@ -21,7 +21,7 @@ from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.storage.slow import QueryTooSlow
 from workhook.web.frame import paging
-from workhook.web.frame.formats import day_name, span_name
+from workhook.web.frame.formats import day_name
 from workhook.web.frame.names import called, team_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
@@ -43,7 +43,7 @@ _ANSWERS = {"true": True, "false": False}
 
 
 class Chosen(NamedTuple):
-    """What the address asks for. `period` is None where its days are wrong, which `faults` tells by field."""
+    """The filters of the address. `period`: None if its days are wrong; `faults` then has the errors by field."""
 
     by: By
     period: Period | None
@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
 
 
 class ReportLine(NamedTuple):
-    """A group of the report. `billable`: whether its time is, where the report is by that."""
+    """A group of the report. `billable`: of its time, if the report is by that."""
 
     group: ReportGroup
     billable: bool | None = None
@@ -65,7 +65,6 @@ class ReportLine(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the group is called, in the reader's language."""
         if self.billable is not None:
             return gettext("Billable") if self.billable else gettext("Not billable")
         if self.group.user is not None:
@@ -76,7 +75,7 @@ class ReportLine(NamedTuple):
 
 
 def chosen_of(visit: Visit) -> Chosen:
-    """The filters of the address; without any, this week by day."""
+    """Return the filters of the address, by default this week by day."""
     name, given = zone_name(visit), paging.given(visit)
     today = day_in(now_ms(), zone_of(name))
     by = cast("By", given.get("by")) if given.get("by") in get_args(By) else "day"
@@ -91,7 +90,7 @@ def chosen_of(visit: Visit) -> Chosen:
 
 
 def query_of(access: Access, chosen: Chosen, period: Period) -> ReportQuery:
-    """What the API is asked for. It sums up billable time and the rest as two projects."""
+    """Return the API's query; its sums of billable and other time are by project."""
     given, zone = chosen.given, zone_of(chosen.zone_name)
     return ReportQuery(
         group_by="project" if chosen.by == "billable" else chosen.by,
@@ -106,8 +105,7 @@ def query_of(access: Access, chosen: Chosen, period: Period) -> ReportQuery:
 
 
 async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLine]:
-    """Days in their order, others those first on which most was spent. Raises `Invalid` if there are more than a report
-    has."""
+    """Return days in their order, other groups by their time, most first. Raises `Invalid` for too many rows."""
     if by == "billable":
         answers = [True, False] if query.billable is UNSET else [bool(query.billable)]
         parts = [msgspec.structs.replace(query, billable=each) for each in answers]
@@ -126,8 +124,7 @@ async def _sum_up(visit: Visit, query: ReportQuery) -> Sequence[ReportGroup]:
     return await sum_up(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX)
 
 
-async def billable_left(visit: Visit, query: ReportQuery) -> Spent:
-    """What of the report is billable and on no invoice."""
+async def _find_unbilled(visit: Visit, query: ReportQuery) -> Spent:
     if query.billable is False or query.invoiced is True:
         return Spent()
     left = msgspec.structs.replace(query, group_by="project", billable=True, invoiced=False)
@@ -139,7 +136,7 @@ def total_of(lines: Sequence[ReportLine]) -> Spent:
 
 
 def in_words(lines: Sequence[ReportLine]) -> str:
-    """What the chart shows, for whoever does not see it."""
+    """Describe the chart for screen readers."""
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
     return gettext("Chart: %(total)s in all, %(billable)s of it billable. Most: %(label)s, %(most)s.") % {
@@ -151,7 +148,7 @@ def in_words(lines: Sequence[ReportLine]) -> str:
 
 
 async def table(lines: Sequence[ReportLine], by: By) -> bytes:
-    """The lines as CSV, as the API has them."""
+    """Return the lines as CSV, as the API does."""
     if by != "billable":
         return await reports.table([each.group for each in lines], cast("GroupBy", by))
     head = ("billable", *reports.SUM_COLUMNS)
@@ -165,7 +162,7 @@ log = structlog.get_logger(__name__)
 
 
 class Foreseen(NamedTuple):
-    """What an invoice of the time in the report would have. `sums` None: it is more than one can have."""
+    """The invoice of the report's time. `sums` None: it is too much for one invoice."""
 
     rounding: Rounding
     sums: TimeOnInvoice | None = None
@@ -183,14 +180,14 @@ async def report(visit: Visit) -> Answer:
     if chosen.period is None:
         return await _page(visit, access, chosen, [], Spent(), None)
     query = query_of(access, chosen, chosen.period)
-    lines, left = await asyncio.gather(find_lines(visit, query, chosen.by), billable_left(visit, query))
+    lines, left = await asyncio.gather(find_lines(visit, query, chosen.by), _find_unbilled(visit, query))
     shows_more = left.timesheets > 0 and access.may_write
     foreseen = await _foresee(visit, access, chosen.given.get("user"), query) if shows_more else None
     return await _page(visit, access, chosen, lines, left, foreseen)
 
 
 async def _foresee(visit: Visit, access: Access, user: str | None, query: ReportQuery) -> Foreseen | None:
-    """None where time is not rounded: what the report says of it is what an invoice has."""
+    """Return None if time is not rounded: then an invoice has the report's time."""
     rounding = await find_rounding(visit.database, access.repository.id)
     if not rounding.minutes:
         return None
@@ -205,7 +202,7 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
 
 
 async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
-    """One more than an invoice can have, if there are."""
+    """Return at most one more than an invoice can have."""
     return await queries.list_to_invoice(visit.database, access, since, to, user=user or None, limit=TIMESHEETS_MAX + 1)
 
 
@@ -222,7 +219,7 @@ async def _page(
     days = {each.group.day: each.spent for each in lines if each.group.day}
 
     def link(**changes: str) -> str:
-        """The page with other filters; those that are empty are left out."""
+        """Return the address with other filters, without empty ones."""
         kept = {name: value for name, value in {**given, **changes}.items() if value}
         return f"{base}/report" + (f"?{urlencode(kept)}" if kept else "")
 
@@ -238,7 +235,7 @@ async def _page(
         period=period,
         period_name="" if period is None else period_name(period, chosen.today),
         period_names=[(name, gettext(label)) for name, label in PERIODS.items()],
-        days="" if period is None else span_name(period.first, period.last),
+        days="" if period is None else period.title,
         people=await team_of(visit.database, access),
         currency=total.currency or await drafts.find_currency(visit.database, access),
         lines=lines[:ROWS_SHOWN],
@@ -296,7 +293,7 @@ async def make_invoice(visit: Visit) -> Answer:
 
 
 def _require_some(ids: Sequence[str]) -> None:
-    """Raises `Invalid` for nothing, and for more than an invoice can have."""
+    """Raise `Invalid` for no entries, and for more than an invoice can have."""
     if not ids:
         message = gettext("Nothing there is finished, billable and on no invoice yet.")
     elif len(ids) > TIMESHEETS_MAX:

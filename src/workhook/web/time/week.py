@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, tzinfo
 from functools import partial
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
@@ -18,7 +18,7 @@ from workhook.web.frame.forms import PageForm
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.time.days import DAYS, Week, field_text, read_day, week_of, zone_name
+from workhook.web.time.days import DAYS, Period, field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import offer_tasks, rate_hint
 from workhook.work.history.activity.task_history import find_last_edits
 from workhook.work.kernel.access import Access
@@ -55,7 +55,7 @@ class Grid(NamedTuple):
 
 
 class TimeEntry(NamedTuple):
-    """A timesheet, and what was spent on it so far."""
+    """A timesheet, and the time on it so far."""
 
     timesheet: Timesheet
     elapsed_ms: int
@@ -67,7 +67,7 @@ class TimeEntry(NamedTuple):
 
 
 class GridDay(NamedTuple):
-    """What started on one day, the newest first."""
+    """The entries that started on one day, newest first."""
 
     day: date
     entries: Sequence[TimeEntry]
@@ -81,29 +81,22 @@ def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[TimeEntry]:
     return [TimeEntry(each, rules.elapsed_ms(each.times, now)) for each in timesheets]
 
 
-def grid_of(entries: Iterable[TimeEntry], week: Week, by: By) -> Grid:
-    """Timesheets belong to the day on which they started. People are in the order of their names, tasks and
-    projects of their titles."""
+def grid_of(entries: Iterable[TimeEntry], week: Period, zone: tzinfo, by: By) -> Grid:
+    """Sum up timesheets by the day on which they started. Rows are in the order of their names or titles."""
     cells: dict[object, list[int]] = {}
     known: dict[object, Timesheet] = {}
     key, name = _KEYS[by]
     for each in entries:
         row = key(each.timesheet)
         known.setdefault(row, each.timesheet)
-        number = (day_in(each.timesheet.times.start, week.zone) - week.monday).days
+        number = (day_in(each.timesheet.times.start, zone) - week.first).days
         cells.setdefault(row, [0] * DAYS)[number] += each.elapsed_ms
-    order = sorted(cells, key=lambda row: (name(known[row]).casefold(), str(row)))
-    rows = [_row(known[row], by, cells[row]) for row in order]
+    rows = []
+    for row in sorted(cells, key=lambda row: (name(known[row]).casefold(), str(row))):
+        person = known[row].user if by == "person" else None
+        task = known[row].task if by == "task" else None
+        rows.append(GridRow(person, task, known[row].repository if by == "project" else None, cells[row]))
     return Grid(rows, [sum(each.cells[number] for each in rows) for number in range(DAYS)])
-
-
-def _row(one: Timesheet, by: By, cells: Sequence[int]) -> GridRow:
-    return GridRow(
-        one.user if by == "person" else None,
-        one.task if by == "task" else None,
-        one.repository if by == "project" else None,
-        cells,
-    )
 
 
 _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
@@ -116,11 +109,11 @@ _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]
 }
 
 
-def days_of(entries: Iterable[TimeEntry], week: Week) -> list[GridDay]:
-    """The days on which something started, the newest first."""
+def days_of(entries: Iterable[TimeEntry], zone: tzinfo) -> list[GridDay]:
+    """Return the days on which something started, newest first."""
     days: dict[date, list[TimeEntry]] = {}
     for each in entries:
-        days.setdefault(day_in(each.timesheet.times.start, week.zone), []).append(each)
+        days.setdefault(day_in(each.timesheet.times.start, zone), []).append(each)
     return [GridDay(day, days[day]) for day in sorted(days, reverse=True)]
 
 
@@ -136,7 +129,6 @@ class BudgetBar(NamedTuple):
 
 
 def bar_of(standing: BudgetStanding, currency: str) -> BudgetBar | None:
-    """None where there is no budget."""
     budget, whole, percent = standing.budget, standing.budget.whole, standing.budget.percent(standing.used)
     if whole is None or percent is None:
         return None
@@ -170,11 +162,14 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_in(now, zone)
-    shown = week_of(read_day(wanted.get("week", "")) or today, zone)
-    user, by = wanted.get("user", ""), _by(wanted)
+    shown = week_of(read_day(wanted.get("week", "")) or today)
+    user = wanted.get("user", "")
+    by: By = "task" if wanted.get("by") == "task" else "person"
     terms = await queries.find_default_terms(visit.database, access)
     found, running, choice, edits, budget = await asyncio.gather(
-        list_started(visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None),
+        list_started(
+            visit.database, access, shown.since_ms(zone), shown.to_ms(zone), limit=ENTRIES_MAX + 1, user=user or None
+        ),
         list_running(visit.database, access, limit=RUNNING_MAX),
         offer_tasks(visit, access, form.value("task_id")),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
@@ -183,14 +178,13 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
     entries = entries_of(found[:ENTRIES_MAX], now)
 
     def link(**changes: date | str) -> str:
-        """The page with other filters; those that are empty are left out."""
-        given = {"week": shown.monday.isoformat(), "user": user, "by": by, **changes}
+        """Return the address with other filters, without empty ones."""
+        given = {"week": shown.first.isoformat(), "user": user, "by": by, **changes}
         kept = {name: str(value) for name, value in given.items() if value and (name, value) != ("by", "person")}
         return f"/{access.repository.full_name}/time?{urlencode(kept)}"
 
     return visit.page(
         "time/week.html",
-        status=form.status,
         form=form,
         rate_hint=rate_hint(terms.rate_minor, terms.source, access.repository.currency),
         budget=bar_of(budget, access.repository.currency),
@@ -201,8 +195,8 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
         today=today,
         user=user,
         by=by,
-        grid=grid_of(entries, shown, by),
-        days=days_of(entries, shown),
+        grid=grid_of(entries, shown, zone, by),
+        days=days_of(entries, zone),
         more=len(found) > ENTRIES_MAX or found.cut,
         running=entries_of(running, now),
         choice=choice,
@@ -210,7 +204,3 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
         an_hour_ago=field_text(now - HOUR_MS, zone),
         link=link,
     )
-
-
-def _by(wanted: Mapping[str, str]) -> By:
-    return "task" if wanted.get("by") == "task" else "person"

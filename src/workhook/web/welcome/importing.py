@@ -1,5 +1,5 @@
-"""A file of another program becomes a project: the page of an account, and the form that it shares with the first
-steps. Whoever asks for it sees first what would be made, and what has no place here."""
+"""Imports of a file from another program: the page of an account, and the form that it shares with the first steps. A
+preview shows what would be created, and what has no place here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from workhook.work.kernel.access import find_access
 from workhook.work.portability.imports.apply import Imported, import_plan, preview
 from workhook.work.portability.imports.json_file import NotUsable
 from workhook.work.portability.imports.people import People, addresses_of, members_of
-from workhook.work.portability.imports.plan import ImportPlan
 from workhook.work.portability.imports.plan_process import plan_in_process
 from workhook.work.portability.imports.sources import SourceFile
 from workhook.work.portability.imports.writer import Import
@@ -30,7 +29,7 @@ EXPORT_MAX_BYTES = 16 * 1024 * 1024
 
 
 class ImportResult(NamedTuple):
-    """What came of a file: what was made of it; or what would be, for who has only asked; or what is wrong with it."""
+    """The result of an import: what was created, or the preview, or the errors."""
 
     imported: Imported | None = None
     faults: Sequence[str] = ()
@@ -38,7 +37,7 @@ class ImportResult(NamedTuple):
 
 
 class _Memory:
-    """Keeps an export, of which there is only so much."""
+    """An export in memory."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -87,7 +86,9 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
     members = await members_of(visit.database, account.id)
     addresses = await addresses_of(visit.database, account.id)
     try:
-        this = _import_of(visit, account, plan, People(members, choices.named, addresses))
+        people = People(members, choices.named, addresses)
+        base = visit.call.base_for_others.removesuffix(visit.call.prefix)
+        this = Import(plan, account, visit.actor, people, base, keeps_authors=False, hint="")
     except KeyError as error:
         return ImportResult(faults=[gettext("No member has the login %(login)s.") % {"login": shown(error.args[0])}])
     try:
@@ -100,28 +101,22 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
 
 
 def imported_page(visit: Visit, account: Account, imported: Imported, onwards: str = "") -> Answer:
-    """What came over. `onwards`: the next of the first steps."""
+    """Show what was imported. `onwards`: the next of the first steps."""
     return visit.page(
         "welcome/imported.html", status=201, owner=account, imported=imported, made=made_things(imported),
         skipped=imported.skipped.tasks, lost=lost_things(imported), onwards=onwards,
     )  # fmt: skip
 
 
-def _import_of(visit: Visit, account: Account, plan: ImportPlan, people: People) -> Import:
-    base = visit.call.base_for_others.removesuffix(visit.call.prefix)
-    return Import(plan, account, visit.actor, people, base, keeps_authors=False, hint="")
-
-
 async def _look(visit: Visit, this: Import) -> Imported:
-    """What would be made. Raises `NotFound` and what `require_writable` does."""
+    """Return what would be created. Raises `NotFound` and what `require_writable` does."""
     would = await preview(visit.database, this)
-    if would.project_id is not None:  # somebody has imported it before, maybe where the visitor sees nothing
+    if would.project_id is not None:  # imported before, perhaps into a project that the visitor cannot see
         (await find_access(visit.database, visit.actor, would.project_id)).require_writable()
     return would
 
 
 async def _owner(visit: Visit) -> OwnerView:
-    """Raises `NotFound` for those who may not make projects there."""
     view = await find_owner(visit)
     if not view.may_create:
         raise NotFound()

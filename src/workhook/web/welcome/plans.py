@@ -1,5 +1,5 @@
-"""What a file would make, as the page of imports shows it, and what the visitor says about it there: the title, which
-columns are finished, and who is who."""
+"""The preview of an import, and the visitor's choices in its form: the title, which columns are finished, and the
+logins of people."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workhook.identity.schemas import Account
 from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.work.files.upload import Fields
 from workhook.work.portability.imports.apply import Imported
-from workhook.work.portability.imports.plan import Choices, ImportPlan
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Lost, PlannedColumn, PlannedField
 
 COLUMNS_SHOWN, PEOPLE_SHOWN, FIELDS_SHOWN = 50, 30, 100
 PARTS_MAX = 256
-"""Of the form: two for each column and each person that is shown, and some more."""
+"""The most parts of the form: two for each shown column and person, and some more."""
 KEY_MAX_CHARS = 1_000
 
 LOST_LABELS: Mapping[str, str] = {
@@ -36,7 +36,7 @@ LOST_LABELS: Mapping[str, str] = {
     "comments": text("Comments on cards that are not in the file"),
     "checklists": text("Checklists of cards that are not in the file"),
 }
-"""What pages call each of `losses.SENTENCES`."""
+"""The labels of `losses.SENTENCES`."""
 FIELD_LABELS: Mapping[str, str] = {
     "title": text("the title"),
     "description": text("the description"),
@@ -54,12 +54,12 @@ FIELD_LABELS: Mapping[str, str] = {
     "field": text("a field of the card"),
     "nothing": text("nothing, because no line has a value"),
 }
-"""What pages say that a field of a table becomes (`PlannedField`)."""
+"""The labels of what a field of a table becomes (`PlannedField`)."""
 
 
 class FormChoices(NamedTuple):
-    """What the form says about a file. `columns`: titles that it shows, of which those in `done` are finished.
-    `logins`: of members, by what people are known as in the file; empty: nobody."""
+    """The choices of the form. `columns`: the shown titles, of which those in `done` are finished. `logins`: of
+    members, by the names of people in the file; empty for none."""
 
     title: str
     columns: Sequence[str] = ()
@@ -68,7 +68,7 @@ class FormChoices(NamedTuple):
 
     @classmethod
     def of(cls, fields: Fields, file_name: str) -> FormChoices:
-        """What was said of another file before does not count for this one."""
+        """Read the form; choices about another file are ignored."""
         looked_at = fields.get("looked_at", [file_name])[-1]
         if looked_at != file_name:
             return cls("")
@@ -78,7 +78,6 @@ class FormChoices(NamedTuple):
 
     @property
     def named(self) -> dict[str, str]:
-        """Logins of those who are somebody."""
         return {name: login for name, login in self.logins.items() if login}
 
     def for_plan(self) -> Choices:
@@ -86,30 +85,8 @@ class FormChoices(NamedTuple):
         return Choices(title=self.title, done=self.done, not_done=not_done)
 
 
-class LostThing(NamedTuple):
-    """`names`: the first of them. `is_kept`: as text."""
-
-    label: str
-    number: int
-    names: list[str]
-    is_kept: bool
-
-
-class ShownField(NamedTuple):
-    """`kept`: values that are kept as text."""
-
-    name: str
-    label: str
-    kept: list[str]
-
-
-class ShownColumn(NamedTuple):
-    title: str
-    is_finished: bool
-
-
 class PersonOffer(NamedTuple):
-    """Somebody of the file. `login`: of the member that the visitor has chosen for them."""
+    """A person of the file. `login`: of the member that the visitor chose for them."""
 
     name: str
     known_as: str
@@ -117,9 +94,8 @@ class PersonOffer(NamedTuple):
 
 
 class ImportPreview(NamedTuple):
-    """What would be made, each with its number; what was there already; and what has no place. `project`: the full name
-    of the one that an earlier import made. `may_rename`: whether the title is for the visitor to say. `is_new`: whether
-    there is anything to import."""
+    """What would be created, what exists already, and what would be lost. `project`: the full name of an earlier
+    import's project. `may_rename`: the visitor can choose the title. `is_new`: there is something to import."""
 
     file_name: str
     title: str
@@ -127,10 +103,10 @@ class ImportPreview(NamedTuple):
     may_rename: bool
     made: list[str]
     skipped: int
-    lost: list[LostThing]
+    lost: list[tuple[str, Lost]]
     warnings: list[str]
-    fields: list[ShownField]
-    columns: list[ShownColumn]
+    fields: list[tuple[str, PlannedField]]
+    columns: list[PlannedColumn]
     people: list[PersonOffer]
     members: list[Account]
     is_new: bool
@@ -149,8 +125,8 @@ class ImportPreview(NamedTuple):
             skipped=imported.skipped.tasks,
             lost=lost_things(imported),
             warnings=imported.warnings,
-            fields=[ShownField(each.name, gettext(FIELD_LABELS[each.becomes]), each.kept) for each in plan.fields],
-            columns=[ShownColumn(each.title, each.completes) for each in plan.columns if not each.finished],
+            fields=[(gettext(FIELD_LABELS[each.becomes]), each) for each in plan.fields],
+            columns=[each for each in plan.columns if not each.finished],
             people=_offers(imported, plan, choices)[:PEOPLE_SHOWN],
             members=members,
             is_new=imported.project_id is None or bool(made.tasks or made.columns or made.comments),
@@ -158,7 +134,7 @@ class ImportPreview(NamedTuple):
 
 
 def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[PersonOffer]:
-    """Those who are assigned and are nobody here, and those whom the visitor has said."""
+    """Return the assigned people without a member, and those for whom the visitor chose one."""
     unmatched = {each.name for each in imported.unmatched if each.assigned}
     found = {}
     for member in (member for task in plan.tasks for member in task.members):
@@ -168,15 +144,13 @@ def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[
     return list(found.values())
 
 
-def lost_things(imported: Imported) -> list[LostThing]:
-    return [
-        LostThing(gettext(LOST_LABELS[each.what]), each.count, each.names, each.kept is not None)
-        for each in imported.lost
-    ]
+def lost_things(imported: Imported) -> list[tuple[str, Lost]]:
+    """Return what has no place here, with its label."""
+    return [(gettext(LOST_LABELS[each.what]), each) for each in imported.lost]
 
 
 def made_things(imported: Imported) -> list[str]:
-    """What came over, each with its number."""
+    """List the numbers of what was imported."""
     made = imported.created
     return [
         ngettext("%(num)s card", "%(num)s cards", made.tasks) % {"num": made.tasks},

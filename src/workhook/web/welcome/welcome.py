@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from workhook.core.errors import Invalid, NotFound, existing
@@ -35,7 +33,7 @@ from workhook.work.board.tasks.queries import has_any_task
 
 
 async def first_page(reader: Reader, user: Account) -> str:
-    """The address that a sign-in by a link leads to. Ask before the sign-in is noted."""
+    """Return the address after a sign-in by a link. Call it before the sign-in is stored."""
     if not await is_first_user(reader, user.id) or await has_any_task(reader) or await has_any_hook(reader):
         return "/"
     return "/welcome"
@@ -49,13 +47,6 @@ ORGANIZATIONS_MAX = 50
 class WelcomeNames(msgspec.Struct):
     organization: Title | None = None
     name: Title | None = None
-
-
-class NewPassword(NamedTuple):
-    """What the form asks for. `hashed` None: it asks for none."""
-
-    hashed: str | None
-    faults: list[str]
 
 
 @places.get("/welcome")
@@ -74,20 +65,20 @@ async def save_names(visit: Visit) -> Answer:
         edit = visit.form(WelcomeNames, "organization", "name")
     except Invalid as problem:
         faults = {each.field or "name": each.message or each.code for each in problem.faults}
-    password = await _new_password(visit)
-    if password.faults:
-        faults["password"] = " ".join(map(in_words, password.faults))
+    hashed, wrong = await _read_password(visit)
+    if wrong:
+        faults["password"] = " ".join(map(in_words, wrong))
     if faults:
         return await _names_page(visit, organization, faults)
 
     async def change(write: Write) -> dict[str, str]:
         await actions.rename(write.tx, organization, edit.organization, actor=write.actor)
         await actions.rename(write.tx, user, edit.name, actor=write.actor)
-        if password.hashed is None or await passwords.hash_of(write.tx, user.id) is not None:
+        if hashed is None or await passwords.hash_of(write.tx, user.id) is not None:
             return {}
-        await passwords.set_password(write.tx, user, password.hashed)
+        await passwords.set_password(write.tx, user, hashed)
         await record(write.tx, visit.call, user, "user.password_change", {"how": "welcome"})
-        return await renew_session(write.tx, visit.call, user)
+        return (await renew_session(write.tx, visit.call, user)).headers
 
     return redirect("/welcome/project", await visit.change(change))
 
@@ -138,7 +129,7 @@ async def webhook(visit: Visit) -> Answer:
 
 
 async def _organization(visit: Visit) -> Account:
-    """The first that the visitor owns. Raises `NotFound`: the steps are for who has one."""
+    """Return the first organization that the visitor owns. Raises `NotFound`."""
     reader, user = visit.database, visit.actor.user
     found, _ = await list_shared(reader, visit.actor, user.id, Page(ORGANIZATIONS_MAX))
     for each in found:
@@ -148,7 +139,7 @@ async def _organization(visit: Visit) -> Account:
 
 
 async def _project(visit: Visit, organization: Account) -> Repository | None:
-    """The one that the query names, else the newest; None: there is none."""
+    """Return the project that the query names, or the newest."""
     name = visit.query("project")
     if not name:
         newest = await list_newest(visit.database, visit.actor, limit=1, account_id=organization.id)
@@ -168,15 +159,15 @@ async def _names_page(visit: Visit, organization: Account, faults: dict[str, str
     )  # fmt: skip
 
 
-async def _new_password(visit: Visit) -> NewPassword:
-    """Nobody changes a password here: who has one is not asked for it."""
+async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
+    """Return the hash of the first password of a visitor, if the form has one, and its errors."""
     password, user = visit.fields.get("password", ""), visit.actor.user
     if not password or await passwords.hash_of(visit.database, user.id) is not None:
-        return NewPassword(None, [])
+        return None, []
     visit.require_recent("/welcome")
     faults = [] if password == visit.fields.get("again") else [gettext("The two passwords are not the same.")]
     faults += passwords.faults_of(password, user)
-    return NewPassword(None if faults else await passwords.new_hash(password, user), faults)
+    return None if faults else await passwords.new_hash(password, user), faults
 
 
 def _project_page(
