@@ -339,11 +339,14 @@ def test_another_file_is_another_form(studio: Studio, ground: Ground) -> None:
     assert sum(each["title"] == "c.txt" for each in listed) == 2
 
 
+@pytest.mark.parametrize(
+    "path", ["/{owner}/{project}/billing/{invoice_id}/payments", "/{owner}/{project}/time/report/invoice"]
+)
 def test_what_was_done_is_not_done_again_where_its_answer_was_lost(
-    server: Server, studio: Studio, ground: Ground
+    server: Server, studio: Studio, ground: Ground, path: str
 ) -> None:
-    """The process ended after the change, before the answer was stored."""
-    sent = CASES["/{owner}/{project}/billing/{invoice_id}/payments"](ground)
+    """The process ended after the change, before the answer was stored. Nothing is left to invoice the second time."""
+    sent = CASES[path](ground)
     fields = filled(studio.owner, sent)
     assert submit(studio.owner, sent, fields).status_code == 303
 

@@ -32,7 +32,7 @@ PUSH = "push"
 
 
 class PushFollower(NamedTuple):
-    """`concerns`: tells whether a payload matters. `follow`: runs before the event is appended, with the pusher (None:
+    """`concerns`: tells whether a payload matters. `follow`: runs before the event is added, with the pusher (None:
     a command) and the start of links in events."""
 
     concerns: Callable[[Mapping[str, Any], Repository], bool]

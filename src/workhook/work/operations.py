@@ -1,4 +1,4 @@
-"""Every route of the work API, in the order of the OpenAPI document.
+"""Every operation below `/api/v1`, in the order of the OpenAPI document.
 
 A module with routes is either an `api`, or a small resource that holds all that it needs.
 """
@@ -39,4 +39,4 @@ _APIS = (
     timesheets, timesheet_reports, moving,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
-"""Every route of the work API."""
+"""Every operation below `/api/v1`."""

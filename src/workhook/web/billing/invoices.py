@@ -83,7 +83,9 @@ async def billing_page(
     visit: Visit, access: Access, template: str, current: str, *, form: PageForm = UNSENT, **context: Any
 ) -> Answer:
     """Show a page of a project's billing. `current`: the part that the page belongs to."""
-    if max(form.status, context.get("status", 200)) != 200:  # a POST, which has not read the header
+    if (
+        max(form.status, context.get("status", 200)) != 200
+    ):  # whoever asked for a form or a file has not read the header
         await visit.load_frame()
     sees_services = not access.is_client and await is_in_account(visit, access.repository.owner)
     return visit.page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
+import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Conflict, Fault, Invalid
@@ -73,7 +74,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
         found = await find_services(visit.database, visit.actor, ServiceQuery(organization=owner.login, active=True))
         offered = sorted(found, key=lambda each: (each.position, each.id))
     if not form.value("service") and len(offered) == 1 and len(offered[0].service_prices) <= 1:
-        form.values = {**form.values, "service": offered[0].id}  # the only choice
+        form = msgspec.structs.replace(form, values={**form.values, "service": offered[0].id})  # the only choice
 
     def total_of(price: ServicePrice) -> int:
         """Return the total of an invoice for one, in minor units."""

@@ -92,7 +92,8 @@ class SentForm:
 
     async def find_answer(self) -> Answer | None:
         """Return the first answer, or None for a new form. Raises `Conflict` if it cannot be repeated."""
-        return await self.first_answer() if await self._find_given() is not None else None
+        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # its answer may be null yet
+        return await self.first_answer() if row is not None else None
 
     async def first_answer(self) -> Answer:
         """Wait for the answer to a form that was sent before, perhaps just now, and return it.

@@ -36,7 +36,7 @@ LOST_LABELS: Mapping[str, str] = {
     "comments": text("Comments on cards that are not in the file"),
     "checklists": text("Checklists of cards that are not in the file"),
 }
-"""The labels of `losses.SENTENCES`."""
+"""The labels of `imports.plan.SENTENCES`."""
 FIELD_LABELS: Mapping[str, str] = {
     "title": text("the title"),
     "description": text("the description"),

@@ -38,7 +38,7 @@ async def publish_event(
     changes: Changes | None = None,
     beside: Mapping[str, msgspec.Struct] | None = None,
 ) -> None:
-    """Append the event `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
+    """Add the event `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
 
     It reaches the webhooks of the repository and of its organization; an event of an account has no repository and
     reaches the organization's own. A user's own project has no `organization`. The sender is null if Workhook acts by
@@ -48,7 +48,7 @@ async def publish_event(
 
 
 async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
-    """Append several events in their order, with few statements."""
+    """Add several events in their order, with few statements."""
     outbox.add(write.tx, [_draft(write, each) for each in happened])
 
 
@@ -63,7 +63,7 @@ async def publish_audited(
     changes: Changes | None = None,
     verb: str | None = None,
 ) -> None:
-    """Append an event, and add the entry `NOUN.VERB` about `target` to the audit log. `verb`: else the action's."""
+    """Add an event, and the entry `NOUN.VERB` about `target` to the audit log. `verb`: else the action's."""
     await publish_event(write, place, noun, action, record, changes=changes)
     await record_audit(write, place, f"{noun}.{verb or verb_of(action)}", target, detail=changes)
 
