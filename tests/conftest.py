@@ -114,7 +114,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out |= {each for each in items if each.nodeid in others}
     others = order.others_of_many([each.nodeid for each in items if each not in left_out])
     left_out |= {each for each in items if each.nodeid in others}
-    others = order.slow_ones([each.nodeid for each in items if each not in left_out], order.known_seconds())
+    judged = [each for each in items if each not in left_out and each.get_closest_marker("usual") is None]
+    others = order.slow_ones([each.nodeid for each in judged], order.known_seconds())
     left_out |= {each for each in items if each.nodeid in others}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [each for each in items if each not in left_out]

@@ -45,7 +45,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     questions.answer_with(_register_answers)
     outbox.fan_outs.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.fan_outs.subscribe(fan_out)
-    _watch_quotas(settings)
+    watcher = _quota_watcher(settings)
     stop_mail = recipients.start_sending() if settings.smtp_url is not None else lambda: None
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
@@ -74,7 +74,8 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         removal.links_start_with(services.base)
         yield services
     finally:
-        outbox.watchers.clear()
+        if watcher is not None and watcher in outbox.watchers:
+            outbox.watchers.remove(watcher)
         stop_mail()
         for close in closing:
             await close()
@@ -91,11 +92,13 @@ def open_blobs(data: Path, url: str | None) -> Blobs:
     return S3Blobs(data / FOLDER, url)
 
 
-def _watch_quotas(settings: Settings) -> None:
-    if settings.organization_max_mb or settings.organization_max_rows:
-        from workhook.work.kernel.quota import watch
+def _quota_watcher(settings: Settings) -> outbox.Watcher | None:
+    if not (settings.organization_max_mb or settings.organization_max_rows):
+        return None
+    from workhook.work.kernel.quota import watch
 
-        outbox.watchers.subscribe(watch)
+    outbox.watchers.subscribe(watch)
+    return watch
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:

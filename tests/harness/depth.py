@@ -4,7 +4,7 @@
   them, each file on the same. Of the variants of a test that differ little (mark `variants`: the width of a window,
   the role of who walks through every page) one is taken. Of three and more cases of a test it takes a third, and so
   it does of very many that a test goes through (`is_taken`). What has the mark `whole` is left out, and so is what
-  `seconds.json` says is slow, but for the quickest test of each file.
+  `seconds.json` says is slow, but for the quickest test of each file and those with the mark `usual`.
 - `whole`: `.ci/run`. Everything, on both databases.
 - `deep`: `make test-deep`. `whole`, with ten times as much of what has no end, and each test on both databases.
 """

@@ -357,7 +357,8 @@ def test_a_column_with_the_filters_of_a_project(studio: Studio) -> None:
 
     assert found(priority="high") == ["roof", "door"]
     assert found(assignee=member, priority="high") == ["door"]
-    assert found(label="home") == found(deadline_before="2026-12-02") == ["door"]
+    assert found(label="home") == found(deadline_before="2026-12-02") == found(deadline_after="2026-11-30") == ["door"]
+    assert found(finished="true") == []
     assert found(q="kitch") == ["window"]
     whole = studio.owner.get(path)["tasks"]
     assert studio.owner.get(path, params={"finished": "false"})["tasks"] == whole
@@ -365,6 +366,7 @@ def test_a_column_with_the_filters_of_a_project(studio: Studio) -> None:
     assert [each["title"] for page in pages for each in page] == ["roof", "door", "window"]
     assert studio.owner.faults("GET", path, params={"sort": "title"}) == {"sort": "unknown"}
     assert studio.owner.refused(404, "GET", path, params={"priority": "high", "project_id": "prj_x"})
+    studio.stranger.refused(404, "GET", path, params={"priority": "high"})
     assert [each["title"] for each in studio.client.get(path, params={"assignee": member})["tasks"]] == ["door"]
 
 

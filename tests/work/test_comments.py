@@ -33,8 +33,8 @@ class Said:
     def __init__(self, studio: Studio, kind: str, author: Caller, words: str = "Mine", **more: Any) -> None:
         self.field = "body" if kind == "file_comment_reply" else "text"
         self.kind = kind
-        self._thing = f"/tasks/{studio.task()}" if kind == "task_comment" else f"/files/{studio.file()}"
-        self.list = f"{self._thing}/{'task' if kind == 'task_comment' else 'file'}_comments"
+        self.thing = f"/tasks/{studio.task()}" if kind == "task_comment" else f"/files/{studio.file()}"
+        self.list = f"{self.thing}/{'task' if kind == 'task_comment' else 'file'}_comments"
         base = f"/{kind}s"
         if kind == "file_comment_reply":
             parent = studio.owner.post(self.list, json={"text": "Said"})["id"]
@@ -54,7 +54,7 @@ class Said:
     def listed(self, caller: Caller) -> list[JsonObject]:
         if self.kind == "task_comment":
             return list(caller.get(self.list)["task_comments"])
-        found = caller.get(f"{self._thing}/file_comments")
+        found = caller.get(f"{self.thing}/file_comments")
         return list(found if self.kind == "file_comment" else found[0]["comments"])
 
     def words(self, caller: Caller) -> list[str]:
@@ -89,10 +89,27 @@ def test_a_comment_is_made(studio: Studio, kind: str) -> None:
     assert "changes" not in event.payload
     assert event.payload["sender"]["login"] == login
     assert event.payload["repository"]["full_name"] == studio.world.full_name
+    if kind == "file_comment_reply":
+        assert said.list == f"/file_comments/{made['file_comment_id']}/comments"
+    else:
+        assert said.thing.endswith(f"/{made[kind.partition('_')[0]]['id']}")
     if kind == "file_comment":
         assert made["comments"] == []
         assert made["file"]["title"] == "plan.txt"
         assert httpx.get(made["file"]["link"]).content == b"a file"
+
+
+def test_what_is_said_goes_with_what_it_is_about(studio: Studio, kind: str) -> None:
+    said = Said(studio, kind, studio.owner)
+    studio.owner.delete(said.thing)
+    studio.happened()
+    body = {said.field: "x"}
+    for method, path in (("POST", said.list), ("PATCH", said.path)):
+        studio.owner.refused(404, method, path, json=body)
+    studio.owner.refused(404, "DELETE", said.path)
+    if kind != "file_comment_reply":
+        studio.owner.refused(404, "GET", said.list)
+    assert studio.happened() == []
 
 
 def test_what_is_wrong_is_named(studio: Studio, kind: str) -> None:
@@ -254,7 +271,10 @@ def test_a_list_that_has_a_new_reply_has_changed(studio: Studio, file: str) -> N
 def test_what_is_below_something_private_is_not_there_for_clients(studio: Studio, file: str) -> None:
     mine, hidden = _comment(studio.client, file), _comment(studio.owner, file, private=True)
     _reply(studio.owner, mine, private=True)
-    secret = _comment(studio.owner, f"/files/{studio.file(private='true')}")
+    locked = f"/files/{studio.file(private='true')}"
+    secret = _comment(studio.owner, locked)
+    studio.client.refused(404, "GET", f"{locked}/file_comments")
+    studio.client.refused(404, "POST", f"{locked}/file_comments", json={"text": "x"})
     edited = studio.client.patch(f"/file_comments/{mine}", json={"text": "Edited"})["file_comment"]
     assert edited["comments"] == [], "the reply is not for the client"
     for comment_id in (hidden, secret):
@@ -264,6 +284,15 @@ def test_what_is_below_something_private_is_not_there_for_clients(studio: Studio
         for where, body in ((path, {"text": "x"}), (below, {"body": "x"})):
             studio.client.refused(404, "PATCH", where, json=body)
             studio.client.refused(404, "DELETE", where)
+
+
+def test_clients_do_not_see_what_a_client_deleted(studio: Studio, file: str) -> None:
+    """It stays for the private reply below it, which they do not see."""
+    mine = _comment(studio.client, file)
+    _reply(studio.member, mine, private=True)
+    studio.client.delete(f"/file_comments/{mine}")
+    assert studio.client.get(f"{file}/file_comments") == []
+    assert [each["id"] for each in studio.owner.get(f"{file}/file_comments")] == [mine]
 
 
 def test_a_reply_belongs_to_its_comment(studio: Studio, file: str) -> None:
@@ -282,6 +311,9 @@ def test_what_is_dangerous_is_taken_out_of_a_reply(studio: Studio, file: str) ->
     edited = studio.member.patch(path, json={"body": "<b>x</b><span onload=y()>y</span> 1 < 2"})["comment"]
     assert edited["body"] == "<b>x</b>y 1 &lt; 2"
     assert studio.member.patch(path, json={"body": "<i>Two"})["comment"]["body"] == "<i>Two</i>"
+    studio.happened()
+    studio.member.patch(path, json={"body": "<i>Two"})
+    assert studio.happened() == [], "it is the same once it is cleaned"
 
 
 # --- whose words they are --------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from tests.harness.receiver import Receiver
 from tests.work.studio import Caller, JsonObject, Studio, without_addresses
 
 HELLO = b"hello world"
-NOWHERE = "fil_" + "0" * 26
 
 
 def upload(caller: Caller, project: str, data: bytes = HELLO, name: str = "hello.txt", **fields: str) -> JsonObject:

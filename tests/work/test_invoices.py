@@ -12,7 +12,6 @@ import pytest
 from tests.work.paper import as_shown
 from tests.work.studio import Studio, without_addresses
 
-MISSING = "inv_00000000000000000000000000"
 FIELDS = {
     "id", "name", "invoice_number", "status", "bill_from", "bill_to", "address", "amount", "tax", "total", "currency",
     "issued", "due", "paid_at", "overdue", "payment_method", "payment_terms", "credit_type", "invoice_items",

@@ -186,6 +186,33 @@ def test_a_client_has_no_timer(studio: Studio) -> None:
     assert [each.name for each in studio.happened()] == ["task"]
 
 
+def test_inserts_at_one_place(studio: Studio) -> None:
+    """More than there are ranks between two tasks: those of a bucket are spread anew."""
+    column_id = studio.column()
+    wanted = filled(studio, column_id, 10)
+    for number in range(40):
+        made = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": str(number), "position": 5})["task"]
+        assert made["position"] == 5
+        wanted.insert(5, made["id"])
+    assert order(studio, column_id) == wanted
+
+
+def test_a_timer_that_runs_already_goes_on(studio: Studio) -> None:
+    doing, task_id = studio.column("Doing", start_timer=True), studio.task()
+    studio.owner.post(f"{studio.project}/timesheets", json={"task_id": task_id})
+    studio.happened()
+    move(studio, task_id, column_id=doing)
+    assert [event.name for event in studio.happened()] == ["task"]
+
+
+def test_a_task_that_is_done_leaves_timers_of_others_alone(studio: Studio) -> None:
+    done, task_id, other = studio.column("Done", stage="done"), studio.task(), studio.task()
+    timer = studio.member.post(f"{studio.project}/timesheets", json={"task_id": other})["timesheet"]["id"]
+    move(studio, task_id, column_id=done)
+    found = {each["id"]: each for each in studio.owner.get(f"{studio.project}/timesheets")["timesheets"]}
+    assert (found[timer]["is_active"], found[timer]["finished"]) == (True, False)
+
+
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 

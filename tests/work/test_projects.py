@@ -52,6 +52,9 @@ def test_a_project_is_created_in_the_only_organization_and_read_back(studio: Stu
     assert (made["avatar"], made["private"], made["archive"]) == (None, False, False)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", made["created_at"])
     assert made["updated_at"] == made["created_at"]
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("project", "created", made)
+    assert "changes" not in event.payload
     assert studio.member.get(f"/projects/{made['id']}")["project"] == made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -10,12 +11,16 @@ from typing import Any
 import pytest
 
 from tests.harness.world import must
-from tests.work.studio import JsonObject, Studio
+from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.timesheets_kit import HOUR, Desk, archive, make_project, make_task, run_since
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.actions import set_collaborator
+from workhook.identity.context import Write
+from workhook.identity.tokens.lookup import find_actor
+from workhook.work.kernel.access import Access, find_access
+from workhook.work.time.timesheets import timers
 
 
 def _state(timesheet: JsonObject) -> tuple[bool, bool]:
@@ -218,3 +223,32 @@ def test_finished_once(studio: Studio, desk: Desk, task_id: str) -> None:
     answers = _at_once([lambda: desk.turn(timer, "finish")] * 6)
     assert all(each == answers[0] for each in answers)
     assert _told(studio) == [("finished", timer["id"])]
+
+
+async def _access(services: Services, studio: Studio, caller: Caller) -> Access:
+    actor = must(await find_actor(services.database, must(caller.token)))
+    return await find_access(services.database, actor, studio.project_id)
+
+
+def test_movers_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Desk) -> None:
+    """Cards enter a column that both finishes and starts timers, in every order."""
+    tasks = [make_task(studio) for _ in range(4)]
+    callers = [studio.owner, studio.member, studio.add(member="member")]
+    for caller, task in zip(callers, tasks, strict=False):
+        Desk(studio, caller).new(task)
+
+    async def move(services: Services, access: Access, number: int) -> None:
+        async with services.database.transaction() as tx:
+            moved = [tasks[number % 4], tasks[(number * 3 + 1) % 4]]
+            write = Write(tx, access.actor, "http://workhook.invalid", moment=now_ms())
+            await timers.finish_running(write, access, moved)
+            await timers.start_for(write, access, moved[0])
+
+    async def race(services: Services) -> None:
+        places = [await _access(services, studio, caller) for caller in callers]
+        await asyncio.gather(*(move(services, places[number % 3], number) for number in range(36)))
+
+    studio.server.run(race)
+    running = desk.caller.get(desk.path, params={"is_active": "true"})["timesheets"]
+    users = [each["user"]["id"] for each in running]
+    assert len(users) == len(set(users))

@@ -126,10 +126,11 @@ def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
 
     def write(pem: str) -> None:
         file.write(pem.encode("ascii"))
+        file.flush()
         os.fsync(file.fileno())
 
     try:
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield write
     except BaseException:
         path.unlink(missing_ok=True)

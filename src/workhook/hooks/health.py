@@ -235,8 +235,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 async def waiting(reader: Reader, hook: Hook) -> Waiting:
     """Count the events that would be dropped if the hook was turned off."""
-    row = await reader.fetch_one(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
-    assert row is not None, "it is an aggregate"
+    row = await reader.fetch_row(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
     return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST, row["created_at"])
 
 

@@ -175,8 +175,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 async def find_backlog(reader: Reader) -> Backlog:
-    row = await reader.fetch_one(_backlog, {})
-    assert row is not None, "it is an aggregate"
+    row = await reader.fetch_row(_backlog, {})
     return Backlog(row["waiting"], max(row["oldest_ms"] or 0, 0))
 
 

@@ -60,6 +60,7 @@ _sign_in = (
 _end = sa.delete(sessions).where(sessions.c.id == big("session_id"), sessions.c.user_id == big("user_id"))
 _end_by_digest = sa.delete(sessions).where(sessions.c.digest == sa.bindparam("digest"))
 _end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.id != big("session_id"))
+_forget = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.expires_at <= big("now"))
 
 
 class ActiveSession(NamedTuple):
@@ -91,6 +92,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
         "address": address[:ADDRESS_MAX_CHARS] if address else None,
         "user_agent": user_agent[:AGENT_MAX_CHARS] if user_agent else None,
     }
+    await tx.execute(_forget, {"user_id": user.id, "now": now})
     return await tx.insert(sessions, params), secret
 
 

@@ -163,7 +163,8 @@ async def revoke_of(
     """Revoke the tokens with these values, at least one. A family's refresh tokens end, too."""
     values = {"family": family, "app_id": app_id, "installation_id": installation_id, "user_id": user_id}
     params = {name: value for name, value in values.items() if value is not None}
-    assert params, "without a value every token would end"
+    if not params:
+        raise ValueError("without a value every token would end")
     rows = await tx.fetch_all(_living_with(tuple(params)), params)
     if family is not None:
         await tx.execute(_end_family, {"family": family, "now": now_ms()})

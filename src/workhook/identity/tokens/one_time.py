@@ -1,4 +1,4 @@
-"""Secrets that work once: links, authorization codes, device codes and refresh tokens.
+"""Secrets that work once: authorization codes, device codes and refresh tokens; and links, which are only stored here.
 
 Only their digests are stored, with the time of their use: a code that is used twice was stolen.
 """

@@ -351,8 +351,7 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
     """Raise `Conflict` if the replies, which every answer with the comment carries, would become too many."""
-    there = await tx.fetch_one(_weight_of_replies, {"id": comment_id})
-    assert there is not None, "it is an aggregate"
+    there = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
     if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
             say(

@@ -301,7 +301,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
         return False
     if action == "task.bulk":
         return draft.name == "task"  # moving a task can start a timer
-    # Invoices that starting a subscription issues do not count.
+    # Invoices that starting a subscription issues never refuse it; they are counted.
     return action != "service_checkout.create" or draft.name == "service_checkout"
 
 

@@ -76,7 +76,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     access, before = found.access, found.task
     require_changeable(access, before)
     zone = await find_zone(write.tx, access.repository.id) if before.repeat or edit.repeat else UTC
-    people = UNSET if edit.assignees is UNSET else await _people(write.tx, access, edit, before.assignees)
+    people = await _people(write.tx, access, edit, before.assignees)
     writer = TaskWriter(write, {access.repository.id: zone})
     change = writer.change(found)
     change.commit = commit

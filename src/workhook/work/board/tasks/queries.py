@@ -155,7 +155,7 @@ _numbered = (
 
 
 async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[int]) -> Mapping[int, str]:
-    """Return the ids of the project's tasks that have one of the numbers, by their numbers."""
+    """Return the ids of the project's tasks with these numbers, by number; not of those in the trash."""
     wanted = sorted(number for number in set(numbers) if 0 < number < 10**NUMBER_DIGITS)
     if not wanted:
         return {}

@@ -271,8 +271,7 @@ async def find_notifications(
 
 async def count_unread(reader: Reader, actor: Actor) -> int:
     """Count up to `COUNTED_MAX`."""
-    row = await reader.fetch_one(_count, {**params_of(actor.user), "looks_at": COUNTS_AMONG})
-    assert row is not None, "it is an aggregate"
+    row = await reader.fetch_row(_count, {**params_of(actor.user), "looks_at": COUNTS_AMONG})
     number: int = row["number"]
     return number
 

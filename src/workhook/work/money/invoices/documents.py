@@ -184,7 +184,9 @@ class PdfJob(msgspec.Struct, frozen=True):
 
     def key(self) -> bytes:
         """Identify equal pages of one organization."""
-        return hashlib.sha256(json.encode(self)).digest()
+        printed = self.document
+        parts = [self.account_id, printed.id, printed.page, printed.einvoice, printed.timestamp_s, self.logo]
+        return hashlib.sha256(json.encode(parts)).digest()
 
 
 class _SharedRender:

@@ -221,10 +221,11 @@ class _RowMapper:
                 wrong = parameters.fault_of(TaskCreate, name, value)
             except Malformed:
                 wrong = "it is not JSON"
-            if not wrong:
+            if wrong:
+                if len(self._faults) < FAULTS_MAX:
+                    self._faults.append(f"line {row.line}, field {name}: {wrong}")
+            elif value is not None:
                 values[name] = value
-            elif len(self._faults) < FAULTS_MAX:
-                self._faults.append(f"line {row.line}, field {name}: {wrong}")
         return values
 
     def _column_text(self, row: TableRow) -> str:

@@ -37,7 +37,7 @@ class Person(msgspec.Struct, frozen=True):
         return names[0] if names else self.id or "somebody unknown"
 
 
-class PlannedColumn(msgspec.Struct, frozen=True):
+class PlannedColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     title: str
     stage: Stage | None = None
@@ -48,7 +48,7 @@ class PlannedColumn(msgspec.Struct, frozen=True):
         return completes(self.stage, self.finished)
 
 
-class PlannedComment(msgspec.Struct, frozen=True):
+class PlannedComment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A comment, whose `created_at` may be unknown."""
 
     key: str
