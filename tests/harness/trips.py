@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 # What a connection asks when it is new, or now and then by itself; the token is remembered for a moment.
 _BESIDE = ("typeinfo", "clock_timestamp", "jit", "LISTEN", "tokens.digest")
-_NOTED_LATER = "INSERT INTO audit_log"  # a refusal: outside of a transaction, a moment after it
+_NOTED_LATER = "INSERT INTO audit_log"  # refusals, a moment after them: outside of a transaction, or all that one does
 _GOES_ALONG = "SET plan_cache_mode"  # with a statement, whenever its kind is another than that of the last one
 
 
@@ -30,6 +30,7 @@ class _Spoken:
         self._buffer = b""
         self._started = False
         self._in_transaction = False
+        self._notes = False
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
@@ -60,9 +61,11 @@ class _Spoken:
                 self._add([" ".join(each.split()) for each in asked])
 
     def _add(self, asked: list[str]) -> None:
-        alone = not self._in_transaction and len(asked) == 1
+        if not self._in_transaction:
+            first = next((each for each in asked if each != "BEGIN"), "")
+            self._notes = first.startswith(_NOTED_LATER)
         self._in_transaction = (self._in_transaction or asked[0] == "BEGIN") and asked[-1] not in ("COMMIT", "ROLLBACK")
-        if not (alone and asked[0].startswith(_NOTED_LATER)):
+        if not self._notes:
             self._trips.append(" | ".join(asked))
 
 

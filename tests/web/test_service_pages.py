@@ -9,6 +9,7 @@ from tests.web.browser import forms
 from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
+from workhook.work.money.services.schemas import PRICES_MAX
 
 
 def services_of(studio: Studio) -> str:
@@ -91,6 +92,18 @@ def test_prices_are_added_ordered_and_removed(studio: Studio) -> None:
         assert said in text_of(answer.text)
     assert '<option value="CHF" selected>' in answer.text
     assert len(prices()) == 1
+
+
+def test_a_price_too_many_is_refused_until_one_is_removed(studio: Studio) -> None:
+    prices = [{"amount": each + 1, "currency": "EUR", "interval": "month"} for each in range(PRICES_MAX)]
+    service = made_service(studio, service_prices=prices)
+    path = f"{services_of(studio)}/{service['id']}"
+    price = {"amount": "1.50", "currency": "EUR", "interval": "month"}
+    answer = studio.owner.fill(path, f"{path}/prices", **price)
+    assert answer.status_code == 409
+    assert f"A service has at most {PRICES_MAX} prices. Remove one first." in text_of(answer.text)
+    send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
+    assert studio.owner.fill(path, f"{path}/prices", **price).status_code == 303
 
 
 def test_a_removed_price_comes_back(studio: Studio) -> None:

@@ -25,8 +25,40 @@ pytestmark = pytest.mark.usual
 _OWN = json.loads(resources.files("workhook.events").joinpath("own_names.json").read_bytes())
 WANTED = {(name, action) for name, row in _OWN.items() if name != "hook" for action in row["actions"]}
 
-Request = tuple[str, str, dict[str, Any]]
-"""Method, path, and what goes with them."""
+Pair = tuple[str, str]
+"""The name and the action of an event."""
+
+Request = tuple[Pair, str, str, dict[str, Any]]
+"""What it makes, at least; its method, its path, and what goes with them."""
+
+DONE = {"POST": "created", "PATCH": "edited", "DELETE": "deleted"}
+STEPS = {
+    "restore": "restored", "complete": "completed", "pause": "paused", "unpause": "unpaused", "cancel": "canceled",
+    "send": "sent", "pay": "paid", "void": "voided", "resume": "resumed", "finish": "finished",
+}  # fmt: skip
+OTHERS = {
+    "POST /projects/{}/members": ("member", "added"),
+    "DELETE /projects/{}/members/{}": ("member", "removed"),
+    "DELETE /clients/{}": ("client", "removed"),
+    "POST /tasks/bulk": ("task", "created"),
+    "POST /projects/{}/task_credits": ("task_credit", "granted"),
+    "DELETE /task_credits/{}": ("task_credit", "reversed"),
+    "POST /invoices/{}/payments": ("invoice", "paid"),
+    "POST /payments/{}/refund": ("invoice", "refunded"),
+    "POST /invoices/{}/credit_notes": ("invoice", "credited"),
+    "POST /projects/{}/timesheets": ("timesheet", "started"),
+}
+"""What the method and the path do not say."""
+
+
+def _made_by(key: str) -> Pair:
+    method, path = key.split()
+    parts = [each for each in path.split("/") if each not in ("", "{}")]
+    step = STEPS.get(parts[-1])
+    noun = (
+        "file_comment_reply" if path.startswith("/file_comments/{}/c") else parts[-2 if step else -1].removesuffix("s")
+    )
+    return OTHERS.get(key) or (noun, step or DONE[method])
 
 
 @pytest.fixture
@@ -45,39 +77,40 @@ def _of_table(scene: Scene) -> Iterator[Request]:
         method, pattern = key.split()
         ids, given = make(scene), body(scene) if callable(body) else body
         path = pattern.format(*(ids if isinstance(ids, tuple) else (ids,)))
-        yield method, path, given if "files" in given else {"json": given}
+        yield _made_by(key), method, path, given if "files" in given else {"json": given}
 
 
 def _others(scene: Scene) -> Iterator[Request]:
     """Of operations that make several events: those that the table does not lead to."""
-    yield "PATCH", f"/projects/{scene.project()}", {"json": {"archive": True}}
+    yield ("project", "archived"), "PATCH", f"/projects/{scene.project()}", {"json": {"archive": True}}
     archived = scene.project()
     scene.owner.patch(f"/projects/{archived}", json={"archive": True})
-    yield "PATCH", f"/projects/{archived}", {"json": {"archive": False}}
-    yield "PATCH", f"/columns/{scene.column()}", {"json": {"position": 0}}
+    yield ("project", "unarchived"), "PATCH", f"/projects/{archived}", {"json": {"archive": False}}
+    yield ("column", "moved"), "PATCH", f"/columns/{scene.column()}", {"json": {"position": 0}}
     task_id, done = scene.task(), scene.column(stage="done")
-    for column_id in (scene.column(), done, scene.column()):
-        yield "PATCH", f"/tasks/{task_id}", {"json": {"column_id": column_id}}
+    for action, column_id in (("moved", scene.column()), ("completed", done), ("reopened", scene.column())):
+        yield ("task", action), "PATCH", f"/tasks/{task_id}", {"json": {"column_id": column_id}}
     spend = {"kind": "spend", "amount": 1, "task_id": task_id}
-    yield "POST", f"{scene.project_path}/task_credits", {"json": spend}
-    for body in (scene.time_for_its_budget(), {"task_id": task_id}):
-        yield "POST", f"{scene.project_path}/timesheets", {"json": body}
+    yield ("task_credit", "spent"), "POST", f"{scene.project_path}/task_credits", {"json": spend}
+    budget = scene.time_for_its_budget()
+    yield ("project", "budget_reached"), "POST", f"{scene.project_path}/timesheets", {"json": budget}
+    yield ("timesheet", "started"), "POST", f"{scene.project_path}/timesheets", {"json": {"task_id": task_id}}
 
 
-def _pairs(events: Any) -> set[tuple[str, str]]:
+def _pairs(events: Any) -> set[Pair]:
     return {(each.name, str(each.action)) for each in events}
 
 
 def test_every_event_arrives(studio: Studio, scene: Scene, receiver: Receiver) -> None:
     studio.hook(receiver.url, place=studio.world.org_path)
     receiver.wait_for(lambda requests: any(each.event == "ping" for each in requests))
-    made = set[tuple[str, str]]()
+    made = set[Pair]()
     for requests in (_of_table(scene), _others(scene)):
-        for method, path, more in requests:
+        for wanted, method, path, more in requests:
             studio.happened()
             studio.owner.answer(method, path, **more)
             found = _pairs(studio.happened())
-            assert found, (method, path)
+            assert wanted in found, (method, path, found)
             made |= found
     made |= _accepted(studio) | _expired(studio, scene)
     assert made == WANTED
@@ -93,7 +126,7 @@ def test_every_event_arrives(studio: Studio, scene: Scene, receiver: Receiver) -
         Draft202012Validator(schema, format_checker=FormatChecker()).validate(each.payload())
 
 
-def _accepted(studio: Studio) -> set[tuple[str, str]]:
+def _accepted(studio: Studio) -> set[Pair]:
     """A person who was invited accepts."""
     stranger = studio.stranger
     invited = studio.owner.post(f"{studio.project}/clients", json={"email": stranger.me["email"]})["invitation"]
@@ -102,7 +135,7 @@ def _accepted(studio: Studio) -> set[tuple[str, str]]:
     return _pairs(studio.happened())
 
 
-def _expired(studio: Studio, scene: Scene) -> set[tuple[str, str]]:
+def _expired(studio: Studio, scene: Scene) -> set[Pair]:
     """A grant that is not spent in time. The clock is put forward for the chore alone."""
     scene.credit(expires_at=to_millis_text(now_ms() + DAY_MS))
     studio.happened()
@@ -113,7 +146,7 @@ def _expired(studio: Studio, scene: Scene) -> set[tuple[str, str]]:
 def test_what_is_refused_or_changes_nothing_sends_nothing(studio: Studio, scene: Scene) -> None:
     ready = [*_of_table(scene), *_others(scene)]
     studio.happened()
-    for method, path, more in ready:
+    for _, method, path, more in ready:
         refused = studio.stranger.call(method, path, **more)
         # A stranger makes projects of its own, which are other people's business.
         assert refused.status_code in (403, 404, 422) or path == "/projects", (method, path, refused.text)

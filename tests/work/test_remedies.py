@@ -614,6 +614,7 @@ IN_THE_REQUEST = {
     "{}: the texts of the invoice would be {} characters together; at most {} can be printed. "
     "Shorten them, or make several invoices",
     "{}: a tax that is {} has 0 percent; leave out one of both",
+    "{}: the lines state the amounts and rates that are credited; leave out one of both",
     "amount: {} is left of the payment; give back that or less",
     "callback_urls: {} must have no wildcard: name each URL",
     "This password is among the first that anybody would try.",
@@ -634,7 +635,8 @@ _REMEDY = re.compile(
 
 
 _TRIED_ELSEWHERE = re.compile(
-    r"\{\} must be |line |it (is|has|takes) |nobody here is |its |(change|restore) the |An organization"
+    r"\{\} must be |line |it (is|has|takes) |nobody here is |its |(change|restore) the |An organization|The next |"
+    r"A service has at most"
 )
 
 
