@@ -232,7 +232,7 @@ def function_size_violations(path: Path, nodes: Iterable[ast.AST]) -> Iterator[s
 
 
 def sleep_violations(source: Source) -> Iterator[str]:
-    """`time.sleep` by any name: it stops the event loop, or hides a race."""
+    """`time.sleep` by any name, and a `select` that waits for nothing: they stop the event loop, or hide a race."""
     names = {
         alias.asname or alias.name
         for node in source.nodes
@@ -250,8 +250,16 @@ def sleep_violations(source: Source) -> Iterator[str]:
                 and isinstance(node.value, ast.Name)
                 and node.value.id in names
             )
-        if found:
+        if found or _waits_for_nothing(node):
             yield f"{source.path}:{getattr(node, 'lineno', 0)}: time.sleep"
+
+
+def _waits_for_nothing(node: ast.AST) -> bool:
+    """Tell whether it is a call of `select` with three empty sequences, which is a sleep by another name."""
+    if not isinstance(node, ast.Call) or len(node.args) < 3:
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name == "select" and all(isinstance(each, ast.List | ast.Tuple) and not each.elts for each in node.args[:3])
 
 
 def print_violations(source: Source) -> Iterator[str]:

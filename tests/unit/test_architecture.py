@@ -206,7 +206,13 @@ def test_a_file_or_function_over_its_limit_is_found(make_source: Callable[[str, 
 
 @pytest.mark.parametrize(
     "text",
-    ["import time\ntime.sleep(1)", "import time as t\nnap = t.sleep", "from time import sleep as nap\nnap(1)"],
+    [
+        "import time\ntime.sleep(1)",
+        "import time as t\nnap = t.sleep",
+        "from time import sleep as nap\nnap(1)",
+        "import select\nselect.select((), (), (), 1)",
+        "from select import select\nselect([], [], [], 1)",
+    ],
 )
 def test_a_blocking_sleep_is_found(text: str, make_source: Callable[[str, str], Source]) -> None:
     assert len(list(source_rules.sleep_violations(make_source("core/a.py", text)))) == 1

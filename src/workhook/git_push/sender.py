@@ -1,8 +1,8 @@
 """Publishing what is in the spool, in order, by one process at a time.
 
-A push that arrives meanwhile is not forgotten. A new process sets a mark (a file), then tries the lock. The holder
-removes the mark before it reads the spool, and checks for a new mark after it has unlocked. So a push is not lost
-between "nothing left" and the unlocking.
+A push that arrives meanwhile is not forgotten. A mark (a file) is the truth; a pipe only ends a pause early. A new
+process sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and
+checks for a new mark after it has unlocked. So a push is not lost between "nothing left" and the unlocking.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -28,7 +27,6 @@ RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
 """Pauses of the detached sender, just under two minutes in all; then the next push tries again."""
 
 NICENESS = 10
-LOOK_S = 0.2  # how often a pause checks for the mark
 
 
 class SendReport(NamedTuple):
@@ -76,6 +74,7 @@ class _Sender:
     def __init__(self, folder: HookFolder, pauses_s: tuple[float, ...]) -> None:
         self._folder = folder
         self._mark = folder.root / "again"
+        self._pipe = folder.root / "knock"
         self._pauses_s = pauses_s
         self._sent = self._rejected = self._corrupt = 0
         self._stopped: str | None = None
@@ -86,6 +85,7 @@ class _Sender:
             self._mark.touch(mode=0o600)
             with _lock(self._folder.root / "lock") as held:
                 if not held:
+                    self._knock()
                     return self._report(busy=True)
                 self._until_done()
             if not self._mark.exists():
@@ -168,10 +168,35 @@ class _Sender:
 
     def _pause(self, pause_s: float) -> bool:
         """Wait, but no longer than until another process asks; return whether one has."""
-        end_s = time.monotonic() + pause_s
-        while not self._mark.exists() and (left_s := end_s - time.monotonic()) > 0:
-            select.select((), (), (), min(left_s, LOOK_S))
+        with self._open_pipe() as readers:
+            if not self._mark.exists():
+                select.select(readers, [], [], pause_s)
         return self._mark.exists()
+
+    def _knock(self) -> None:
+        """Wake the holder from a pause. Outside of one, or without a pipe, it finds the mark by itself."""
+        with contextlib.suppress(OSError):
+            target = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(target, b".")
+            finally:
+                os.close(target)
+
+    @contextlib.contextmanager
+    def _open_pipe(self) -> Iterator[list[int]]:
+        """Open the pipe for both directions, so that it stays open when a process that knocked ends. Yield nothing to
+        wait for where there can be no pipe."""
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(self._pipe, 0o600)
+            target = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)
+        except OSError:
+            yield []
+            return
+        try:
+            yield [target]
+        finally:
+            os.close(target)
 
 
 @contextlib.contextmanager
