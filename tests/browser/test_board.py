@@ -142,7 +142,7 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     low, high = page.get_by_role("link", name="Card 1", exact=True), page.locator(f"#{filled.tasks[0]} .card-facts")
     await finger.down(low)
     await finger.move(high)
-    await page.wait_for_function("scrollY > 0")
+    await page.wait_for_function("() => scrollY > 0")
     await finger.up()
     await page.evaluate(_STILL)
     card = page.locator(f"#{filled.tasks[2]}")

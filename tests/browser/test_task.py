@@ -81,7 +81,7 @@ def fill(server: Server, team: Team) -> dict[str, str]:
 
 
 async def _loaded(page: Page) -> None:
-    await page.wait_for_function("document.documentElement.classList.contains('js')")
+    await page.wait_for_function("() => document.documentElement.classList.contains('js')")
 
 
 @pytest.mark.variants("name")

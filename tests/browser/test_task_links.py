@@ -25,7 +25,7 @@ def make(server: Server, team: Team) -> tuple[str, str]:
 
 
 async def _ready(page: Page) -> None:
-    await page.wait_for_function("document.documentElement.classList.contains('js')")
+    await page.wait_for_function("() => document.documentElement.classList.contains('js')")
 
 
 async def test_files_are_attached_to_a_task(visit: Visits, server: Server, team: Team) -> None:

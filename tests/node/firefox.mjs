@@ -40,8 +40,8 @@ function follow(page) {
     if (["error", "warn"].includes(message.type())) trouble.push(`${page.url()}: console: ${message.text()}`);
   });
   page.on("pageerror", (error) => {
-    // Firefox tells the page that is left of a refresh that it had asked for; the other browsers do not.
-    if (isLeaving && error.message.includes("NetworkError when attempting to fetch resource")) return;
+    // Firefox tells the page that is left of a refresh that it had asked for or was reading; the other browsers do not.
+    if (isLeaving && /NetworkError when attempting to fetch resource|^AbortError: /.test(error.message)) return;
     trouble.push(`${page.url()}: error of a script: ${error.message}`);
   });
   page.on("request", (request) => {

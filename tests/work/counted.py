@@ -27,6 +27,7 @@ from workhook.storage.statements import PerDialect
 T = TypeVar("T")
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
+LOOK_UP = "SELECT tokens.id AS token_id"
 COUNTED = ("fetch_all", "fetch_one", "fetch_row", "fetch_slow", "execute", "execute_many", "flush")
 
 
@@ -128,6 +129,11 @@ class CountedServer:
     @property
     def statements(self) -> list[str]:
         return list(self._counted.statements)
+
+    @property
+    def of_requests(self) -> list[str]:
+        """Those without the look-up of a token, which is remembered for a moment: only some requests have one."""
+        return [each for each in self._counted.statements if not each.startswith(LOOK_UP)]
 
     def forget(self) -> None:
         self._counted.statements.clear()
