@@ -51,12 +51,13 @@ async def make_sender() -> AsyncIterator[MakeSender]:
         assert sender.unexpected_failures == 0
 
 
-async def deliver(make_sender: MakeSender) -> Deliver:
-    """One delivery to a receiver that follows a script."""
+async def deliver(make_sender: MakeSender, way: str) -> Deliver:
+    """One delivery to a receiver that follows a script: `direct`, or to a `proxy` that follows it."""
 
     async def run(script: Script) -> Outcome:
         async with receiver(script) as there:
-            outcome = await send(make_sender(), there)
+            proxy = f"http://127.0.0.1:{there.port}" if way == "proxy" else None
+            outcome = await send(make_sender(settings=SendSettings(proxy=proxy)), there)
             json.encode([outcome.response_headers, outcome.status])  # what a record holds is text
             return outcome
 

@@ -14,7 +14,7 @@ from tests.harness.waiting import WAIT_S
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.attempt import SIGN_HERE_MAX, RetryPolicy, attempt
-from workhook.delivery.connection import MAX_HEAD_BYTES
+from workhook.delivery.client import MAX_HEAD_BYTES
 from workhook.delivery.queries import DELIVERY_COLUMNS
 from workhook.delivery.send import Sender
 from workhook.delivery.sign import Profile, SignedRequest, Signer, form_encode

@@ -8,7 +8,6 @@ import socket
 import ssl
 from pathlib import Path
 
-import aiohttp.connector
 import pytest
 
 from tests.delivery import sending
@@ -16,6 +15,7 @@ from tests.delivery.receivers import OK, Certificate, Connection, Names, closed_
 from tests.delivery.sending import CLOSED, LOOPBACK, PREPARED, MakeSender, failure, no_descriptor_left, refusal, send
 from tests.harness.waiting import WAIT_S
 from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, OwnTrouble
+from workhook.delivery.client import CONTEXTS
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import SignedRequest
 
@@ -72,7 +72,7 @@ async def test_the_socket_has_the_last_word(make_sender: MakeSender, monkeypatch
     """Whatever way an address came by, it is judged when it is about to be connected to."""
     names = Names(["127.0.0.1"])
     sender = make_sender((), resolver=names)
-    monkeypatch.setattr(GuardedResolver, "resolve", lambda self, host, port, family: names.resolve(host))
+    monkeypatch.setattr(GuardedResolver, "resolve", lambda self, host, port: names.resolve(host))
     async with receiver(forever()) as there:
         assert await refusal(sender, there.url_for("receiver.example")) == ("address not allowed", 403)
     assert there.connections == []
@@ -86,7 +86,6 @@ async def test_a_name_that_is_bound_again_is_judged_again(make_sender: MakeSende
         url = there.url_for("receiver.example")
         assert (await sender.send(url, PREPARED, insecure_ssl=False)).ok
         await there.connections[0].closed.wait()
-        sender._session(False).connector.clear_dns_cache()  # type: ignore[union-attr]  # time passes
         assert await refusal(sender, url) == ("address not allowed", 403)
     assert names.asked == ["receiver.example"] * 2
 
@@ -128,9 +127,8 @@ async def test_what_this_process_lacks_is_no_failure_of_a_receiver(
 
 
 def trust(certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the certificate is an authority of the system, of which aiohttp learns when it is imported."""
-    context = ssl.create_default_context(cafile=str(certificate.file))
-    monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", context)
+    """From now on the certificate is an authority of the system, of which the client learns when it is imported."""
+    monkeypatch.setitem(CONTEXTS, True, ssl.create_default_context(cafile=str(certificate.file)))
 
 
 async def test_a_certificate_that_nobody_vouches_for(make_sender: MakeSender, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from workhook import asgi
 from workhook.asgi import described
 from workhook.core.errors import Fault
 from workhook.core.money import CURRENCIES
-from workhook.delivery.connection import MAX_HEAD_BYTES
+from workhook.delivery.client import MAX_HEAD_BYTES
 from workhook.events.catalog import CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, parse_config, require_standard_secret
 from workhook.events.schemas import RESOURCES

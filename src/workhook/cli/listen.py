@@ -23,8 +23,7 @@ from workhook.hooks import actions, bodies, deliveries, history, receivers, reco
 from workhook.hooks import queries as hooks_queries
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
-
+    from workhook.delivery.client import Client, Target
     from workhook.http.calls import Services
     from workhook.storage import Transaction
 
@@ -126,20 +125,23 @@ async def _own_hook(
 async def _forward_all(
     context: Context, services: Services, follower: cli_deliveries.Follower, names: Sequence[str], forward: str
 ) -> None:
-    import aiohttp
+    from workhook.delivery.address_policy import AddressPolicy
+    from workhook.delivery.client import CONNECTIONS_MAX, Client, ConnectionPool, Target
+    from workhook.delivery.lookups import SystemResolver
 
-    from workhook.delivery.connection import Post
-
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False, request_class=Post) as session:
+    client = Client(AddressPolicy(), SystemResolver(), ConnectionPool(CONNECTIONS_MAX))
+    target = Target(forward, own=True)  # whoever runs this chose the address
+    try:
         while True:
             for row in await cli_deliveries.poll_patiently(follower):
                 if "*" in names or row["event"] in names:
-                    await _forward(context, services, session, row, forward)
+                    await _forward(context, services, client, row, target)
+    finally:
+        client.close()
 
 
 async def _forward(
-    context: Context, services: Services, session: ClientSession, row: Mapping[str, object], forward: str
+    context: Context, services: Services, client: Client, row: Mapping[str, object], target: Target
 ) -> None:
     """Send one delivery, and print the outcome."""
     found = await deliveries.find_delivery(services.database, int(str(row["hook_id"])), int(str(row["id"])))
@@ -147,7 +149,7 @@ async def _forward(
     headers = {name: value for name, value in found.request.headers.items() if value != sign.REDACTED}
     if any(name.lower() == "content-type" and value == _FORM for name, value in headers.items()):
         body = sign.form_encode(body)
-    status_code, error, start = await _send(session, forward, headers, body)
+    status_code, error, start = await _send(client, target, headers, body)
     duration = round(time.monotonic() - start, 3)
     name = cell(row["event"]) + (f".{cell(row['action'])}" if row["action"] else "")
     sentence = f"{row['delivered_at']}  {cell(row['id']):<8}  {name:<28}  {error or status_code}  {duration:.2f}s"
@@ -156,19 +158,17 @@ async def _forward(
 
 
 async def _send(
-    session: ClientSession, forward: str, headers: Mapping[str, str], body: bytes
+    client: Client, target: Target, headers: Mapping[str, str], body: bytes
 ) -> tuple[int | None, str | None, float]:
     """Return the status or what went wrong, and when it began."""
-    import aiohttp
-
-    from workhook.delivery.connection import target_of
+    from workhook.delivery.client import SendFault
 
     start = time.monotonic()
+    deadline = asyncio.get_running_loop().time() + TIMEOUT_S
     try:
-        with target_of(forward):
-            async with session.post(forward, headers=headers, data=body, allow_redirects=False) as answer:
-                return answer.status, None, start
+        answer = await client.post(target, headers, body, insecure=False, deadline=deadline)
     except TimeoutError:
         return None, "timed out", start
-    except (aiohttp.ClientError, OSError) as error:
+    except (SendFault, OSError) as error:
         return None, str(error) or type(error).__name__, start
+    return answer.code, None, start

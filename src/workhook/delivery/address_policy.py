@@ -14,10 +14,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Sequence
+from typing import Protocol, TypedDict
 
 import msgspec
-from aiohttp import AddrInfoType
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from workhook.core.errors import compose
@@ -132,16 +132,37 @@ class AddressPolicy:
         return self.permits("127.0.0.1") or self.permits("::1")
 
 
-class GuardedResolver(AbstractResolver):
+class Resolved(TypedDict):
+    """An address of a name, in the shape that aiohttp takes."""
+
+    hostname: str
+    host: str
+    port: int
+    family: int
+    proto: int
+    flags: int
+
+
+class Resolver(Protocol):
+    """Answers for names. Raises `OSError` when there is no such host."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> Sequence[Resolved]: ...
+
+    async def close(self) -> None: ...
+
+
+class GuardedResolver:
     """Refuses a name if any of its addresses is refused: otherwise the order of the answers would decide."""
 
-    def __init__(self, policy: AddressPolicy, resolver: AbstractResolver) -> None:
+    def __init__(self, policy: AddressPolicy, resolver: Resolver) -> None:
         self._policy = policy
         self._resolver = resolver
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
+    ) -> Sequence[Resolved]:
         """Raises `AddressRefused`; `OSError` when there is no such host."""
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
@@ -164,7 +185,7 @@ def own_trouble(error: OSError) -> OwnTrouble | None:
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """aiohttp's `socket_factory`: checks the very address that is connected to next, also an IP literal of a URL.
+    """Return a socket for the very address that is connected to next, also an IP literal of a URL, if it is allowed.
 
     Raises `AddressRefused`, `OwnTrouble`.
     """
@@ -183,7 +204,7 @@ def open_socket(info: AddrInfoType) -> socket.socket:
         raise own_trouble(error) or error from None
 
 
-async def check_target(url: URL, policy: AddressPolicy, resolver: AbstractResolver) -> None:
+async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
     """The socket factory's check, for a connection that a proxy opens. Raises `AddressRefused`, `OSError`."""
     host = url.raw_host or ""
     if _parse_ip(host) is None:

@@ -14,9 +14,7 @@ import time
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
-from workhook.delivery.address_policy import OwnTrouble, own_trouble
+from workhook.delivery.address_policy import OwnTrouble, Resolved, own_trouble
 
 _Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
@@ -43,7 +41,7 @@ _REMEMBERED = 4096
 _REGISTRIES = frozenset({b"ac", b"co", b"com", b"edu", b"gov", b"ne", b"net", b"or", b"org"})
 
 
-class SystemResolver(AbstractResolver):
+class SystemResolver:
     """`getaddrinfo` in daemon threads. Equal names share one look-up."""
 
     def __init__(self, at_once: int = LOOKUPS_AT_ONCE) -> None:
@@ -56,7 +54,7 @@ class SystemResolver(AbstractResolver):
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
+    ) -> list[Resolved]:
         """Raises `OSError` when there is no such host, `OwnTrouble` when this process could not ask."""
         try:
             # As bytes: given text, Python encodes it again and raises UnicodeError for labels that are too long.
@@ -68,7 +66,7 @@ class SystemResolver(AbstractResolver):
             raise type(found)(*found.args)  # a new one: all who share it would add to its traceback
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
-            ResolveResult(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
+            Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
             for family, _, protocol, _, where in found
         ]
 

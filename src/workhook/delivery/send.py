@@ -5,52 +5,47 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
-import io
 import re
 import ssl
 import time
 import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 import structlog
-from aiohttp.abc import AbstractResolver
-from aiohttp.http import HttpProcessingError
-from aiohttp.streams import StreamReader
-from yarl import URL
 
 from workhook.core.disclosure import Secretive
 from workhook.core.urls import OwnAddress
 from workhook.delivery import address_policy, metrics
-from workhook.delivery.connection import (
+from workhook.delivery.client import (
+    CLOSED,
     CONNECTIONS_MAX,
+    MALFORMED,
+    MAX_BODY_BYTES,
     MAX_HEAD_BYTES,
+    NO_HOST,
+    NO_NETWORK,
+    Answer,
+    Client,
     ConnectionPool,
-    Connector,
-    Post,
-    StaleConnection,
-    target_of,
+    SendFault,
+    Target,
 )
 from workhook.delivery.lookups import LOOKUPS_AT_ONCE, SystemResolver
 from workhook.delivery.sign import SignedRequest
 
+if TYPE_CHECKING:
+    from workhook.delivery.proxied import ProxyClient
+
 _log = structlog.get_logger(__name__)
 
 MAX_PAYLOAD_BYTES = 25 * 1024 * 1024
-MAX_BODY_BYTES = 64 * 1024
-# aiohttp counts fields besides bytes. A field takes at least 4 bytes ("a:" and the line's end), so that bytes decide.
-_MAX_FIELDS = MAX_HEAD_BYTES // 4
-_ONE_WRITE_BYTES = 1024 * 1024
 _URLS_REMEMBERED = 4096
-_KEEPALIVE_S = 15.0
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 TIMED_OUT = "timed out"
-NO_HOST = "failed to connect to host"
-NO_NETWORK = "failed to connect to network"
-CLOSED = "connection closed before a response"
-MALFORMED = "malformed response"
 REFUSED = "address not allowed"
 TOO_LARGE = "payload too large, not sent"
 UNEXPECTED = "delivery failed"
@@ -84,8 +79,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Sender:
     """Sends deliveries over kept connections. Needs a running event loop; belongs to one; close it at the end.
 
-    `unexpected_failures` counts failures that this module does not know: each is logged, and each is a defect. Hooks
-    that verify certificates and hooks that do not share no connections, nor do receivers inside the server with others.
+    `unexpected_failures` counts failures that this module does not know: each is logged, and each is a defect.
     """
 
     def __init__(
@@ -93,23 +87,21 @@ class Sender:
         policy: address_policy.AddressPolicy,
         settings: SendSettings | None = None,
         *,
-        resolver: AbstractResolver | None = None,
+        resolver: address_policy.Resolver | None = None,
         own: OwnAddress | None = None,
     ) -> None:
         """`resolver` answers for names (default: the system's); its answers are judged by `policy`, except where `own`
         says that the URL is a receiver's of this server."""
         self.unexpected_failures = 0
-        self._closed = False
         self._policy = policy
         self._own = own or OwnAddress()
         self._settings = settings or SendSettings()
+        self._loop = asyncio.get_running_loop()
         self._connections = ConnectionPool(self._settings.connections_max)
         self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        self._sessions: dict[tuple[bool, bool, bool], aiohttp.ClientSession] = {}
-        self._timeout = _total_timeout(self._settings.timeout_s)
-        self._examine = functools.lru_cache(_URLS_REMEMBERED)(
-            lambda url: address_policy.examine_url(url, self._policy) or URL(url)
-        )
+        self._client = Client(policy, self._resolver, self._connections)
+        self._proxied = self._proxy_client()
+        self._target = functools.lru_cache(_URLS_REMEMBERED)(self._examine)
 
     @property
     def at_once(self) -> int:
@@ -125,28 +117,19 @@ class Sender:
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
         if size > self._settings.max_payload_bytes:
             return _failed(TOO_LARGE, 413, started)
-        is_own = self._own.is_receiver(url)
-        target = URL(url) if is_own else self._examine(url)
+        target = self._target(url, self._own.is_receiver(url))
         if isinstance(target, address_policy.UrlFault):
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
-        timeout = self._timeout
+        deadline = self._loop.time() + self._settings.timeout_s
         try:
-            if self._settings.proxy is not None and not is_own:
-                async with asyncio.timeout(self._settings.timeout_s):
-                    await address_policy.check_target(target, self._policy, self._resolver)
-                timeout = self._time_left(started)
-            with target_of(url):
-                try:
-                    return await self._post(self._session(insecure_ssl, own=is_own), target, prepared, timeout, started)
-                except StaleConnection:
-                    # The receiver closed a kept connection just as it was used again. Whether it read the request is
-                    # not known; deliveries are at least once, so it is sent again, once, on a connection of its own.
-                    session = self._session(insecure_ssl, fresh=True, own=is_own)
-                    timeout = self._time_left(started)
-                    return await self._post(session, target, prepared, timeout, started)
+            if self._proxied is None or target.own:
+                answer = await self._client.post(
+                    target, prepared.headers, prepared.body, insecure=insecure_ssl, deadline=deadline
+                )
+            else:
+                answer = await self._proxied.post(url, prepared, insecure=insecure_ssl, deadline=deadline)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
-            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-            trouble = address_policy.own_trouble(cause) if isinstance(cause, OSError) else None
+            trouble = address_policy.own_trouble(error) if isinstance(error, OSError) else None
             if trouble is not None:
                 self._connections.give_way()
                 raise trouble from None
@@ -154,95 +137,44 @@ class Sender:
             if explained is None:
                 self.unexpected_failures += 1
                 metrics.TROUBLE.labels("send").inc()
-                _log.error("delivery_failed_unexpectedly", host=target.raw_host, exc_info=error)
+                _log.error("delivery_failed_unexpectedly", host=target.host, exc_info=error)
                 explained = UNEXPECTED, 502
             return _failed(*explained, started)
+        return _outcome(answer, started)
 
     async def close(self) -> None:
         """Close every connection. Sends that are under way end as closed connections."""
-        self._closed = True
-        sessions, self._sessions = self._sessions, {}
-        for session in sessions.values():
-            await session.close()
+        self._client.close()
+        if self._proxied is not None:
+            await self._proxied.close()
         await self._resolver.close()
 
-    async def _post(
-        self,
-        session: aiohttp.ClientSession,
-        target: URL,
-        prepared: SignedRequest,
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, which bounds the body as well
-        started: float,
-    ) -> Outcome:
-        # aiohttp writes bytes in one go and warns about that above a megabyte; a file is written piece by piece.
-        data = prepared.body if len(prepared.body) <= _ONE_WRITE_BYTES else io.BytesIO(prepared.body)
-        answer = await session.post(target, data=data, headers=prepared.headers, timeout=timeout, allow_redirects=False)
-        try:
-            code = answer.status
-            head = _read_head(answer.raw_headers)
-            if head is None or not 200 <= code <= 599:
-                return _failed(MALFORMED, 502, started)
-            body = await _read_body(answer.content)
-        finally:
-            if not answer.content.is_eof():
-                answer.close()
-        headers, encoding, retry_after = head
-        if encoding is not None and body:
-            body = _decode(body, encoding)
-        ok = code < 300
-        status = "OK" if ok else f"Invalid HTTP Response: {code}"
-        return Outcome(status, code, _elapsed_ms(started), headers, body, retry_after, ok)
+    def _proxy_client(self) -> ProxyClient | None:
+        if self._settings.proxy is None:
+            return None
+        from workhook.delivery.proxied import ProxyClient  # aiohttp takes a tenth of a second and 10 MiB
 
-    def _time_left(self, started: float) -> aiohttp.ClientTimeout:
-        return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
+        return ProxyClient(self._settings.proxy, self._policy, self._resolver, self._connections)
 
-    def _session(self, insecure: bool, *, fresh: bool = False, own: bool = False) -> aiohttp.ClientSession:
-        """Return the session for hooks of one TLS setting; `fresh` keeps no connections. `own`: for receivers inside
-        the server, whose connections are unchecked and not shared with other URLs of the host."""
-        session = self._sessions.get((insecure, fresh, own))
-        if session is None:
-            if self._closed:
-                raise aiohttp.ClientConnectionError("the sender is closed")
-            session = self._sessions[insecure, fresh, own] = self._open_session(insecure, fresh, own)
-        return session
-
-    def _open_session(self, insecure: bool, fresh: bool, own: bool) -> aiohttp.ClientSession:
-        proxy = None if own else self._settings.proxy  # the server's own address means another host to a proxy
-        unchecked = own or proxy is not None
-        connector = Connector(
-            self._connections,
-            # aiohttp's own contexts. It has made them when it was imported, when the authorities' files could surely be
-            # read: without descriptors, the system would silently trust no certificate.
-            ssl=not insecure,
-            # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
-            resolver=self._resolver if unchecked else address_policy.GuardedResolver(self._policy, self._resolver),
-            socket_factory=address_policy.open_socket
-            if unchecked
-            else functools.partial(address_policy.guarded_socket, self._policy),
-            limit=0,  # lanes decide how much is in flight
-            force_close=fresh,
-            **({} if fresh else {"keepalive_timeout": _KEEPALIVE_S}),
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            request_class=Post,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            read_bufsize=MAX_BODY_BYTES,
-            max_line_size=MAX_HEAD_BYTES,
-            max_field_size=MAX_HEAD_BYTES,
-            max_headers=_MAX_FIELDS,
-            proxy=proxy,
-            trust_env=False,
-        )
+    def _examine(self, url: str, is_own: bool) -> Target | address_policy.UrlFault:
+        fault = None if is_own else address_policy.examine_url(url, self._policy)
+        return fault or Target(url, own=is_own)
 
 
-def _total_timeout(total_s: float) -> aiohttp.ClientTimeout:
-    # Rounding long timeouts up to whole seconds, as aiohttp does by default, would let late answers count.
-    return aiohttp.ClientTimeout(total=total_s, ceil_threshold=float("inf"))
+def _outcome(answer: Answer, started: float) -> Outcome:
+    code, fields, body = answer
+    head = _read_head(fields)
+    if head is None or not 200 <= code <= 599:
+        return _failed(MALFORMED, 502, started)
+    headers, encoding, retry_after = head
+    if encoding is not None and body:
+        body = _decode(body, encoding)
+    ok = code < 300
+    status = "OK" if ok else f"Invalid HTTP Response: {code}"
+    return Outcome(status, code, _elapsed_ms(started), headers, body, retry_after, ok)
 
 
-def _read_head(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[dict[str, str], str | None, str | None] | None:
+def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], str | None, str | None] | None:
     """Return the headers as text (repeated ones joined, in their first spelling), Content-Encoding and Retry-After.
 
     None if they are over the bound all together.
@@ -270,19 +202,6 @@ def _text(raw: bytes) -> str:
     return text if text.isprintable() else _CONTROL.sub(" ", text)
 
 
-async def _read_body(content: StreamReader) -> bytes:
-    """Read at most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Raises what aiohttp raises."""
-    if content.is_eof():
-        return b"" if content.at_eof() else content.read_nowait(MAX_BODY_BYTES)
-    body = bytearray()
-    while len(body) < MAX_BODY_BYTES:
-        piece = await content.readany()
-        if not piece:
-            break
-        body += piece
-    return bytes(body[:MAX_BODY_BYTES])
-
-
 def _decode(body: bytes, encoding: str) -> bytes:
     """Remove the content encoding of `body`, at most `MAX_BODY_BYTES`; unchanged if that cannot be done."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
@@ -307,27 +226,14 @@ def _elapsed_ms(started: float) -> int:
 def _explain(error: Exception) -> tuple[str, int] | None:
     """Return status and code of an error, or None for an unknown one. The order matters: classes overlap."""
     match error:
+        case SendFault():
+            return error.status, 502
         case address_policy.AddressRefused():
             return REFUSED, 403
         case TimeoutError():
             return TIMED_OUT, 504
-        case aiohttp.ClientConnectorCertificateError():
-            return _tls_text(error.certificate_error), 502
-        case aiohttp.ClientConnectorSSLError():
-            return _tls_text(error.os_error), 502
         case ssl.SSLError():
             return _tls_text(error), 502
-        case aiohttp.ClientProxyConnectionError():
-            return NO_NETWORK, 502
-        case aiohttp.ClientConnectorError():
-            return _connect_text(error.os_error), 502
-        case aiohttp.ClientHttpProxyError() | aiohttp.InvalidURL():
-            return NO_HOST, 502
-        case aiohttp.ClientResponseError() | HttpProcessingError():
-            return MALFORMED, 502
-        case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError() | StaleConnection():
-            cause = error.__cause__
-            return (_tls_text(cause) if isinstance(cause, ssl.SSLError) else CLOSED), 502
         case OSError():
             return _connect_text(error), 502
     return None

@@ -1,4 +1,4 @@
-"""The connections of deliveries: aiohttp's, with limits that its client lacks.
+"""Posts requests through a proxy, with aiohttp's client and the limits that it lacks.
 
 A request has no headers of its own. A connection limits the head of an answer, survives bytes that belong to no answer,
 and tells whether it broke before an answer began.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import io
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,15 +26,29 @@ from aiohttp.tracing import Trace
 from yarl import URL
 
 from workhook.core.urls import request_target
+from workhook.delivery import address_policy
+from workhook.delivery.client import (
+    CLOSED,
+    CONTEXTS,
+    KEPT_S,
+    MALFORMED,
+    MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
+    MAX_RECEIVED_BYTES,
+    NO_HOST,
+    NO_NETWORK,
+    Answer,
+    ConnectionPool,
+    SendFault,
+)
+from workhook.delivery.sign import SignedRequest
 
-MAX_HEAD_BYTES = 64 * 1024
-CONNECTIONS_MAX = 4096  # unless less is said
-# After the head, with the framing of chunks. 64 KiB of a body are kept, which are 0.4 MB in chunks of one byte. Reading
-# stops there, and then the transport does. Only framing without content gets this far.
-MAX_BODY_BYTES_RECEIVED = 1536 * 1024
+# aiohttp counts fields besides bytes. A field takes at least 4 bytes ("a:" and the line's end), so that bytes decide.
+_MAX_FIELDS = MAX_HEAD_BYTES // 4
+_ONE_WRITE_BYTES = 1024 * 1024
 
 
-class StaleConnection(aiohttp.ClientError):
+class _StaleConnection(aiohttp.ClientError):
     """A kept connection was closed before the first byte of an answer to this request."""
 
 
@@ -53,8 +69,8 @@ _target: ContextVar[str | None] = ContextVar("target", default=None)
 
 
 @contextmanager
-def target_of(url: str) -> Iterator[None]:
-    """Let requests of class `Post` have the path and query of `url` byte for byte.
+def _target_of(url: str) -> Iterator[None]:
+    """Let requests of class `_Post` have the path and query of `url` byte for byte.
 
     yarl would decode and normalize them; it decides on the host and the port only.
     """
@@ -65,8 +81,8 @@ def target_of(url: str) -> Iterator[None]:
         _target.reset(token)
 
 
-class Post(aiohttp.ClientRequest):
-    """A request with the target of `target_of`, with the headers it is given and no others."""
+class _Post(aiohttp.ClientRequest):
+    """A request with the target of `_target_of`, with the headers it is given and no others."""
 
     def update_auto_headers(self, skip_auto_headers: object) -> None:
         """No Accept-Encoding: the specification lists the headers of a delivery."""
@@ -83,58 +99,119 @@ class Post(aiohttp.ClientRequest):
             self.url = url
 
 
-class ConnectionPool:
-    """The connections of a sender, at most `most`. A new one replaces the one that has been idle longest.
+class ProxyClient:
+    """Connections through one proxy, in the manner of `client.Client`.
 
-    It never waits: the sender must not use more than `most` at once.
+    The proxy is the operator's choice, so its own address is not judged; that of a receiver is, before the proxy
+    hears of it.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._opening = 0
-        self._used: set[_Protocol] = set()
-        self._idle: dict[_Protocol, None] = {}  # the oldest first
+    def __init__(
+        self,
+        proxy: str,
+        policy: address_policy.AddressPolicy,
+        resolver: address_policy.Resolver,
+        pool: ConnectionPool,
+    ) -> None:
+        self._proxy, self._policy, self._resolver, self._pool = proxy, policy, resolver, pool
+        self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
+        self._is_closed = False
 
-    def open(self) -> None:
-        self._opening += 1
-        self._make_room()
+    async def post(self, url: str, request: SignedRequest, *, insecure: bool, deadline: float) -> Answer:
+        """Send one request, as `client.Client.post`."""
+        async with asyncio.timeout_at(deadline):
+            target = URL(url)
+            await address_policy.check_target(target, self._policy, self._resolver)
+            try:
+                with _target_of(url):
+                    try:
+                        return await self._post(self._session(insecure), target, request)
+                    except _StaleConnection:
+                        return await self._post(self._session(insecure, fresh=True), target, request)
+            except Exception as error:
+                raise _without_aiohttp(error) from error
 
-    def opened(self, protocol: _Protocol | None) -> None:
-        """`protocol` None: it could not be opened."""
-        self._opening -= 1
-        if protocol is not None:
-            self._used.add(protocol)
+    async def close(self) -> None:
+        self._is_closed = True
+        for session in self._sessions.values():
+            await session.close()
 
-    def use(self, idle: _Protocol) -> None:
-        self.forget(idle)
-        self._used.add(idle)
-        self._make_room()
+    async def _post(self, session: aiohttp.ClientSession, target: URL, request: SignedRequest) -> Answer:
+        # aiohttp writes bytes in one go and warns about that above a megabyte; a file is written piece by piece.
+        data = request.body if len(request.body) <= _ONE_WRITE_BYTES else io.BytesIO(request.body)
+        answer = await session.post(target, data=data, headers=request.headers, allow_redirects=False)
+        try:
+            return Answer(answer.status, list(answer.raw_headers), await _read_body(answer.content))
+        finally:
+            if not answer.content.is_eof():
+                answer.close()
 
-    def unuse(self, protocol: _Protocol, *, idle: bool) -> None:
-        """It is no longer used: it is `idle`, or closed. Connections to a proxy were never counted as used."""
-        self._used.discard(protocol)
-        if idle:
-            self._idle[protocol] = None
-            self._make_room()
+    def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
+        """Return the session for hooks of one TLS setting; `fresh` keeps no connections."""
+        if self._is_closed:
+            raise SendFault(CLOSED)
+        if (insecure, fresh) not in self._sessions:
+            self._sessions[insecure, fresh] = self._open_session(insecure, fresh)
+        return self._sessions[insecure, fresh]
 
-    def forget(self, protocol: _Protocol) -> None:
-        self._idle.pop(protocol, None)
+    def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
+        connector = _Connector(
+            self._pool,
+            ssl=CONTEXTS[not insecure],
+            resolver=self._resolver,
+            socket_factory=address_policy.open_socket,
+            limit=0,  # lanes decide how much is in flight
+            force_close=fresh,
+            **({} if fresh else {"keepalive_timeout": KEPT_S}),
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            request_class=_Post,
+            timeout=aiohttp.ClientTimeout(total=None),  # the deadline holds for all of it
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            read_bufsize=MAX_BODY_BYTES,
+            max_line_size=MAX_HEAD_BYTES,
+            max_field_size=MAX_HEAD_BYTES,
+            max_headers=_MAX_FIELDS,
+            proxy=self._proxy,
+            trust_env=False,
+        )
 
-    def give_way(self) -> None:
-        """Close half of the idle connections, because the process has no descriptors left."""
-        self._shed((len(self._idle) + 1) // 2)
 
-    def _make_room(self) -> None:
-        self._shed(self._opening + len(self._used) + len(self._idle) - self._most)
+async def _read_body(content: StreamReader) -> bytes:
+    """Read at most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Raises what aiohttp raises."""
+    if content.is_eof():
+        return b"" if content.at_eof() else content.read_nowait(MAX_BODY_BYTES)
+    body = bytearray()
+    while len(body) < MAX_BODY_BYTES:
+        piece = await content.readany()
+        if not piece:
+            break
+        body += piece
+    return bytes(body[:MAX_BODY_BYTES])
 
-    def _shed(self, number: int) -> None:
-        for _ in range(min(number, len(self._idle))):
-            oldest = next(iter(self._idle))
-            del self._idle[oldest]
-            oldest.abort()  # at once: TLS would wait for an answer to its close
+
+def _without_aiohttp(error: Exception) -> Exception:
+    """Return what `client.Client` would raise. The order matters: classes overlap."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return error.certificate_error
+        case aiohttp.ClientProxyConnectionError():
+            return address_policy.own_trouble(error.os_error) or SendFault(NO_NETWORK)
+        case aiohttp.ClientConnectorError():  # TLS's are some of these
+            return error.os_error
+        case aiohttp.ClientHttpProxyError() | aiohttp.InvalidURL():
+            return SendFault(NO_HOST)
+        case aiohttp.ClientResponseError() | HttpProcessingError():
+            return SendFault(MALFORMED)
+        case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError() | _StaleConnection():
+            cause = error.__cause__
+            return cause if isinstance(cause, ssl.SSLError) else SendFault(CLOSED)
+    return error
 
 
-class Connector(aiohttp.TCPConnector):
+class _Connector(aiohttp.TCPConnector):
     """aiohttp's connector with connections of class `_Protocol`. Takes the options of `aiohttp.TCPConnector`."""
 
     def __init__(self, pool: ConnectionPool, **options: Any) -> None:
@@ -212,7 +289,7 @@ class _Protocol(ResponseHandler):
             self._drop()
         else:
             self._body_bytes += len(data)
-            if self._body_bytes > MAX_BODY_BYTES_RECEIVED:
+            if self._body_bytes > MAX_RECEIVED_BYTES:
                 self.set_exception(HttpProcessingError(message="the framing of the body is too large"))
                 self._drop()
                 return
@@ -228,7 +305,7 @@ class _Protocol(ResponseHandler):
             # is read, and the write to a connection that was closed over its banner would hide the banner.
             return
         if self._in_head and self._requests > 1 and not self._answer_begun:
-            exc = StaleConnection()
+            exc = _StaleConnection()
         elif self._in_body() and isinstance(exc, HttpProcessingError):
             # Broken chunks: aiohttp closes the connection, but the reader of the body would wait for ever.
             assert self._payload is not None

@@ -1,0 +1,534 @@
+"""Posts requests over HTTP/1.1: one at a time on each connection, and connections are kept for the next.
+
+A request has the target that its URL says, byte for byte, the headers it is given and no others. An answer is bounded
+in bytes, whatever its framing, and bytes that belong to no answer end their connection. Sources: RFC 9110 and 9112.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ipaddress
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import aiohappyeyeballs
+import httptools
+from yarl import URL
+
+from workhook.core.urls import request_target
+from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, Resolver, guarded_socket, open_socket
+
+MAX_HEAD_BYTES = 64 * 1024  # of an answer, with the interim ones before it
+MAX_BODY_BYTES = 64 * 1024  # what is more is not read
+# With the framing of chunks: a body of one byte in each takes 0.4 MB. Only framing without content gets this far.
+MAX_RECEIVED_BYTES = 1536 * 1024
+KEPT_S = 15.0
+_ONE_WRITE_BYTES = 64 * 1024  # a larger body is written piece by piece, as fast as it leaves
+_NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
+
+CONNECTIONS_MAX = 4096  # unless less is said
+
+NO_HOST = "failed to connect to host"
+NO_NETWORK = "failed to connect to network"
+CLOSED = "connection closed before a response"
+MALFORMED = "malformed response"
+
+
+def _context(*, verify: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context() if verify else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+# Made when this is imported, when the authorities' files can surely be read: without descriptors, the system would
+# silently trust no certificate.
+CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
+
+
+class SendFault(Exception):
+    """There is no whole answer; `status` says why, as an outcome does."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class _StaleConnection(Exception):
+    """A kept connection was closed before the first byte of an answer to this request."""
+
+
+class Answer(NamedTuple):
+    code: int
+    fields: list[tuple[bytes, bytes]]
+    body: bytes  # at most `MAX_BODY_BYTES`
+
+
+class Target:
+    """A URL, taken apart once. `own`: a receiver inside this server, whose address is not judged."""
+
+    __slots__ = ("host", "is_literal", "own", "port", "start", "tls")
+
+    def __init__(self, url: str, *, own: bool = False) -> None:
+        parsed = URL(url)
+        self.own = own
+        self.tls = parsed.scheme == "https"
+        self.host = parsed.raw_host or ""
+        self.port = parsed.port or 0
+        self.is_literal = _is_literal(self.host)
+        self.start = f"POST {request_target(url)} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class Pooled(Protocol):
+    def abort(self) -> None: ...
+
+
+class ConnectionPool:
+    """The connections of a sender, at most `most`. A new one replaces the one that has been idle longest.
+
+    It never waits: the sender must not use more than `most` at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._opening = 0
+        self._used: set[Pooled] = set()
+        self._idle: dict[Pooled, None] = {}  # the oldest first
+
+    def open(self) -> None:
+        self._opening += 1
+        self._make_room()
+
+    def opened(self, connection: Pooled | None) -> None:
+        """`connection` None: it could not be opened."""
+        self._opening -= 1
+        if connection is not None:
+            self._used.add(connection)
+
+    def use(self, idle: Pooled) -> None:
+        self._idle.pop(idle, None)
+        self._used.add(idle)
+        self._make_room()
+
+    def unuse(self, connection: Pooled, *, idle: bool) -> None:
+        """It is no longer used: it is `idle`, or closed. Connections to a proxy were never counted as used."""
+        self._used.discard(connection)
+        if idle:
+            self._idle[connection] = None
+            self._make_room()
+
+    def forget(self, connection: Pooled) -> None:
+        """It is closed."""
+        self._used.discard(connection)
+        self._idle.pop(connection, None)
+
+    def give_way(self) -> None:
+        """Close half of the idle connections, because the process has no descriptors left."""
+        self._shed((len(self._idle) + 1) // 2)
+
+    def _make_room(self) -> None:
+        self._shed(self._opening + len(self._used) + len(self._idle) - self._most)
+
+    def _shed(self, number: int) -> None:
+        for _ in range(min(number, len(self._idle))):
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            oldest.abort()  # at once: TLS would wait for an answer to its close
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, which serves requests one after the other.
+
+    `_answer` is what the request under way waits for; between two there is none. `_in_head`: the final head is still
+    to come. `_answer_begun`: something that looks like one has.
+    """
+
+    def __init__(self, client: Client, key: object) -> None:
+        self.key = key
+        self.idle_since = 0.0
+        self._client = client
+        self._loop = client.loop
+        self._transport: Any = None  # asyncio's, in fact, or uvloop's, which is none of its classes
+        self._parser = _parser(self)
+        self._answer: asyncio.Future[Answer] | None = None
+        self._requests = 0
+        self._early = b""  # came before the first request
+        self._unsent: memoryview | None = None
+        self._is_paused = False
+        self._await_head()
+
+    def _await_head(self) -> None:
+        self._in_head = True
+        self._answer_begun = False
+        self._is_framed = False  # by its length or in chunks: otherwise the end of the connection is that of the body
+        self._received = 0
+        self._head = b""
+        self._code = 0
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        return not self._transport.is_closing()
+
+    def begin(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
+        """Send a request. The answer is the result; raises `SendFault`, `_StaleConnection`, `TimeoutError`,
+        `ssl.SSLError`."""
+        answer = self._answer = self._loop.create_future()
+        self._requests += 1
+        self._await_head()
+        if not self.is_open:  # it closed as soon as it was open: nothing was sent
+            self._fail(SendFault(CLOSED))
+            return answer
+        if len(body) <= _ONE_WRITE_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._unsent = memoryview(body)
+            self._write_on()
+        if self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
+        return answer
+
+    def expire(self) -> None:
+        self._fail(TimeoutError())
+
+    def end(self) -> None:
+        """Close it, whatever is under way."""
+        self._fail(SendFault(CLOSED))
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # --- the transport calls --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:
+            if self._requests or len(self._early) + len(data) > MAX_HEAD_BYTES:
+                # Bytes that belong to no answer would be taken for the beginning of the next one.
+                self.abort()
+            else:
+                self._early += data
+            return
+        if not self._answer_begun:
+            first = data.lstrip(b"\r\n")[:5]
+            self._answer_begun = first != b"" and b"HTTP/".startswith(first)
+        self._received += len(data)
+        if self._in_head:
+            self._head += data
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            raise  # a defect of ours, which the loop reports
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if self._answer is None:
+                self.abort()  # the answer was whole; this is what follows it
+            elif self._in_head and (mended := _with_one_length(self._head)) != self._head:
+                self._parser = _parser(self)
+                self._await_head()
+                self.data_received(mended)
+            else:
+                self._end(SendFault(MALFORMED))
+            return
+        if self._answer is not None and self._received > (MAX_HEAD_BYTES if self._in_head else MAX_RECEIVED_BYTES):
+            self._fail(SendFault(MALFORMED))
+
+    def eof_received(self) -> None:
+        self._end_of_connection(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.lost(self)
+        self._end_of_connection(exc)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._write_on()
+
+    def _write_on(self) -> None:
+        while self._unsent and not self._is_paused:
+            piece, self._unsent = self._unsent[:_ONE_WRITE_BYTES], self._unsent[_ONE_WRITE_BYTES:]
+            self._transport.write(piece)
+
+    # --- the parser calls -------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._answer is None:  # it follows the answer
+            self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head or self._answer is None:  # a trailer
+            return
+        if b"\0" in value:
+            self._fail(SendFault(MALFORMED))
+            return
+        value = value.rstrip(b" \t")
+        self._fields.append((name, value))
+        match name.lower():
+            case b"content-length":
+                self._is_framed = True
+            case b"transfer-encoding":
+                self._is_framed = value.lower().endswith(b"chunked")
+
+    def on_headers_complete(self) -> None:
+        if self._answer is None:
+            return
+        code = self._parser.get_status_code()
+        if 100 <= code <= 199 and code != 101:  # an interim answer
+            self._fields.clear()
+            self._is_framed = False
+            return
+        self._in_head = False
+        self._code = code
+        if code in (204, 304):  # these have no body, whatever they announce (RFC 9112, 6.3)
+            self._finish(is_reusable=not self._is_framed)
+
+    def on_body(self, body: bytes) -> None:
+        if self._answer is None or self._in_head:
+            return
+        self._body.append(body)
+        self._body_bytes += len(body)
+        if self._body_bytes >= MAX_BODY_BYTES:
+            self._finish(is_reusable=False)
+
+    def on_message_complete(self) -> None:
+        if self._answer is not None and not self._in_head:
+            self._finish(is_reusable=True)
+
+    # --- how a request ends -----------------------------------------------------------------------------------------
+
+    def _end_of_connection(self, exc: Exception | None) -> None:
+        if self._answer is None:
+            return
+        if self._in_head or self._is_framed:
+            self._end(exc if isinstance(exc, ssl.SSLError) else SendFault(CLOSED))
+        else:
+            self._finish(is_reusable=False)
+
+    def _end(self, error: Exception) -> None:
+        """Nothing more comes. A request that was not begun to be answered may be sent again."""
+        is_stale = self._in_head and self._requests > 1 and not self._answer_begun
+        self._fail(_StaleConnection() if is_stale else error)
+
+    def _fail(self, error: Exception) -> None:
+        answer, self._answer = self._answer, None
+        self._leave(is_reusable=False)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def _finish(self, *, is_reusable: bool) -> None:
+        answer, self._answer = self._answer, None
+        assert answer is not None
+        self._leave(is_reusable=is_reusable and self._parser.should_keep_alive())
+        if not answer.done():
+            answer.set_result(Answer(self._code, self._fields, b"".join(self._body)[:MAX_BODY_BYTES]))
+
+    def _leave(self, *, is_reusable: bool) -> None:
+        is_sent = not self._unsent and not self._transport.get_write_buffer_size()
+        self._unsent = None
+        self._client.left(self, is_reusable=is_reusable and is_sent and self.is_open)
+
+
+def _parser(connection: _Connection) -> httptools.HttpResponseParser:
+    """Return a parser that takes what other clients take."""
+    parser = httptools.HttpResponseParser(connection)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+    )
+    return parser
+
+
+def _with_one_length(data: bytes) -> bytes:
+    """Return the bytes with one of equal `Content-Length` fields, which the parser refuses (RFC 9110, 8.6)."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    lengths = [line for line in lines if line[:15].lower() == b"content-length:"]
+    if not end or len(lengths) < 2 or len({line[15:].strip() for line in lengths}) > 1:
+        return data
+    return b"\r\n".join([each for each in lines if each not in lengths] + lengths[:1]) + end + body
+
+
+class Client:
+    """The connections to whatever is reached without a proxy. Belongs to the running loop.
+
+    Connections of hooks that verify certificates and of those that do not are apart, as are those to receivers inside
+    the server.
+    """
+
+    def __init__(self, policy: AddressPolicy, resolver: Resolver, pool: ConnectionPool) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._pool = pool
+        self._judged = GuardedResolver(policy, resolver), functools.partial(guarded_socket, policy)
+        self._unjudged = resolver, open_socket
+        self._idle: dict[object, list[_Connection]] = {}  # the one used last comes last
+        self._deadlines: dict[_Connection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def post(
+        self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
+    ) -> Answer:
+        """Send one request, with the head of an answer read by `deadline` (of the loop's clock), and its body.
+
+        A receiver may close a kept connection just as it is used again. Whether it read the request is not known;
+        deliveries are at least once, so it is sent again, once, on a new connection.
+
+        Raises `SendFault`, `TimeoutError`, `AddressRefused`, `ssl.SSLError`; `OSError` while connecting.
+        """
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
+            raise ValueError("a header has more than one line")
+        head = f"{target.start}{lines}Content-Length: {len(body)}\r\n\r\n".encode()
+        key = target.tls, target.host, target.port, target.own, insecure
+        connection = self._take(key)
+        if connection is not None:
+            try:
+                return await self._exchange(connection, head, body, deadline)
+            except _StaleConnection:
+                pass
+        connection = await self._connect(target, key, insecure, deadline)
+        return await self._exchange(connection, head, body, deadline)
+
+    def close(self) -> None:
+        """Close every connection. Requests under way end as closed connections."""
+        self._is_closed = True
+        for each in [*self._deadlines, *(each for idle in self._idle.values() for each in idle)]:
+            each.end()
+        for timer in (self._timer, self._sweeper):
+            if timer is not None:
+                timer.cancel()
+
+    async def _exchange(self, connection: _Connection, head: bytes, body: bytes, deadline: float) -> Answer:
+        answer = connection.begin(head, body)
+        if not answer.done():
+            self._deadlines[connection] = deadline
+            self._set_timer(deadline)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            connection.end()
+            raise
+
+    # --- connections that are kept ----------------------------------------------------------------------------------
+
+    def _take(self, key: object) -> _Connection | None:
+        idle = self._idle.get(key)
+        while idle:
+            found = idle.pop()
+            if found.is_open and self.loop.time() - found.idle_since < KEPT_S:
+                self._pool.use(found)
+                return found
+            found.abort()
+        return None
+
+    def left(self, connection: _Connection, *, is_reusable: bool) -> None:
+        """A request has ended."""
+        self._deadlines.pop(connection, None)
+        is_idle = is_reusable and not self._is_closed
+        if is_idle:
+            connection.idle_since = self.loop.time()
+            self._idle.setdefault(connection.key, []).append(connection)
+            if self._sweeper is None:
+                self._sweeper = self.loop.call_later(KEPT_S, self._sweep)
+        else:
+            connection.abort()
+        self._pool.unuse(connection, idle=is_idle)
+
+    def lost(self, connection: _Connection) -> None:
+        self._pool.forget(connection)
+        idle = self._idle.get(connection.key, [])
+        if connection in idle:
+            idle.remove(connection)
+        if not idle:
+            self._idle.pop(connection.key, None)
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long."""
+        now, kept = self.loop.time(), [each for idle in self._idle.values() for each in idle]
+        for each in kept:
+            if now - each.idle_since >= KEPT_S:
+                each.abort()
+        self._sweeper = self.loop.call_later(KEPT_S / 3, self._sweep) if kept else None
+
+    # --- deadlines ----------------------------------------------------------------------------------------------------
+
+    def _set_timer(self, deadline: float) -> None:
+        """One timer for all: a timer of its own would cost a request as much as its answer."""
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self.loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        now, self._timer = self.loop.time(), None
+        for each in [each for each, deadline in self._deadlines.items() if deadline <= now]:
+            each.expire()
+        if self._deadlines:
+            self._set_timer(min(self._deadlines.values()))
+
+    # --- new connections --------------------------------------------------------------------------------------------
+
+    async def _connect(self, target: Target, key: object, insecure: bool, deadline: float) -> _Connection:
+        self._pool.open()
+        made: _Connection | None = None
+        try:
+            async with asyncio.timeout_at(deadline):
+                made = await self._open(target, key, insecure)
+        finally:
+            self._pool.opened(made)
+        if self._is_closed:
+            made.end()
+            raise SendFault(CLOSED)
+        return made
+
+    async def _open(self, target: Target, key: object, insecure: bool) -> _Connection:
+        resolver, new_socket = self._unjudged if target.own else self._judged
+        addresses = [target.host]
+        if not target.is_literal:
+            addresses = [each["host"] for each in await resolver.resolve(target.host, target.port)]
+        found = [_address_info(each, target.port) for each in addresses]
+        context = CONTEXTS[not insecure] if target.tls else None
+        name = target.host.rstrip(".") if target.tls else None  # certificates have names without the last dot
+        while True:
+            connected = await aiohappyeyeballs.start_connection(
+                addr_infos=found, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self.loop, socket_factory=new_socket
+            )
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                made: _Connection
+                _, made = await self.loop.create_connection(
+                    functools.partial(_Connection, self, key), sock=connected, ssl=context, server_hostname=name
+                )
+                return made
+            except OSError:  # `ssl.SSLError` is one: another address may have the certificate
+                aiohappyeyeballs.pop_addr_infos_interleave(found, 1)
+                if not found:
+                    raise
+
+
+def _address_info(address: str, port: int) -> aiohappyeyeballs.AddrInfoType:
+    if ":" in address:
+        return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port, 0, 0)
+    return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)
