@@ -21,7 +21,7 @@ from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import leased_lanes, queries
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.lanes import Lane, Work, signer_until
+from workhook.delivery.lanes import UNRECORDED, Lane, Work, signer_until
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import Profile, Signer
 from workhook.delivery.worker import Worker
@@ -80,6 +80,24 @@ def test_slots(made: Lane, slots: int) -> None:
     assert start(made, NOW) == [slots + 1]
     assert made.hold_back(NOW) == 20 - slots - 1
     assert made.hold_back(NOW) == 0
+
+
+def test_a_success_frees_its_slot_before_it_is_recorded() -> None:
+    """So many at most wait for their records, because a crash repeats them."""
+    made, slots = lane(100, max_concurrency="3"), 3
+    started = start(made, NOW)
+    for _ in range(UNRECORDED):
+        for number in started:
+            made.answered(made.in_flight[number])
+        assert made.sending == 0
+        started = start(made, NOW)
+        assert len(started) == slots
+    made.answered(made.in_flight[started[0]])
+    assert start(made, NOW) == []
+    assert len(made.in_flight) == (1 + UNRECORDED) * slots
+    made.finish(made.in_flight[1])
+    assert len(start(made, NOW)) == 1
+    assert made.sending == slots
 
 
 def test_what_is_not_held_back_by_the_hook_is_not_marked() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.lane_kit import lane_with
-from workhook.delivery.lanes import Lane, Work
+from workhook.delivery.lanes import UNRECORDED, Lane, Work
 from workhook.delivery.prefetcher import LANE_MAX, PAGE_LEAST, READY_LOW, READY_MAX, SLOW_MAX, ReadPlan, plan
 from workhook.delivery.slots import MemoryBudget, Slots
 
@@ -168,6 +168,22 @@ def test_slow_receivers_have_half_of_the_process_at_most() -> None:
     quick = lane_with(9, waiting=10)
     assert sum(isinstance(slots.take(quick, 0), Work) for _ in range(8)) == 8
     assert slots.full
+
+
+def test_successes_free_the_slots_of_the_process_and_their_records_are_bounded() -> None:
+    slots, lanes = Slots(4), [lane_with(number, waiting=100) for number in range(1, 4)]
+    taken: list[tuple[Lane, Work]] = []
+    for lane in lanes:
+        while isinstance(work := slots.take(lane, 0), Work):
+            taken.append((lane, work))
+            slots.answered(lane, work)
+    assert len(taken) == slots.in_flight == (1 + UNRECORDED) * 4
+    assert slots.full
+    for lane, work in taken:
+        lane.finish(work)
+        slots.free(work)
+    assert slots.in_flight == 0
+    assert not slots.full
 
 
 async def test_a_budget_is_never_overdrawn_and_never_deadlocks() -> None:

@@ -15,6 +15,7 @@ from workhook.hooks.records import Hook
 from workhook.storage import Row
 
 DEFAULT_CONCURRENCY = 8
+UNRECORDED = 2  # answered attempts that wait for their record, for each slot: a crash repeats them
 SLOW_MS = 2000  # a receiver that takes longer is slow
 COLD_MS = 50.0  # between the first starts of a lane, until one connection stands
 LATE_MS = 35_000  # so late a due dispatch may become visible: a commit takes less (`postgres.COMMAND_TIMEOUT_S`)
@@ -44,6 +45,7 @@ class Work:
     throttled_at: int | None = None
     started_at: int = 0
     slow: bool = False  # it was started for a slow receiver
+    answered: bool = False  # with success: only the record is missing
 
 
 _work_columns = itemgetter(
@@ -105,7 +107,8 @@ def signer_until(hook: Hook, now: int) -> int | None:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded."""
+    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded. Those of
+    them that were answered with success have no slot any more."""
 
     hook: Hook
     signer: Signer
@@ -114,6 +117,7 @@ class Lane:
     signer_until: int | None = None  # when the previous secret stops signing
     ready: deque[Work] = field(default_factory=deque)
     in_flight: dict[int, Work] = field(default_factory=dict)
+    unrecorded: int = 0  # of `in_flight`, answered
     may_have_more: bool = True  # the database may hold more that is due
     reading: bool = False  # the database is being asked
     read_again: bool = False  # what is being read is out of date
@@ -143,6 +147,16 @@ class Lane:
     def slots(self) -> int:
         """A receiver that timed out gets one slot until it answers: hung receivers must not fill the process."""
         return 1 if self.timing_out else int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
+
+    @property
+    def sending(self) -> int:
+        return len(self.in_flight) - self.unrecorded
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether every slot is taken, or too many records are missing."""
+        slots = self.slots
+        return self.sending >= slots or len(self.in_flight) >= (1 + UNRECORDED) * slots
 
     @property
     def paused(self) -> bool:
@@ -197,7 +211,7 @@ class Lane:
         """Return the next attempt to start, or milliseconds to wait, or None: no slot, or nothing to send now."""
         if self.closed or self.needs_reload or self.deactivating or now >= self.lease_until:
             return None
-        if not self.ready or len(self.in_flight) >= self.slots:
+        if not self.ready or self.is_full:
             return None
         if not self.connected and self.in_flight and 0 < (wait_ms := self.last_start_ms + COLD_MS - now) <= COLD_MS:
             # A second connection could be faster than the first: until one stands, order goes before speed.
@@ -216,7 +230,7 @@ class Lane:
 
     def hold_back(self, now: int) -> int:
         """Mark the ready works that wait for a slot or the rate of their hook; return how many were marked now."""
-        if len(self.in_flight) < self.slots and self.next_start_ms <= now:
+        if not self.is_full and self.next_start_ms <= now:
             return 0
         marked = 0
         for work in reversed(self.ready):
@@ -225,6 +239,16 @@ class Lane:
             work.throttled_at = now
             marked += 1
         return marked
+
+    def answered(self, work: Work) -> None:
+        """Free the slot of a success. A failure keeps it until it is recorded: what it means for the hook comes first."""
+        work.answered = True
+        self.unrecorded += 1
+
+    def finish(self, work: Work) -> None:
+        """The attempt has its record, or will have none."""
+        if self.in_flight.pop(work.id, None) is not None and work.answered:
+            self.unrecorded -= 1
 
     def recorded(self, work: Work, duration_ms: int, now: int) -> None:
         self.idle_since = now

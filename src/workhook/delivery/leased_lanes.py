@@ -383,7 +383,7 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def finished(self, lane: Lane, work: Work) -> None:
-        lane.in_flight.pop(work.id, None)
+        lane.finish(work)
         if not lane.in_flight and self._ending.get(lane.hook.id) is lane:
             del self._ending[lane.hook.id]
             self.leases.look_now()  # other processes may wait for that

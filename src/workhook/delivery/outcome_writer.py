@@ -1,4 +1,7 @@
-"""Writes outcomes in batches, many in one short transaction. Their slots are free only after the commit."""
+"""Writes outcomes in batches, many in one short transaction.
+
+A failure keeps its slot until the commit. A success has freed it, and a bound holds for all that wait here.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ class OutcomeWriter:
             log.error("recorded_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[Finished], health: Health) -> None:
-        """Try until it is written: an unrecorded attempt would be made again. Meanwhile the slots stay taken."""
+        """Try until it is written: an unrecorded attempt would be made again."""
         pause_s = 0.05
         left, tried = batch, False
         while True:

@@ -7,14 +7,18 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from workhook.delivery.lanes import DEFAULT_CONCURRENCY, Lane, Work
+from workhook.delivery.lanes import DEFAULT_CONCURRENCY, UNRECORDED, Lane, Work
 
 
 class Slots:
-    """At most `limit` attempts. Lanes that wait for a slot take turns: one start each, then the next lane."""
+    """At most `limit` attempts. Lanes that wait for a slot take turns: one start each, then the next lane.
+
+    `in_flight` counts the attempts without a record. Those answered with success have no slot any more.
+    """
 
     def __init__(self, limit: int) -> None:
         self.in_flight = 0
+        self._unrecorded = 0  # of `in_flight`, answered
         self._limit = limit
         # One hook leaves room for others, however many slots its configuration asks for.
         self._of_one_lane = max(DEFAULT_CONCURRENCY, limit // 2)
@@ -23,7 +27,8 @@ class Slots:
 
     @property
     def full(self) -> bool:
-        return self.in_flight >= self._limit
+        sending = self.in_flight - self._unrecorded
+        return sending >= self._limit or self.in_flight >= (1 + UNRECORDED) * self._limit
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -43,13 +48,23 @@ class Slots:
 
     def _has_room(self, lane: Lane, now: int) -> bool:
         """Slow receivers together never have more than half of the slots."""
-        if self.full or len(lane.in_flight) >= self._of_one_lane:
+        if self.full or lane.sending >= self._of_one_lane:
             return False
         return not (lane.is_slow(now) and self._slow * 2 >= self._limit)
 
-    def free(self, work: Work) -> None:
-        self.in_flight -= 1
+    def answered(self, lane: Lane, work: Work) -> None:
+        """Free the slot of a success before it is recorded."""
+        lane.answered(work)
+        self._unrecorded += 1
         self._slow -= work.slow
+
+    def free(self, work: Work) -> None:
+        """The attempt has its record, or will have none."""
+        self.in_flight -= 1
+        if work.answered:
+            self._unrecorded -= 1
+        else:
+            self._slow -= work.slow
 
     def queue(self, lane: Lane) -> None:
         """Let the lane wait behind the others, if it has something ready."""

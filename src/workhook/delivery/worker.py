@@ -276,6 +276,9 @@ class Worker:
             raise
         else:
             self._outcomes.add(finished)
+            if finished.outcome.ok:
+                self._slots.answered(lane, work)
+                self._reuse_slots([lane])
         finally:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
@@ -312,7 +315,7 @@ class Worker:
             self._all_finished.set()
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
-        """Count the durable batch, free its slots, start ready works."""
+        """Count the durable batch, free the slots that it still has, start ready works."""
         now = now_ms()
         self._prefetcher.recorded(each.work for each in batch)
         lanes: dict[Lane, None] = {}
