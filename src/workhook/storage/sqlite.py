@@ -137,17 +137,28 @@ class SqliteTransaction(Transaction):
 
     dialect = "sqlite"
 
-    def __init__(self, writer: Threads, write_lock: _WriteLock, compiler: Compiler, signals: Signals) -> None:
+    def __init__(
+        self,
+        writer: Threads,
+        write_lock: _WriteLock,
+        compiler: Compiler,
+        signals: Signals,
+        is_alone: Callable[[], bool],
+    ) -> None:
+        """`is_alone`: no other transaction would share the commit."""
         super().__init__(signals)
         self._writer = writer
         self._write_lock = write_lock
         self._compile = compiler
+        self._is_alone = is_alone
         self.opened = False
+        self.is_committed = False
 
     async def _run(self, job: Job[T]) -> T:
         if self.deferred_read is not None:
             await self.flush()
-        if self.opened and not self.deferred:
+        commits = self.is_ending and self._is_alone()
+        if self.opened and not self.deferred and not commits:
             return await self._writer.submit(job)
         waiting, self.deferred = self.deferred, []
         calls = [call for each in waiting for call in _calls(self._compile(each.statement), each.rows)]
@@ -160,7 +171,11 @@ class SqliteTransaction(Transaction):
                 connection.execute("SAVEPOINT logical")
             for sql, arguments in calls:
                 connection.execute(sql, arguments).fetchall()  # to the end: an open cursor would prevent the COMMIT
-            return job(connection)
+            found = job(connection)
+            if commits:
+                _commit(connection)
+                self.is_committed = True
+            return found
 
         return await self._writer.submit(first)
 
@@ -169,6 +184,12 @@ class SqliteTransaction(Transaction):
             question, self.deferred_read = self.deferred_read, None
             question.then(await self.fetch_all(question.statement, question.params))
         elif self.deferred:
+            await self._run(lambda connection: None)
+
+    async def finish(self) -> None:
+        """Commit in the same job of the writer's thread, if no other transaction waits."""
+        await super().finish()
+        if self.opened and not self.is_committed and self._is_alone():
             await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
@@ -221,6 +242,7 @@ class SqliteDatabase(Database):
         self._slow = slow.Turns()
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
+        self._waiting = 0  # for the turn
         self._group: _Group | None = None
         self._committer: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -247,25 +269,32 @@ class SqliteDatabase(Database):
     async def transaction(self) -> AsyncIterator[Transaction]:
         await self._wait_for_turn()
         try:
-            transaction = SqliteTransaction(self._writer, self._write_lock, self._compile, self.signals)
+            transaction = SqliteTransaction(
+                self._writer, self._write_lock, self._compile, self.signals, self._nobody_waits
+            )
             try:
                 yield transaction
                 await transaction.finish()
             except BaseException:
                 if transaction.opened:
                     await asyncio.shield(self._roll_back())
+                if transaction.is_committed:  # the caller was cancelled meanwhile
+                    transaction.committed()
                 raise
-            group = self._release(transaction)
+            group = None if transaction.is_committed else self._release(transaction)
             if group is not None and len(group.members) >= GROUP_MAX:
                 await asyncio.shield(self._commit())
         finally:
             self._turn.release()
         if group is None:
+            if transaction.is_committed:
+                metrics.COMMIT_GROUP.observe(1)
             transaction.committed()
         else:
             await asyncio.shield(group.durable)
 
     async def _wait_for_turn(self) -> None:
+        self._waiting += 1
         metrics.WAITING.inc()
         try:
             async with asyncio.timeout(TURN_TIMEOUT_S):
@@ -273,7 +302,11 @@ class SqliteDatabase(Database):
         except TimeoutError:
             raise Unavailable("The database is busy.", code="database_unavailable") from None
         finally:
+            self._waiting -= 1
             metrics.WAITING.dec()
+
+    def _nobody_waits(self) -> bool:
+        return not self._waiting and self._group is None
 
     def _release(self, transaction: SqliteTransaction) -> _Group | None:
         """Add the transaction to the group of the next commit; return None if it did nothing."""
@@ -297,7 +330,7 @@ class SqliteDatabase(Database):
         if group is None:
             return
         try:
-            await self._writer.submit(_commit_or_roll_back)
+            await self._writer.submit(_commit)
         except Exception as error:  # noqa: BLE001  # every waiting transaction gets it
             log.error("commit_failed", error=str(error), transactions=len(group.members))
             group.durable.set_exception(error)
@@ -391,7 +424,7 @@ def _begin_to_read(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT 1 FROM sqlite_master").fetchall()
 
 
-def _commit_or_roll_back(connection: sqlite3.Connection) -> None:
+def _commit(connection: sqlite3.Connection) -> None:
     try:
         if not connection.in_transaction:
             raise Unavailable("The transaction was lost.", code="database_unavailable")
