@@ -253,6 +253,7 @@ class _Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         self._end_of_connection(None)
+        self.abort()  # closing TLS would wait for the other side
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._client.lost(self)
@@ -339,13 +340,15 @@ class _Connection(asyncio.Protocol):
     def _finish(self, *, is_reusable: bool) -> None:
         answer, self._answer = self._answer, None
         assert answer is not None
+        found = Answer(self._code, self._fields, b"".join(self._body)[:MAX_BODY_BYTES])
         self._leave(is_reusable=is_reusable and self._parser.should_keep_alive())
         if not answer.done():
-            answer.set_result(Answer(self._code, self._fields, b"".join(self._body)[:MAX_BODY_BYTES]))
+            answer.set_result(found)
 
     def _leave(self, *, is_reusable: bool) -> None:
         is_sent = not self._unsent and not self._transport.get_write_buffer_size()
         self._unsent = None
+        self._head, self._fields, self._body = b"", [], []  # an idle connection keeps nothing
         self._client.left(self, is_reusable=is_reusable and is_sent and self.is_open)
 
 
@@ -491,6 +494,8 @@ class Client:
     # --- new connections --------------------------------------------------------------------------------------------
 
     async def _connect(self, target: Target, key: object, insecure: bool, deadline: float) -> _Connection:
+        if self._is_closed:
+            raise SendFault(CLOSED)
         self._pool.open()
         made: _Connection | None = None
         try:
