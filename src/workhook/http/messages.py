@@ -96,8 +96,9 @@ class Response:
 def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
     """Return all of `headers`, and those of `otherwise` whose names they lack."""
     # The server writes the bytes as they are, so nothing in them may end the header.
-    values = (value if value.isprintable() else one_line(value) for value in headers.values())
-    wire = [(_wire_name(name), value.encode("latin-1", "replace")) for name, value in zip(headers, values, strict=True)]
+    if not "".join(headers.values()).isprintable():
+        headers = {name: one_line(value) for name, value in headers.items()}
+    wire = [(_wire_name(name), value.encode("latin-1", "replace")) for name, value in headers.items()]
     given = {name for name, _ in wire}
     return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
 
