@@ -21,7 +21,8 @@ _line = st.sampled_from(
         b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 204 No Content\r\n", b"HTTP/1.1 304 X\r\n", b"HTTP/1.0 200 OK\r\n",
         b"HTTP/1.1 500\r\n", b"HTTP/1.1 200 \r\n", b"HTTP/1.1 404 Not Found\n", b"HTTP/1.1 100 Continue\r\n\r\n",
         b"HTTP/1.1 101 X\r\n", b"HTTP/1.1 103 Hints\r\nLink: a\r\n\r\nHTTP/1.1 201 C\r\n", b"HTTP/2 200\r\n",
-        b"HTTP/1.1 99 X\r\n", b"HTTP/1.1 2000 X\r\n", b"http/1.1 200 OK\r\n", b"\r\nHTTP/1.1 200 OK\r\n", b"ICY 200 OK\r\n",
+        b"HTTP/1.1 99 X\r\n", b"HTTP/1.1 2000 X\r\n", b"http/1.1 200 OK\r\n", b"\r\nHTTP/1.1 200 OK\r\n",
+        b"ICY 200 OK\r\n",
     ]
 )  # fmt: skip
 _field = st.sampled_from(
@@ -38,8 +39,8 @@ _field = st.sampled_from(
 _body = st.sampled_from(
     [
         b"", b"abc", b"abcde", b"3\r\nabc\r\n0\r\n\r\n", b"3;x=y\r\nabc\r\n0\r\nX-T: 1\r\n\r\n", b"3\nabc\n0\n\n",
-        b"3 \r\nabc\r\n0\r\n\r\n", b"3\r\nabcd\r\n0\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffffff\r\n", b"-1\r\n", b"\r\n",
-        b"abcHTTP/1.1 500 X\r\n\r\n", b"\x00\xff\x0d",
+        b"3 \r\nabc\r\n0\r\n\r\n", b"3\r\nabcd\r\n0\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffffff\r\n", b"-1\r\n",
+        b"\r\n", b"abcHTTP/1.1 500 X\r\n\r\n", b"\x00\xff\x0d",
     ]
 )  # fmt: skip
 _likely = st.builds(
@@ -144,6 +145,7 @@ def test_it_is_the_same_to_the_client_for_proxies(answer: bytes) -> None:
     """But for two things that the other one refuses: a length that is given twice, and bytes that belong to no answer
     after a head that ends with a bare line feed."""
     direct, proxied = asyncio.run(_outcomes(answer))
-    takes_more = answer.lower().count(b"content-length:") > 1 or re.search(rb"\n\r?\n", answer.replace(b"\r\n\r\n", b""))
+    is_bare = re.search(rb"\n\r?\n", answer.replace(b"\r\n\r\n", b""))
+    takes_more = is_bare or answer.lower().count(b"content-length:") > 1
     if not (takes_more and (proxied.status, proxied.status_code) == MALFORMED):
         assert _facts(direct) == _facts(proxied)

@@ -185,6 +185,11 @@ class _Connection(asyncio.Protocol):
     def is_open(self) -> bool:
         return not self._transport.is_closing()
 
+    @property
+    def _is_waiting(self) -> bool:
+        """Tell whether a request is under way."""
+        return self._answer is not None
+
     def begin(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
         """Send a request. The answer is the result; raises `SendFault`, `_StaleConnection`, `TimeoutError`,
         `ssl.SSLError`."""
@@ -221,13 +226,15 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
-            if self._requests or len(self._early) + len(data) > MAX_HEAD_BYTES:
-                # Bytes that belong to no answer would be taken for the beginning of the next one.
-                self.abort()
-            else:
-                self._early += data
-            return
+        if self._is_waiting:
+            self._parse(data)
+        elif self._requests or len(self._early) + len(data) > MAX_HEAD_BYTES:
+            # Bytes that belong to no answer would be taken for the beginning of the next one.
+            self.abort()
+        else:
+            self._early += data
+
+    def _parse(self, data: bytes) -> None:
         if not self._answer_begun:
             first = data.lstrip(b"\r\n")[:5]
             self._answer_begun = first != b"" and b"HTTP/".startswith(first)
@@ -239,16 +246,16 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserCallbackError:
             raise  # a defect of ours, which the loop reports
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            if self._answer is None:
+            if not self._is_waiting:
                 self.abort()  # the answer was whole; this is what follows it
             elif self._in_head and (mended := _with_one_length(self._head)) != self._head:
                 self._parser = _parser(self)
                 self._await_head()
-                self.data_received(mended)
+                self._parse(mended)
             else:
                 self._end(SendFault(MALFORMED))
             return
-        if self._answer is not None and self._received > (MAX_HEAD_BYTES if self._in_head else MAX_RECEIVED_BYTES):
+        if self._is_waiting and self._received > (MAX_HEAD_BYTES if self._in_head else MAX_RECEIVED_BYTES):
             self._fail(SendFault(MALFORMED))
 
     def eof_received(self) -> None:
@@ -274,11 +281,11 @@ class _Connection(asyncio.Protocol):
     # --- the parser calls -------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if self._answer is None:  # it follows the answer
+        if not self._is_waiting:  # it follows the answer
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_head or self._answer is None:  # a trailer
+        if not self._in_head or not self._is_waiting:  # a trailer
             return
         if b"\0" in value:
             self._fail(SendFault(MALFORMED))
@@ -292,7 +299,7 @@ class _Connection(asyncio.Protocol):
                 self._is_framed = value.lower().endswith(b"chunked")
 
     def on_headers_complete(self) -> None:
-        if self._answer is None:
+        if not self._is_waiting:
             return
         code = self._parser.get_status_code()
         if 100 <= code <= 199 and code != 101:  # an interim answer
@@ -305,7 +312,7 @@ class _Connection(asyncio.Protocol):
             self._finish(is_reusable=not self._is_framed)
 
     def on_body(self, body: bytes) -> None:
-        if self._answer is None or self._in_head:
+        if not self._is_waiting or self._in_head:
             return
         self._body.append(body)
         self._body_bytes += len(body)
@@ -313,7 +320,7 @@ class _Connection(asyncio.Protocol):
             self._finish(is_reusable=False)
 
     def on_message_complete(self) -> None:
-        if self._answer is not None and not self._in_head:
+        if self._is_waiting and not self._in_head:
             self._finish(is_reusable=True)
 
     # --- how a request ends -----------------------------------------------------------------------------------------
@@ -494,8 +501,7 @@ class Client:
     # --- new connections --------------------------------------------------------------------------------------------
 
     async def _connect(self, target: Target, key: object, insecure: bool, deadline: float) -> _Connection:
-        if self._is_closed:
-            raise SendFault(CLOSED)
+        self._require_open()
         self._pool.open()
         made: _Connection | None = None
         try:
@@ -505,8 +511,12 @@ class Client:
             self._pool.opened(made)
         if self._is_closed:
             made.end()
-            raise SendFault(CLOSED)
+        self._require_open()
         return made
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise SendFault(CLOSED)
 
     async def _open(self, target: Target, key: object, insecure: bool) -> _Connection:
         resolver, new_socket = self._unjudged if target.own else self._judged

@@ -107,8 +107,10 @@ def signer_until(hook: Hook, now: int) -> int | None:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded. Those of
-    them that were answered with success have no slot any more."""
+    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded.
+
+    A success that is not recorded yet has no slot any more.
+    """
 
     hook: Hook
     signer: Signer
@@ -241,7 +243,7 @@ class Lane:
         return marked
 
     def answered(self, work: Work) -> None:
-        """Free the slot of a success. A failure keeps it until it is recorded: what it means for the hook comes first."""
+        """Free the slot of a success. A failure keeps it until it is recorded: it may mean something for the hook."""
         work.answered = True
         self.unrecorded += 1
 

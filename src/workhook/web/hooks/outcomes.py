@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from workhook.delivery import send
+from workhook.delivery import client, send
 from workhook.hooks.records import DeliveryDetail, DeliveryResponse
 from workhook.web.frame.formats import file_size, with_mark
 from workhook.web.frame.texts import gettext, text
@@ -28,11 +28,11 @@ _UNSENT: Mapping[str, str] = {
     send.TOO_LARGE: text("the payload is too large"),
 }
 _UNANSWERED: Mapping[str, str] = {
-    send.NO_HOST: text("the name was not found, or the connection was refused"),
-    send.NO_NETWORK: text("its network cannot be reached"),
+    client.NO_HOST: text("the name was not found, or the connection was refused"),
+    client.NO_NETWORK: text("its network cannot be reached"),
     send.TIMED_OUT: text("it took too long"),
-    send.CLOSED: text("it closed the connection"),
-    send.MALFORMED: text("what came is not HTTP, or its headers are larger than 64 KB"),
+    client.CLOSED: text("it closed the connection"),
+    client.MALFORMED: text("what came is not HTTP, or its headers are larger than 64 KB"),
 }
 _REFUSED = text("the connection was refused")
 _LIMIT = text("it took longer than %(seconds)s s, the most that an answer may take")
@@ -57,7 +57,7 @@ def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
         return _answer(status)
     if status == send.TIMED_OUT and limit_s is not None:
         return gettext(_LIMIT) % {"seconds": with_mark(f"{limit_s:g}")}
-    if status == send.NO_HOST and _has_address(url):
+    if status == client.NO_HOST and _has_address(url):
         return gettext(_REFUSED)
     known = {**_UNSENT, **_UNANSWERED}.get(status)
     return gettext(known) if known else status
@@ -101,16 +101,16 @@ def leads_to(delivery: DeliveryDetail) -> str:
 
 def kept(response: DeliveryResponse) -> str:
     """Say that only the beginning of a body is kept; empty for a whole one."""
-    most = file_size(send.MAX_BODY_BYTES)
+    most = file_size(client.MAX_BODY_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
     length = headers.get("content-length", "")
     # A byte that is not UTF-8 counts as three here; the last character may have lost up to three of its bytes.
     size = len(response.payload.encode()) - 2 * response.payload.count("\ufffd")
-    if size < send.MAX_BODY_BYTES - 3:
+    if size < client.MAX_BODY_BYTES - 3:
         return ""
     if not length.isascii() or not length.isdigit() or "content-encoding" in headers:
         return gettext("At most %(most)s of a body are kept: this one may have been longer.") % {"most": most}
-    if int(length) <= send.MAX_BODY_BYTES:
+    if int(length) <= client.MAX_BODY_BYTES:
         return ""
     return gettext("The receiver answered with %(all)s, of which the first %(most)s are kept.") % {
         "all": file_size(int(length)),
