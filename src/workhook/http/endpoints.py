@@ -25,7 +25,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -39,13 +39,6 @@ from workhook.storage.pages import Page
 B = TypeVar("B")
 R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """Parameters that need slow work before the transaction of the change begins."""
-
-    async def prepare(self) -> None: ...
 
 
 class Listed(msgspec.Struct, Generic[B], frozen=True):
@@ -248,6 +241,8 @@ def _handler_of(
     resource: str | None,
 ) -> Callable[[Call], Awaitable[Answer]]:
     context, parts, structs, answer = signature
+    # Parameters that need slow work before the transaction of the change begins.
+    prepared = [name for name, kind in structs if hasattr(kind, "prepare")]
 
     async def arguments(call: Call) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -260,9 +255,8 @@ def _handler_of(
                 found[name] = await parameters.read(call, kind)
             else:
                 found[name] = parameters.gather(kind, {}, await call.json_object(), resource=resource)
-        for each in found.values():
-            if isinstance(each, Prepared):
-                await each.prepare()
+        for name in prepared:
+            await found[name].prepare()
         for name, part, kind in parts:
             found[name] = call.path_integer(part) if kind is int else call.path(part)
         return found
