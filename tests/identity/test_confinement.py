@@ -86,6 +86,18 @@ def test_reading_permissions_change_nothing(ground: Ground) -> None:
     assert refused["message"] == "Resource not accessible by personal access token"
 
 
+def test_a_repository_that_a_token_does_not_reach_is_not_there(ground: Ground) -> None:
+    """Its owner sees it: a 403 would tell the holder of the token that it exists."""
+    permissions = {"repository_hooks": "write", "work": "write"}
+    token = ground.token(repositories=[ground.world.repository], permissions=permissions)
+    there, elsewhere = ground.world.repo_path, f"/repos/{ground.other['full_name']}"
+    assert token.http.get(f"{there}/hooks").status_code == 200
+    for path in ("", "/hooks", "/collaborators", "/nothing"):
+        answer = token.http.get(elsewhere + path)
+        assert (answer.status_code, answer.json()["message"]) == (404, "Not Found"), path
+    assert token.http.post(f"{elsewhere}/events", json={"event": "push", "payload": {}}).status_code == 404
+
+
 def test_columns_of_elsewhere_are_not_there(ground: Ground) -> None:
     token = ground.token(repositories=[ground.world.repository])
     task_id, elsewhere = ground.scene().task(), ground.scene(ground.other["id"]).column()

@@ -128,8 +128,7 @@ def expand(scopes: frozenset[str]) -> frozenset[str]:
 @cache
 def accepted(rule: Rule) -> str:
     """Return `X-Accepted-OAuth-Scopes`: every scope that lets a token through."""
-    fitting = [scope for scope in SCOPES if not rule.scopes or expand(frozenset({scope})) & set(rule.scopes)]
-    return ", ".join(sorted(fitting)) if rule.scopes else ""
+    return ", ".join(sorted(scope for scope in SCOPES if expand(frozenset({scope})) & set(rule.scopes)))
 
 
 _CALLERS = {
