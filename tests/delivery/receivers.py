@@ -103,7 +103,7 @@ class Receiver:
 
 @contextlib.asynccontextmanager
 async def receiver(
-    script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[Receiver]:
     """Runs `script` for every connection; a fault of the script itself fails the test at the end."""
     made = Receiver("http" if tls is None else "https")
@@ -118,7 +118,7 @@ async def receiver(
         with contextlib.suppress(asyncio.CancelledError):
             await connection.run(script)
 
-    server = await asyncio.start_server(serve, host, 0, ssl=tls)
+    server = await asyncio.start_server(serve, host, port, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made
@@ -205,6 +205,7 @@ class Certificate:
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .sign(key, hashes.SHA256())
         )
+        folder.mkdir(exist_ok=True)
         self.file = folder / "receiver.pem"
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

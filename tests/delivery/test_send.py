@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import socket
+import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +16,10 @@ import pytest
 import uvloop
 
 from tests.delivery import sending
-from tests.delivery.receivers import OK, Connection, Names, forever, once, receiver
+from tests.delivery.receivers import OK, Connection, Names, closed_port, forever, once, receiver
 from tests.delivery.sending import CLOSED, LOOPBACK, MALFORMED, PREPARED, Deliver, MakeSender, failure, send
 from tests.harness.waiting import WAIT_S
+from workhook.delivery import client
 from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.client import MAX_BODY_BYTES, Answer, Client
 from workhook.delivery.send import Outcome, Sender, SendSettings
@@ -212,8 +215,8 @@ Loop = Callable[[], asyncio.AbstractEventLoop]
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 
 
-def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: bytes) -> Outcome:
-    """The receiver's bytes are there before the connection has a reader, whichever loop runs it."""
+def connect_when_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the receiver does first is there before the connection has a reader."""
     connect = aiohappyeyeballs.start_connection
 
     async def connect_and_wait(**options: Any) -> socket.socket:
@@ -224,6 +227,12 @@ def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: byt
         await readable.wait()
         running.remove_reader(connected.fileno())
         return connected
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_and_wait)
+
+
+def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: bytes) -> Outcome:
+    """The receiver's bytes are there before the connection has a reader, whichever loop runs it."""
 
     async def script(connection: Connection) -> None:
         await connection.send(hasty)
@@ -236,7 +245,7 @@ def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: byt
         await sender.close()
         return outcome
 
-    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_and_wait)
+    connect_when_readable(monkeypatch)
     with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(run())
 
@@ -251,6 +260,85 @@ def test_a_banner_before_the_request_is_malformed(loop: Loop, monkeypatch: pytes
 def test_an_answer_before_the_request_was_read_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = deliver_to_the_hasty(loop, monkeypatch, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
     assert outcome.status_code == 413
+
+
+async def test_nothing_of_an_ended_connection_or_a_failed_delivery_waits_for_the_collector(
+    make_sender: MakeSender,
+) -> None:
+    body = b"x" * 100_000
+    sender, before = make_sender(), sys.getrefcount(body)
+    gc.collect()
+    gc.disable()
+    try:
+        for answer in (OK, b"", b"garbage", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"):
+            async with receiver(once(answer)) as there:
+                for _ in range(2):
+                    await sender.send(there.url, SignedRequest(PREPARED.headers, body), insecure_ssl=False)
+                await there.connections[-1].closed.wait()
+        with closed_port() as port:
+            url, large = f"http://127.0.0.1:{port}/", SignedRequest(PREPARED.headers, body)
+            assert failure(await sender.send(url, large, insecure_ssl=False)) == ("failed to connect to host", 502)
+            del large
+        await sender.close()
+        await asyncio.sleep(0)  # what the loop was told of the ends of connections
+        assert sys.getrefcount(body) == before
+        assert [each for each in gc.get_objects() if type(each) is client._Connection] == []
+    finally:
+        gc.enable()
+
+
+async def test_a_large_body_is_not_written_to_an_ended_connection(
+    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio warns of each write to one."""
+    connect_when_readable(monkeypatch)
+
+    async def script(connection: Connection) -> None:
+        connection.reset()
+
+    async with receiver(script) as there:
+        large = SignedRequest(PREPARED.headers, bytes(8_000_000))
+        assert failure(await make_sender().send(there.url, large, insecure_ssl=False)) == CLOSED
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
+
+
+async def test_who_is_cancelled_with_the_answer_ends_no_other_request(
+    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = make_sender()
+    second: list[asyncio.Task[Outcome]] = []
+    left = sender._client.left
+
+    def left_to_another(connection: Any, *, is_reusable: bool) -> None:
+        left(connection, is_reusable=is_reusable)
+        if not second:  # it begins before the first one hears of its answer
+            second.append(asyncio.create_task(send(sender, there)))
+            asyncio.get_running_loop().call_soon(first.cancel)
+
+    async with receiver(forever()) as there:
+        assert (await send(sender, there)).ok
+        monkeypatch.setattr(sender._client, "left", left_to_another)
+        first = asyncio.create_task(send(sender, there))
+        await asyncio.wait([first])
+        assert (await second[0]).ok
+    assert len(there.connections) == 1
+
+
+@LOOPS
+def test_a_deadline_may_be_now(loop: Loop) -> None:
+    """uvloop answers with another kind of handle then."""
+
+    async def run() -> None:
+        sender = Sender(AddressPolicy(LOOPBACK), SendSettings(timeout_s=WAIT_S))
+        now = asyncio.get_running_loop().time()
+        for deadline in (now, now + WAIT_S):
+            sender._client._set_timer(deadline)
+        async with receiver(forever()) as there:
+            assert (await send(sender, there)).ok
+        await sender.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
 
 
 # --- Bodies -----------------------------------------------------------------------------------------------------

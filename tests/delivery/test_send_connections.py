@@ -175,6 +175,20 @@ async def test_the_name_in_the_url_is_the_name_that_is_verified(
         assert (await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)).ok
 
 
+async def test_another_address_may_have_the_certificate(
+    make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = Certificate(tmp_path / "good", "receiver.example"), Certificate(tmp_path / "bad", "other.example")
+    trust(good, monkeypatch)
+    async with (
+        receiver(forever(), tls=good.server(), host="127.0.0.3") as there,
+        receiver(forever(), tls=bad.server(), host="127.0.0.2", port=there.port) as elsewhere,
+    ):
+        sender = make_sender(resolver=Names(["127.0.0.2", "127.0.0.3"]))
+        assert (await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)).ok
+    assert (len(there.requests), len(elsewhere.requests)) == (1, 0)
+
+
 async def test_no_tls_where_tls_is_expected(make_sender: MakeSender) -> None:
     async def script(connection: Connection) -> None:
         await connection.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")

@@ -28,6 +28,7 @@ MAX_RECEIVED_BYTES = 1536 * 1024
 KEPT_S = 15.0
 _ONE_WRITE_BYTES = 64 * 1024  # a larger body is written piece by piece, as fast as it leaves
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
+_ADDRESSES_MAX = 8  # of a name that are tried: each may take a descriptor
 
 CONNECTIONS_MAX = 4096  # unless less is said
 
@@ -162,7 +163,7 @@ class _Connection(asyncio.Protocol):
         self._client = client
         self._loop = client.loop
         self._transport: Any = None  # asyncio's, in fact, or uvloop's, which is none of its classes
-        self._parser = _parser(self)
+        self._parser: Any = _parser(self)
         self._answer: asyncio.Future[Answer] | None = None
         self._requests = 0
         self._early = b""  # came before the first request
@@ -176,10 +177,10 @@ class _Connection(asyncio.Protocol):
         self._is_framed = False  # by its length or in chunks: otherwise the end of the connection is that of the body
         self._received = 0
         self._head = b""
+        self._head_bytes = 0  # of the fields
         self._code = 0
         self._fields: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._body = bytearray()
 
     @property
     def is_open(self) -> bool:
@@ -216,6 +217,11 @@ class _Connection(asyncio.Protocol):
     def end(self) -> None:
         """Close it, whatever is under way."""
         self._fail(SendFault(CLOSED))
+
+    def cancel(self, answer: asyncio.Future[Answer]) -> None:
+        """Close it if it still waits for this answer: it may serve the next request already."""
+        if self._answer is answer:
+            self.end()
 
     def abort(self) -> None:
         self._transport.abort()
@@ -265,6 +271,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._client.lost(self)
         self._end_of_connection(exc)
+        self._parser = None  # it refers to this: the two would wait for the garbage collector
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -274,7 +281,7 @@ class _Connection(asyncio.Protocol):
         self._write_on()
 
     def _write_on(self) -> None:
-        while self._unsent and not self._is_paused:
+        while self._unsent and not self._is_paused and self.is_open:
             piece, self._unsent = self._unsent[:_ONE_WRITE_BYTES], self._unsent[_ONE_WRITE_BYTES:]
             self._transport.write(piece)
 
@@ -287,16 +294,17 @@ class _Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head or not self._is_waiting:  # a trailer
             return
-        if b"\0" in value:
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > MAX_HEAD_BYTES or b"\0" in value:
             self._fail(SendFault(MALFORMED))
             return
         value = value.rstrip(b" \t")
         self._fields.append((name, value))
-        match name.lower():
+        match name.rstrip().lower():
             case b"content-length":
                 self._is_framed = True
             case b"transfer-encoding":
-                self._is_framed = value.lower().endswith(b"chunked")
+                self._is_framed = value.lower().rpartition(b",")[2].strip() == b"chunked"
 
     def on_headers_complete(self) -> None:
         if not self._is_waiting:
@@ -314,9 +322,8 @@ class _Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         if not self._is_waiting or self._in_head:
             return
-        self._body.append(body)
-        self._body_bytes += len(body)
-        if self._body_bytes >= MAX_BODY_BYTES:
+        self._body += body
+        if len(self._body) >= MAX_BODY_BYTES:
             self._finish(is_reusable=False)
 
     def on_message_complete(self) -> None:
@@ -347,7 +354,7 @@ class _Connection(asyncio.Protocol):
     def _finish(self, *, is_reusable: bool) -> None:
         answer, self._answer = self._answer, None
         assert answer is not None
-        found = Answer(self._code, self._fields, b"".join(self._body)[:MAX_BODY_BYTES])
+        found = Answer(self._code, self._fields, bytes(self._body[:MAX_BODY_BYTES]))
         self._leave(is_reusable=is_reusable and self._parser.should_keep_alive())
         if not answer.done():
             answer.set_result(found)
@@ -355,7 +362,7 @@ class _Connection(asyncio.Protocol):
     def _leave(self, *, is_reusable: bool) -> None:
         is_sent = not self._unsent and not self._transport.get_write_buffer_size()
         self._unsent = None
-        self._head, self._fields, self._body = b"", [], []  # an idle connection keeps nothing
+        self._head, self._fields, self._body = b"", [], bytearray()  # an idle connection keeps nothing
         self._client.left(self, is_reusable=is_reusable and is_sent and self.is_open)
 
 
@@ -371,11 +378,14 @@ def _parser(connection: _Connection) -> httptools.HttpResponseParser:
 def _with_one_length(data: bytes) -> bytes:
     """Return the bytes with one of equal `Content-Length` fields, which the parser refuses (RFC 9110, 8.6)."""
     head, end, body = data.partition(b"\r\n\r\n")
-    lines = head.split(b"\r\n")
-    lengths = [line for line in lines if line[:15].lower() == b"content-length:"]
-    if not end or len(lengths) < 2 or len({line[15:].strip() for line in lengths}) > 1:
+    if not end or len(head) > MAX_HEAD_BYTES:
         return data
-    return b"\r\n".join([each for each in lines if each not in lengths] + lengths[:1]) + end + body
+    lengths, others = list[bytes](), list[bytes]()
+    for line in head.split(b"\r\n"):
+        (lengths if line[:15].lower() == b"content-length:" else others).append(line)
+    if len(lengths) < 2 or len({line[15:].strip() for line in lengths}) > 1:
+        return data
+    return b"\r\n".join([*others, lengths[0]]) + end + body
 
 
 class Client:
@@ -392,7 +402,8 @@ class Client:
         self._unjudged = resolver, open_socket
         self._idle: dict[object, list[_Connection]] = {}  # the one used last comes last
         self._deadlines: dict[_Connection, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None  # uvloop's has no `when` if it is due at once
+        self._timer_at = 0.0
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -437,8 +448,10 @@ class Client:
         try:
             return await answer
         except asyncio.CancelledError:
-            connection.end()
+            connection.cancel(answer)
             raise
+        finally:
+            del answer  # it has the error, whose traceback has this frame and with it the body
 
     # --- connections that are kept ----------------------------------------------------------------------------------
 
@@ -486,10 +499,10 @@ class Client:
     def _set_timer(self, deadline: float) -> None:
         """One timer for all: a timer of its own would cost a request as much as its answer."""
         if self._timer is not None:
-            if self._timer.when() <= deadline:
+            if self._timer_at <= deadline:
                 return
             self._timer.cancel()
-        self._timer = self.loop.call_at(deadline, self._expire)
+        self._timer, self._timer_at = self.loop.call_at(deadline, self._expire), deadline
 
     def _expire(self) -> None:
         now, self._timer = self.loop.time(), None
@@ -519,18 +532,25 @@ class Client:
             raise SendFault(CLOSED)
 
     async def _open(self, target: Target, key: object, insecure: bool) -> _Connection:
-        resolver, new_socket = self._unjudged if target.own else self._judged
+        resolver, open_one = self._unjudged if target.own else self._judged
         addresses = [target.host]
         if not target.is_literal:
             addresses = [each["host"] for each in await resolver.resolve(target.host, target.port)]
-        found = [_address_info(each, target.port) for each in addresses]
+        found = [_address_info(each, target.port) for each in addresses[:_ADDRESSES_MAX]]
+        tried: dict[socket.socket, aiohappyeyeballs.AddrInfoType] = {}
+
+        def new_socket(info: aiohappyeyeballs.AddrInfoType) -> socket.socket:
+            made = open_one(info)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tried[made] = info
+            return made
+
         context = CONTEXTS[not insecure] if target.tls else None
         name = target.host.rstrip(".") if target.tls else None  # certificates have names without the last dot
         while True:
             connected = await aiohappyeyeballs.start_connection(
                 addr_infos=found, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self.loop, socket_factory=new_socket
             )
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
                 made: _Connection
                 _, made = await self.loop.create_connection(
@@ -538,7 +558,7 @@ class Client:
                 )
                 return made
             except OSError:  # `ssl.SSLError` is one: another address may have the certificate
-                aiohappyeyeballs.pop_addr_infos_interleave(found, 1)
+                found.remove(tried[connected])
                 if not found:
                     raise
 

@@ -130,16 +130,17 @@ class Sender:
                 answer = await self._proxied.post(url, prepared, insecure=insecure_ssl, deadline=deadline)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             trouble = address_policy.own_trouble(error) if isinstance(error, OSError) else None
-            if trouble is not None:
-                self._connections.give_way()
-                raise trouble from None
             explained = _explain(error)
-            if explained is None:
+            if trouble is None and explained is None:
                 self.unexpected_failures += 1
                 metrics.TROUBLE.labels("send").inc()
                 _log.error("delivery_failed_unexpectedly", host=target.host, exc_info=error)
-                explained = UNEXPECTED, 502
-            return _failed(*explained, started)
+            # Its frames have the body, and lists of errors have them: they would wait for the garbage collector.
+            error.__traceback__ = None
+            if trouble is not None:
+                self._connections.give_way()
+                raise trouble from None
+            return _failed(*(explained or (UNEXPECTED, 502)), started)
         return _outcome(answer, started)
 
     async def close(self) -> None:
@@ -184,11 +185,11 @@ def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], s
     size = 0
     for raw_name, raw_value in fields:
         size += len(raw_name) + len(raw_value) + 4
+        if size > MAX_HEAD_BYTES:  # before repeated fields are joined
+            return None
         name, value = _text(raw_name), _text(raw_value)
         first = spelling.setdefault(name.lower(), name)
         headers[first] = f"{headers[first]}, {value}" if first in headers else value
-    if size > MAX_HEAD_BYTES:
-        return None
     encoding, retry_after = spelling.get("content-encoding"), spelling.get("retry-after")
     return headers, headers.get(encoding or ""), headers.get(retry_after or "")
 
