@@ -12,12 +12,14 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import aiohappyeyeballs
 import httptools
+import msgspec
 from yarl import URL
 
+from workhook.core.disclosure import Secretive
 from workhook.core.urls import request_target
 from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, Resolver, guarded_socket, open_socket
 
@@ -64,7 +66,7 @@ class _StaleConnection(Exception):
     """A kept connection was closed before the first byte of an answer to this request."""
 
 
-class Answer(NamedTuple):
+class Answer(Secretive, msgspec.Struct, frozen=True):
     code: int
     fields: list[tuple[bytes, bytes]]
     body: bytes  # at most `MAX_BODY_BYTES`

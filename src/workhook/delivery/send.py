@@ -163,8 +163,8 @@ class Sender:
 
 
 def _outcome(answer: Answer, started: float) -> Outcome:
-    code, fields, body = answer
-    head = _read_head(fields)
+    code, body = answer.code, answer.body
+    head = _read_head(answer.fields)
     if head is None or not 200 <= code <= 599:
         return _failed(MALFORMED, 502, started)
     headers, encoding, retry_after = head
