@@ -32,10 +32,24 @@ from workhook.cli import main
 atexit.register(lambda: print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules} | {*sys.modules})))
 main()
 """
-SERVING = {"aiohttp", "httptools", "uvicorn", "uvloop"}
+SERVING = {"httptools", "uvicorn", "uvloop"}
 STORING = {"cryptography", "sqlalchemy", "structlog", "prometheus_client"}
-# Of a server too only who uses them needs them: PostgreSQL, a migration, files on S3, people who sign in, invoices.
-SELDOM = {"alembic", "argon2", "asyncpg", "boto3", "jinja2", "joserfc", "obstore", "pydantic", "segno", "typst", "xml"}
+# Of a server too only who uses them needs them: a proxy, PostgreSQL, a migration, files on S3, people who sign in,
+# invoices.
+SELDOM = {
+    "aiohttp",
+    "alembic",
+    "argon2",
+    "asyncpg",
+    "boto3",
+    "jinja2",
+    "joserfc",
+    "obstore",
+    "pydantic",
+    "segno",
+    "typst",
+    "xml",
+}
 SELDOM |= {"sqlalchemy.dialects.postgresql"}
 
 

@@ -169,6 +169,8 @@ async def _send(
         answer = await client.post(target, headers, body, insecure=False, deadline=deadline)
     except TimeoutError:
         return None, "timed out", start
-    except (SendFault, OSError) as error:
-        return None, str(error) or type(error).__name__, start
+    except SendFault as error:
+        return None, error.status, start
+    except OSError as error:
+        return None, f"{target.host}:{target.port} cannot be reached: {error.strerror or error}", start
     return answer.code, None, start
