@@ -11,7 +11,7 @@ from playwright.async_api import CDPSession, Locator, Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
-from tests.browser.visits import Scheme, Visits
+from tests.browser.visits import Scheme, Visits, scripts_have_come
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
@@ -54,8 +54,9 @@ def filled(server: Server, team: Team) -> Filled:
 
 
 async def ready(page: Page) -> None:
-    """The scripts of the board have begun to work."""
+    """All scripts of the board have begun to work; they come one after the other."""
     await page.wait_for_function("() => document.querySelector('.cards')?.sortable")
+    await scripts_have_come(page)
 
 
 @pytest.mark.variants("role")

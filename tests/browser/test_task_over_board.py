@@ -10,7 +10,7 @@ from playwright.async_api import Dialog, Locator, Page, expect
 
 from tests.browser.checks import accessible, fits, picture
 from tests.browser.people import Insider, Team
-from tests.browser.visits import Scheme, Visits
+from tests.browser.visits import Scheme, Visits, scripts_have_come
 from tests.harness.server import Server
 
 
@@ -58,6 +58,7 @@ def board(server: Server, team: Team) -> Board:
 async def ready(page: Page) -> None:
     """The scripts of the board have begun to work."""
     await page.wait_for_function("() => document.getElementById('over')?.listens")
+    await scripts_have_come(page)
 
 
 async def loaded(page: Page) -> Locator:

@@ -20,6 +20,18 @@ Scheme = Literal["light", "dark"]
 HEIGHTS = {360: 740, 768: 1024, 1440: 900}  # of the window, by its width
 
 
+SCRIPTS = """async () => {
+  const named = document.querySelector("meta[name=controllers]").content.split(" ")
+  await Promise.all(named.map(each => import(`workhook/${each}`)))
+  await new Promise(requestAnimationFrame)
+}"""
+
+
+async def scripts_have_come(page: Page) -> None:
+    """The scripts of a place come one after the other; a key that is pressed before is lost."""
+    await page.evaluate(SCRIPTS)
+
+
 class Watch:
     """Collects the trouble of one server's pages. A violation of the policy of contents is an error in the console."""
 
