@@ -10,7 +10,7 @@ import pytest
 from tests.api.wire import envelope
 from tests.harness.apps import Registered, make_app
 from tests.harness.server import Server
-from tests.harness.world import World
+from tests.harness.world import World, add_user
 from tests.work.listener import Listener
 from tests.work.scene import Scene
 from tests.work.studio import Caller
@@ -25,15 +25,21 @@ class Ground(NamedTuple):
     other: dict[str, Any]
     callers: list[Caller]
 
-    def token(self, *, repositories: list[str] | None = None, permissions: dict[str, str] | None = None) -> Caller:
-        """A fine-grained one of the owner; None: all repositories."""
+    def token(
+        self,
+        user: Caller | None = None,
+        *,
+        repositories: list[str] | None = None,
+        permissions: dict[str, str] | None = None,
+    ) -> Caller:
+        """A fine-grained one of the owner or another user; None: all repositories."""
         body = {
             "kind": "fine_grained",
             "organization": self.world.organization,
             "permissions": permissions or {"work": "write"},
             "repositories": repositories or "all",
         }
-        made = self.owner.http.post("/user/tokens", json=body)
+        made = (user or self.owner).http.post("/user/tokens", json=body)
         assert made.status_code == 201, made.text
         return self.caller(made.json()["token"])
 
@@ -87,15 +93,19 @@ def test_reading_permissions_change_nothing(ground: Ground) -> None:
 
 
 def test_a_repository_that_a_token_does_not_reach_is_not_there(ground: Ground) -> None:
-    """Its owner sees it: a 403 would tell the holder of the token that it exists."""
+    """The user sees it: a 403 would tell the holder of the token that it exists."""
+    there = ground.owner.post("/projects", json={"title": "Seen by members"})["project"]
+    member = ground.caller(ground.server.run(lambda services: add_user(services, ground.world, member="member")))
     permissions = {"repository_hooks": "write", "work": "write"}
-    token = ground.token(repositories=[ground.world.repository], permissions=permissions)
-    there, elsewhere = ground.world.repo_path, f"/repos/{ground.other['full_name']}"
-    assert token.http.get(f"{there}/hooks").status_code == 200
-    for path in ("", "/hooks", "/collaborators", "/nothing"):
-        answer = token.http.get(elsewhere + path)
-        assert (answer.status_code, answer.json()["message"]) == (404, "Not Found"), path
-    assert token.http.post(f"{elsewhere}/events", json={"event": "push", "payload": {}}).status_code == 404
+    for user in (ground.owner, member):
+        assert user.http.get(f"/repos/{there['full_name']}").status_code == 200
+        token = ground.token(user, repositories=[ground.world.repository], permissions=permissions)
+        assert token.http.get(ground.world.repo_path).status_code == 200
+        for path in ("", "/hooks", "/collaborators", "/nothing"):
+            answer = token.http.get(f"/repos/{there['full_name']}{path}")
+            assert (answer.status_code, answer.json()["message"]) == (404, "Not Found"), path
+        event = {"event": "push", "payload": {}}
+        assert token.http.post(f"/repos/{there['full_name']}/events", json=event).status_code == 404
 
 
 def test_columns_of_elsewhere_are_not_there(ground: Ground) -> None:

@@ -206,8 +206,6 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
         raise NotFound()
     # For an installation the permission decides, which is checked next.
     if actor.installation_id is None and _ROLES.index(repository.role) < _ROLES.index(rule.role):
-        if rule.role == "admin":
-            raise Forbidden("Must have admin rights to Repository.", code="missing_role")
         raise Forbidden(say("Must have {} rights to Repository.", rule.role), code="missing_role")
     check_reach(actor, repository.owner.id, repository.id)
     return repository
