@@ -42,16 +42,16 @@ class Batches:
         self.sizes.append(len(batch))
         self._wrote.set()
 
-    def end(self, count: int) -> None:
+    def end(self, count: int, *, ok: bool = True) -> None:
         for _ in range(count):
             outcome = Outcome(
-                status="OK",
-                status_code=200,
+                status="OK" if ok else "timed out",
+                status_code=200 if ok else 504,
                 response_headers={},
                 response_body=b"",
                 duration_ms=1,
                 retry_after=None,
-                ok=True,
+                ok=ok,
             )
             work = self.lane.ready.popleft()
             self.recorder.add(Finished(self.lane, work, self.lane.hook, outcome, {}, now_ms(), None))
@@ -72,18 +72,34 @@ async def batches(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     await batches.recorder.stop(30)
 
 
-async def test_a_single_outcome_is_written_at_once(batches: Batches) -> None:
+async def turns() -> None:
+    """The recorder has its turns."""
+    await asyncio.wait({asyncio.create_task(asyncio.to_thread(len, ()))})
+
+
+async def test_a_failure_is_written_at_once_since_it_has_a_slot(batches: Batches) -> None:
     batches.in_flight = SEVERAL
-    batches.end(1)
+    batches.end(1, ok=False)
     await batches.written(1)
     assert batches.sizes == [1]
 
 
-async def test_with_several_in_flight_outcomes_wait_for_each_other(batches: Batches) -> None:
+async def test_a_success_waits_for_others(batches: Batches) -> None:
+    batches.in_flight = 2
+    batches.end(1)
+    await turns()
+    assert batches.sizes == []
+    batches.lane.failing_since = now_ms()  # otherwise a failure is news of the receiver
+    batches.end(1, ok=False)
+    await batches.written(2)
+
+
+async def test_with_several_in_flight_failures_wait_for_each_other(batches: Batches) -> None:
     batches.in_flight = OVERLAP_MIN
+    batches.lane.failing_since = now_ms()
     for _ in range(OVERLAP_MIN - SEVERAL + 1):
-        batches.end(1)
-        await asyncio.wait({asyncio.create_task(asyncio.to_thread(len, ()))})  # the recorder has its turns
+        batches.end(1, ok=False)
+        await turns()
     await batches.written(OVERLAP_MIN - SEVERAL + 1)
     assert batches.sizes == [OVERLAP_MIN - SEVERAL + 1]
 

@@ -20,8 +20,8 @@ from workhook.storage import Database
 BATCH_MAX = 256
 OVERLAP = 2  # batches that are written at the same time
 OVERLAP_MIN = 16  # outcomes that are worth a second one
-LINGER_S = 0.004  # how long the first outcome waits for others
-SEVERAL = 4  # so many attempts under way are worth that
+LINGER_S = 0.008  # how long the first outcome waits for others
+SEVERAL = 4  # so many attempts under way are worth that to a failure
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
@@ -56,9 +56,11 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write at once, or a little later if several attempts will end by then: larger batches cost less."""
+        """Write at once, or a little later with others: larger batches cost less. A failure has a slot meanwhile, so it
+        waits only if several attempts will end by then."""
         waiting = len(self._waiting)
-        if self._stopping or waiting >= OVERLAP_MIN or self._in_flight() - waiting < SEVERAL:
+        is_late = not all(each.outcome.ok for each in self._waiting) and self._in_flight() - waiting < SEVERAL
+        if self._stopping or waiting >= OVERLAP_MIN or is_late:
             self._changed.set()
         elif self._linger is None:
             self._linger = asyncio.get_running_loop().call_later(LINGER_S, self._begin)
