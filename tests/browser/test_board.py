@@ -101,6 +101,16 @@ class Finger:
             self._at = {axis: begin[axis] + (end[axis] - begin[axis]) * step / steps for axis in ("x", "y")}
             await self._send("touchMove", [self._at])
 
+    async def swipe(self, on: Locator, to: Locator) -> None:
+        """Scroll, without a moment of rest in which a finger on a card would take the card along."""
+        begin, end = await self._middle(on), await self._middle(to)
+        between = [
+            {axis: begin[axis] + (end[axis] - begin[axis]) * step / 12 for axis in ("x", "y")} for step in range(1, 13)
+        ]
+        await asyncio.gather(
+            self._send("touchStart", [begin]), *(self._send("touchMove", [point]) for point in between)
+        )
+
     async def up(self) -> None:
         await self._send("touchEnd", [])
 
@@ -141,8 +151,7 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     await ready(page)
     finger = Finger(page, await page.context.new_cdp_session(page))
     low, high = page.get_by_role("link", name="Card 1", exact=True), page.locator(f"#{filled.tasks[0]} .card-facts")
-    await finger.down(low)
-    await finger.move(high)
+    await finger.swipe(low, high)
     await page.wait_for_function("() => scrollY > 0")
     await finger.up()
     await page.evaluate(_STILL)
