@@ -136,7 +136,8 @@ def test_what_it_needs(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {})
     cli.setup("--project", "Website")
     to = ("--forward", "http://localhost:3000/")
-    assert "--forward is no address" in cli.refused("listen", "--forward", "localhost:3000", "--hook", "1", status=2)
+    for wrong in ("localhost:3000", "http://localhost:3000/a b", "http://a..b/", "http://u:p@localhost/"):
+        assert "--forward is no address" in cli.refused("listen", "--forward", wrong, "--hook", "1", status=2)
     assert "Name one of --repository and --hook" in cli.refused("listen", *to, status=2)
     assert "there is no webhook 4711" in cli.refused("listen", *to, "--hook", "4711")
     assert "there is no repository acme/none" in cli.refused("listen", *to, "--repository", "acme/none")

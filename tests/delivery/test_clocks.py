@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.delivery.site import Site
-from tests.harness.databases import Databases
+from tests.harness.databases import Databases, databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.skew import SkewedServer, skewed
@@ -27,9 +27,13 @@ OFF_S = 3600  # by far more than a lease
 
 
 @pytest.fixture
-def site(backend: Databases, new_server: Callable[..., Server]) -> Iterator[Site]:
-    if backend.kind == "sqlite":
-        pytest.skip("processes that share a file are on one host, which has one clock")
+def backend(_shared_folder: Path) -> Databases:
+    """Processes that share a file are on one host, which has one clock."""
+    return databases("postgresql", _shared_folder)
+
+
+@pytest.fixture
+def site(new_server: Callable[..., Server]) -> Iterator[Site]:
     site = Site(new_server(delivery_lease_s=120))
     yield site
     site.close()

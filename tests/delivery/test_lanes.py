@@ -94,10 +94,20 @@ def test_a_success_frees_its_slot_before_it_is_recorded() -> None:
         assert len(started) == slots
     made.answered(made.in_flight[started[0]])
     assert start(made, NOW) == []
+    assert made.lacks_records
     assert len(made.in_flight) == (1 + UNRECORDED) * slots
     made.finish(made.in_flight[1])
     assert len(start(made, NOW)) == 1
     assert made.sending == slots
+
+
+def test_a_record_that_takes_long_makes_no_receiver_slow() -> None:
+    made = lane(1)
+    [number] = start(made, NOW)
+    made.in_flight[number].started_at = NOW
+    assert made.is_slow(NOW + 10_000)
+    made.answered(made.in_flight[number])
+    assert not made.is_slow(NOW + 10_000)
 
 
 def test_what_is_not_held_back_by_the_hook_is_not_marked() -> None:

@@ -15,6 +15,7 @@ from workhook.core.errors import Unavailable
 from workhook.core.ids import new_guid
 from workhook.delivery import membership, outcome_writer, queries
 from workhook.delivery.attempt import Finished
+from workhook.delivery.lanes import UNRECORDED, Work
 from workhook.delivery.outcome_writer import OVERLAP_MIN, SEVERAL, OutcomeWriter
 from workhook.delivery.queries import DELIVERY_COLUMNS, DeliveryRow, attempts_of, record
 from workhook.delivery.send import Outcome
@@ -92,6 +93,18 @@ async def test_a_success_waits_for_others(batches: Batches) -> None:
     batches.lane.failing_since = now_ms()  # otherwise a failure is news of the receiver
     batches.end(1, ok=False)
     await batches.written(2)
+
+
+async def test_a_success_is_written_at_once_where_its_lane_lacks_records(batches: Batches) -> None:
+    """A webhook that takes one delivery at a time would wait for others with every third one."""
+    batches.lane = lane_with(1, waiting=100, max_concurrency="1")
+    for _ in range(1 + UNRECORDED):
+        work = batches.lane.take(0)
+        assert isinstance(work, Work)
+        batches.lane.answered(work)
+    batches.in_flight = 1
+    batches.end(1)
+    await batches.written(1)
 
 
 async def test_with_several_in_flight_failures_wait_for_each_other(batches: Batches) -> None:

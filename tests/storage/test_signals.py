@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import asyncpg
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.databases import Databases
+from tests.harness.databases import Databases, databases
 from workhook.http.calls import Services
 from workhook.storage import postgres
 from workhook.storage.signals import DUE
@@ -28,9 +29,13 @@ class Gate:
 
 
 @pytest.fixture
+def backend(_shared_folder: Path) -> Databases:
+    """SQLite has no NOTIFY."""
+    return databases("postgresql", _shared_folder)
+
+
+@pytest.fixture
 def gate(backend: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    if backend.kind != "postgresql":
-        pytest.skip("SQLite has no NOTIFY")
     gate = Gate()
     monkeypatch.setattr(postgres, "_pause", gate)
     yield gate

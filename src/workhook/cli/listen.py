@@ -17,7 +17,7 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Option, comma_list, row_id
 from workhook.cli.output import cell
 from workhook.core import json as core_json
-from workhook.core.urls import RECEIVE_PATH, is_http_url, new_receiver_key
+from workhook.core.urls import RECEIVE_PATH, new_receiver_key
 from workhook.delivery import sign
 from workhook.hooks import actions, bodies, deliveries, history, receivers, records
 from workhook.hooks import queries as hooks_queries
@@ -49,8 +49,8 @@ async def listen(
     attempt. A server or worker has to run. The webhook that this makes sends to a receiver inside the server, and is
     deleted in the end.
     """
-    if not is_http_url(forward):
-        raise Misuse("--forward is no address.", "Give one such as http://localhost:3000/webhook.")
+    if (fault := _fault(forward)) is not None:
+        raise Misuse(f"--forward is no address. {fault}", "Give one such as http://localhost:3000/webhook.")
     names = comma_list(events or "*")
     if (repository is None) == (hook is None):
         raise Misuse("which deliveries?", "Name one of --repository and --hook.")
@@ -70,6 +70,13 @@ async def listen(
                     context.answer({"listening": {"hook_id": made, "secret": secret}}, sentence)
                     follower = cli_deliveries.Follower(services.database, _only(made), history.Filters())
                     await _forward_all(context, services, follower, ["*"], forward)
+
+
+def _fault(forward: str) -> str | None:
+    """Return why nothing can be sent there; any address of a network may be."""
+    from workhook.delivery.address_policy import AddressPolicy, check_url
+
+    return check_url(forward, AddressPolicy(("0.0.0.0/0", "::/0")))
 
 
 def _read_secret(path: str | None) -> str | None:

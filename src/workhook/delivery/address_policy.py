@@ -207,7 +207,7 @@ def open_socket(info: AddrInfoType) -> socket.socket:
 async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
     """The socket factory's check, for a connection that a proxy opens. Raises `AddressRefused`, `OSError`."""
     host = url.raw_host or ""
-    if _parse_ip(host) is None:
+    if parse_ip(host) is None:
         await GuardedResolver(policy, resolver).resolve(host, url.port or 0)
     elif not policy.permits(host):
         raise AddressRefused(host)
@@ -236,7 +236,7 @@ def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
     if not _port_is_valid(authority, port):
         return UrlFault("port", MALFORMED_URL)
     host = parsed.raw_host or ""
-    address = _parse_ip(host.removesuffix("."))
+    address = parse_ip(host.removesuffix("."))
     if address is not None:
         return _examine_address(host, address, policy)
     return UrlFault("host", MALFORMED_URL) if "[" in authority else _examine_name(host, policy)
@@ -273,7 +273,7 @@ def _port_is_valid(authority: str, parsed: int | None) -> bool:
     return parsed is not None and 1 <= parsed <= 65_535
 
 
-def _parse_ip(host: str) -> _Address | None:
+def parse_ip(host: str) -> _Address | None:
     """Parse an IP literal, also the spellings of IPv4 that `inet_aton` takes: 2130706433, 0x7f.1, 0177.0.0.1."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import ipaddress
 import socket
 import ssl
 from collections.abc import Mapping
@@ -21,7 +20,14 @@ from yarl import URL
 
 from workhook.core.disclosure import Secretive
 from workhook.core.urls import request_target
-from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, Resolver, guarded_socket, open_socket
+from workhook.delivery.address_policy import (
+    AddressPolicy,
+    GuardedResolver,
+    Resolver,
+    guarded_socket,
+    open_socket,
+    parse_ip,
+)
 
 MAX_HEAD_BYTES = 64 * 1024  # of an answer, with the interim ones before it
 MAX_BODY_BYTES = 64 * 1024  # what is more is not read
@@ -55,7 +61,7 @@ CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
 
 
 class SendFault(Exception):
-    """There is no whole answer; `status` says why, as an outcome does."""
+    """A request without a whole answer; `status` says why, as an outcome does."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
@@ -75,24 +81,17 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
 class Target:
     """A URL, taken apart once. `own`: a receiver inside this server, whose address is not judged."""
 
-    __slots__ = ("host", "is_literal", "own", "port", "start", "tls")
+    __slots__ = ("host", "is_literal", "own", "port", "start", "tls", "url")
 
     def __init__(self, url: str, *, own: bool = False) -> None:
+        self.url = url
         parsed = URL(url)
         self.own = own
         self.tls = parsed.scheme == "https"
         self.host = parsed.raw_host or ""
         self.port = parsed.port or 0
-        self.is_literal = _is_literal(self.host)
+        self.is_literal = parse_ip(self.host) is not None
         self.start = f"POST {request_target(url)} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 class Pooled(Protocol):
@@ -127,7 +126,7 @@ class ConnectionPool:
         self._make_room()
 
     def unuse(self, connection: Pooled, *, idle: bool) -> None:
-        """It is no longer used: it is `idle`, or closed. Connections to a proxy were never counted as used."""
+        """Take it out of use: it is `idle`, or closed. Connections to a proxy were never counted as used."""
         self._used.discard(connection)
         if idle:
             self._idle[connection] = None
@@ -155,8 +154,8 @@ class ConnectionPool:
 class _Connection(asyncio.Protocol):
     """One connection, which serves requests one after the other.
 
-    `_answer` is what the request under way waits for; between two there is none. `_in_head`: the final head is still
-    to come. `_answer_begun`: something that looks like one has.
+    `_answer` is what the request under way waits for, and None between two. `_in_head`: the final head is still to
+    come. `_answer_begun`: something that looks like one has.
     """
 
     def __init__(self, client: Client, key: object) -> None:
@@ -164,7 +163,7 @@ class _Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._client = client
         self._loop = client.loop
-        self._transport: Any = None  # asyncio's, in fact, or uvloop's, which is none of its classes
+        self._transport: Any = None  # asyncio's or uvloop's, which share no class
         self._parser: Any = _parser(self)
         self._answer: asyncio.Future[Answer] | None = None
         self._requests = 0

@@ -157,8 +157,12 @@ class Lane:
     @property
     def is_full(self) -> bool:
         """Tell whether every slot is taken, or too many records are missing."""
-        slots = self.slots
-        return self.sending >= slots or len(self.in_flight) >= (1 + UNRECORDED) * slots
+        return self.sending >= self.slots or self.lacks_records
+
+    @property
+    def lacks_records(self) -> bool:
+        """Tell whether nothing may start before some of what was answered is recorded."""
+        return len(self.in_flight) >= (1 + UNRECORDED) * self.slots
 
     @property
     def paused(self) -> bool:
@@ -174,7 +178,7 @@ class Lane:
         """Tell whether the receiver was slow to answer, is slow now, or has not answered at all yet."""
         if self.timing_out or self.slow or (self.in_flight and not self.connected):
             return True
-        oldest = next(iter(self.in_flight.values()), None)
+        oldest = next((work for work in self.in_flight.values() if not work.answered), None)
         return oldest is not None and now - oldest.started_at > SLOW_MS
 
     def is_held_up(self, now: int) -> bool:

@@ -21,7 +21,7 @@ BATCH_MAX = 256
 OVERLAP = 2  # batches that are written at the same time
 OVERLAP_MIN = 16  # outcomes that are worth a second one
 LINGER_S = 0.008  # how long the first outcome waits for others
-SEVERAL = 4  # so many attempts under way are worth that to a failure
+SEVERAL = 4  # so many attempts under way are worth that where something waits for the record
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
@@ -56,11 +56,14 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write at once, or a little later with others: larger batches cost less. A failure has a slot meanwhile, so it
-        waits only if several attempts will end by then."""
+        """Write at once, or a little later with others: larger batches cost less. Where something waits for the record,
+        a little later only if several attempts will end by then."""
         waiting = len(self._waiting)
-        is_late = not all(each.outcome.ok for each in self._waiting) and self._in_flight() - waiting < SEVERAL
-        if self._stopping or waiting >= OVERLAP_MIN or is_late:
+        if (
+            self._stopping
+            or waiting >= OVERLAP_MIN
+            or (self._in_flight() - waiting < SEVERAL and any(map(_is_waited_for, self._waiting)))
+        ):
             self._changed.set()
         elif self._linger is None:
             self._linger = asyncio.get_running_loop().call_later(LINGER_S, self._begin)
@@ -174,6 +177,11 @@ class OutcomeWriter:
             for task in unfinished:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_waited_for(finished: Finished) -> bool:
+    """Tell whether the attempt still has its slot, or its lane may start nothing more without records."""
+    return not finished.outcome.ok or finished.lane.lacks_records
 
 
 def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:

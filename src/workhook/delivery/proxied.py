@@ -10,7 +10,7 @@ import asyncio
 import functools
 import io
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -40,8 +40,8 @@ from workhook.delivery.client import (
     Answer,
     ConnectionPool,
     SendFault,
+    Target,
 )
-from workhook.delivery.sign import SignedRequest
 
 # aiohttp counts fields besides bytes. A field takes at least 4 bytes ("a:" and the line's end), so that bytes decide.
 _MAX_FIELDS = MAX_HEAD_BYTES // 4
@@ -117,17 +117,19 @@ class ProxyClient:
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._is_closed = False
 
-    async def post(self, url: str, request: SignedRequest, *, insecure: bool, deadline: float) -> Answer:
+    async def post(
+        self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
+    ) -> Answer:
         """Send one request, as `client.Client.post`."""
         async with asyncio.timeout_at(deadline):
-            target = URL(url)
-            await address_policy.check_target(target, self._policy, self._resolver)
+            url = URL(target.url)
+            await address_policy.check_target(url, self._policy, self._resolver)
             try:
-                with _target_of(url):
+                with _target_of(target.url):
                     try:
-                        return await self._post(self._session(insecure), target, request)
+                        return await self._post(self._session(insecure), url, headers, body)
                     except _StaleConnection:
-                        return await self._post(self._session(insecure, fresh=True), target, request)
+                        return await self._post(self._session(insecure, fresh=True), url, headers, body)
             except Exception as error:
                 raise _without_aiohttp(error) from error
 
@@ -136,10 +138,10 @@ class ProxyClient:
         for session in self._sessions.values():
             await session.close()
 
-    async def _post(self, session: aiohttp.ClientSession, target: URL, request: SignedRequest) -> Answer:
+    async def _post(self, session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes) -> Answer:
         # aiohttp writes bytes in one go and warns about that above a megabyte; a file is written piece by piece.
-        data = request.body if len(request.body) <= _ONE_WRITE_BYTES else io.BytesIO(request.body)
-        answer = await session.post(target, data=data, headers=request.headers, allow_redirects=False)
+        data = body if len(body) <= _ONE_WRITE_BYTES else io.BytesIO(body)
+        answer = await session.post(url, data=data, headers=headers, allow_redirects=False)
         try:
             return Answer(answer.status, list(answer.raw_headers), await _read_body(answer.content))
         finally:

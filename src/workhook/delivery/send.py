@@ -122,12 +122,10 @@ class Sender:
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
         deadline = self._loop.time() + self._settings.timeout_s
         try:
-            if self._proxied is None or target.own:
-                answer = await self._client.post(
-                    target, prepared.headers, prepared.body, insecure=insecure_ssl, deadline=deadline
-                )
-            else:
-                answer = await self._proxied.post(url, prepared, insecure=insecure_ssl, deadline=deadline)
+            client = self._client if self._proxied is None or target.own else self._proxied
+            answer = await client.post(
+                target, prepared.headers, prepared.body, insecure=insecure_ssl, deadline=deadline
+            )
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             trouble = address_policy.own_trouble(error) if isinstance(error, OSError) else None
             explained = _explain(error)

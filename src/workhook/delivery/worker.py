@@ -275,9 +275,10 @@ class Worker:
             self._finished(lane, work)
             raise
         else:
-            self._outcomes.add(finished)
             if finished.outcome.ok:
                 self._slots.answered(lane, work)
+            self._outcomes.add(finished)
+            if finished.outcome.ok:
                 self._reuse_slots([lane])
         finally:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not

@@ -332,7 +332,6 @@ class SqliteDatabase(Database):
         try:
             await self._writer.submit(_commit)
         except Exception as error:  # noqa: BLE001  # every waiting transaction gets it
-            log.error("commit_failed", error=str(error), transactions=len(group.members))
             group.durable.set_exception(error)
             return
         metrics.COMMIT_GROUP.observe(len(group.members))
@@ -429,7 +428,8 @@ def _commit(connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:
             raise Unavailable("The transaction was lost.", code="database_unavailable")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
+        log.error("commit_failed", error=str(error))
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

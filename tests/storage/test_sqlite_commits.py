@@ -1,0 +1,104 @@
+"""Commits of SQLite: one for several transactions where others wait, and in the last job of one that is alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from tests.harness.waiting import WAIT_S
+from workhook.storage.sqlite import Job, SqliteDatabase
+
+_metadata = sa.MetaData()
+_parents = sa.Table("parents", _metadata, sa.Column("id", sa.Integer, primary_key=True))
+_children = sa.Table("children", _metadata, sa.Column("parent", sa.Integer))
+_parent = sa.insert(_parents).values(id=sa.bindparam("id"))
+_child = sa.insert(_children).values(parent=sa.bindparam("parent"))
+_all = sa.select(_parents.c.id).order_by(_parents.c.id)
+TABLES = (
+    "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
+    # A child without a parent is noticed by the COMMIT.
+    "CREATE TABLE children (parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)",
+)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
+    opened = await SqliteDatabase.open(tmp_path / "test.db", watch=False)
+    for table in TABLES:
+        await opened._writer.submit(lambda connection, sql=table: connection.execute(sql))  # type: ignore[misc]
+    yield opened
+    await opened.close()
+
+
+async def _stored(database: SqliteDatabase) -> list[int]:
+    return [row["id"] for row in await database.fetch_all(_all)]
+
+
+async def test_one_that_is_alone_is_one_job(database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, jobs = database._writer.submit, list[object]()
+
+    def counted(job: Job[Any]) -> asyncio.Future[Any]:
+        jobs.append(job)
+        return submit(job)
+
+    monkeypatch.setattr(database._writer, "submit", counted)
+    await database.write(_parent, [{"id": 1}])
+    assert len(jobs) == 1
+    async with database.transaction() as tx:
+        await tx.execute(_parent, {"id": 2})
+    assert len(jobs) == 3
+    async with database.transaction():
+        pass
+    assert len(jobs) == 3
+    assert await _stored(database) == [1, 2]
+
+
+@pytest.mark.parametrize("others", [0, 3], ids=["alone", "together"])
+async def test_a_commit_that_fails_is_logged_and_leaves_nothing(database: SqliteDatabase, others: int) -> None:
+    told: list[int] = []
+
+    async def insert(number: int, *, orphan: bool = False) -> None:
+        async with database.transaction() as tx:
+            await tx.execute(_parent, {"id": number})
+            tx.after_commit(lambda: told.append(number))
+            if orphan:
+                await tx.execute(_child, {"parent": 1000})
+
+    with capture_logs() as logged:
+        outcomes = await asyncio.gather(
+            insert(1, orphan=True), *(insert(10 + number) for number in range(others)), return_exceptions=True
+        )
+    assert all(isinstance(each, Exception) for each in outcomes)  # who shares a commit shares its end
+    assert [each["event"] for each in logged] == ["commit_failed"]
+    assert await _stored(database) == told == []
+    await insert(2)
+    assert await _stored(database) == told == [2]
+
+
+async def test_who_is_cancelled_during_the_commit_is_told_all_the_same(database: SqliteDatabase) -> None:
+    """Signals and caches of the process hang on it, and the change is there."""
+    going_on, told, leaving = threading.Event(), list[str](), asyncio.Event()
+
+    async def change() -> None:
+        async with database.transaction() as tx:
+            await tx.execute(_parent, {"id": 1})
+            tx.after_commit(lambda: told.append("committed"))
+            database._writer.submit(lambda connection: going_on.wait(WAIT_S))
+            leaving.set()
+
+    task = asyncio.create_task(change())
+    await leaving.wait()
+    await asyncio.wait({asyncio.create_task(asyncio.to_thread(len, ()))})  # it waits for its commit by now
+    task.cancel()
+    going_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["committed"]
+    assert await _stored(database) == [1]
