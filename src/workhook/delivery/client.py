@@ -342,7 +342,7 @@ class _Connection(asyncio.Protocol):
             self._finish(is_reusable=False)
 
     def _end(self, error: Exception) -> None:
-        """Nothing more comes. A request that was not begun to be answered may be sent again."""
+        """Give the request up. One that the receiver had not begun to answer may be sent again."""
         is_stale = self._in_head and self._requests > 1 and not self._answer_begun
         self._fail(_StaleConnection() if is_stale else error)
 
@@ -411,7 +411,7 @@ class Client:
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
     ) -> Answer:
-        """Send one request, with the head of an answer read by `deadline` (of the loop's clock), and its body.
+        """Send one request and read the answer by `deadline`, a time of the loop's clock.
 
         A receiver may close a kept connection just as it is used again. Whether it read the request is not known;
         deliveries are at least once, so it is sent again, once, on a new connection.
