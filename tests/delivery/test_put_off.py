@@ -51,14 +51,14 @@ async def test_what_cannot_be_loaded_is_not_overtaken(
     site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await site.hooks([receiver.url], max_concurrency=1)
-    payloads, failed = queries.payloads, asyncio.Event()
+    payloads, begun = queries.payloads, asyncio.Event()
 
     async def fail_once(reader: Reader, event_ids: Sequence[int]) -> Any:
-        if not failed.is_set():
+        if not begun.is_set():
+            begun.set()  # before the wait: what comes next may be read, and reads payloads as well
             await holds(
                 lambda: site.worker and sum(len(lane.ready) for lane in site.worker._leased.lanes.values()) == 2
             )
-            failed.set()
             raise Unavailable("The connection broke.", code="database_unavailable")
         return await payloads(reader, event_ids)
 
@@ -66,6 +66,7 @@ async def test_what_cannot_be_loaded_is_not_overtaken(
         await begin(site, receiver, monkeypatch)
         monkeypatch.setattr(queries, "payloads", fail_once)
         await site.publish(1, big=LARGE)
+        await begun.wait()
         await site.publish(2)
         await site.publish(3)
         await holds(lambda: len(numbers(receiver)) == 4)

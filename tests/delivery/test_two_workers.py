@@ -19,6 +19,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
+from workhook.delivery.lanes import UNRECORDED
 from workhook.hooks.tables import workers
 from workhook.http.calls import Services
 
@@ -170,10 +171,9 @@ def test_a_newcomer_gets_its_share_and_goes_again(
     assert len(by_lane) == len(hooks)
     repeated = 0
     for came in by_lane.values():
-        once = [number for number, before in zip(came, [-1, *came], strict=False) if number != before]
-        assert once == list(range(published))
-        repeated += len(came) - len(once)
-    assert repeated <= len(hooks)  # what the one that was killed had in flight
+        assert list(dict.fromkeys(came)) == list(range(published))
+        repeated += len(came) - published
+    assert repeated <= (1 + UNRECORDED) * len(hooks)  # what the one that was killed had in flight or not recorded
 
 
 def test_a_hook_that_nobody_has_is_served_though_all_are_busy(
@@ -322,7 +322,8 @@ def test_one_of_two_dies_under_load(
         assert len(hook.attempts("push", 300)) == 300
     arrived = Counter(each.guid for each in receiver.events("push"))
     assert len(arrived) == 6 * 300
-    assert sum(arrived.values()) - len(arrived) <= 6 * 4  # what it had in flight
+    # What it had in flight, or not recorded yet.
+    assert sum(arrived.values()) - len(arrived) <= (1 + UNRECORDED) * 6 * 4
 
 
 @pytest.mark.variants("dies")
