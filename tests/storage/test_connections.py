@@ -12,10 +12,11 @@ import asyncpg
 import pytest
 
 from tests.harness.databases import Databases
+from tests.harness.waiting import until
 from workhook.core.errors import Unavailable
-from workhook.storage import dialects
+from workhook.storage import dialects, postgres
 from workhook.storage.metrics import NOT_RELEASED
-from workhook.storage.postgres import Connect, PooledConnection
+from workhook.storage.postgres import Connect, PooledConnection, WarmPool
 
 SIZE = 2
 pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -33,7 +34,7 @@ async def pool(backend: Databases, tmp_path: Path) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def connections(pool: Any) -> Connect:
-    return partial(PooledConnection, pool)
+    return partial(PooledConnection, WarmPool(pool))
 
 
 _SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
@@ -96,13 +97,32 @@ async def test_one_that_cannot_be_given_back_does_not_fail_what_is_done(backend:
 
     before = NOT_RELEASED._value.get()
     url = backend.new(tmp_path)["database_url"]
-    async with (
-        asyncpg.create_pool(url, min_size=0, max_size=1, reset=broken) as pool,
-        PooledConnection(pool) as connection,
-    ):
-        done = await connection.fetchval("SELECT 1")
+    async with asyncpg.create_pool(url, min_size=0, max_size=1, reset=broken) as opened:
+        pool = WarmPool(opened)
+        async with PooledConnection(pool) as connection:
+            done = await connection.fetchval("SELECT 1")
+        await pool.close()
     assert done == 1
     assert NOT_RELEASED._value.get() == before + 1
+
+
+async def test_one_that_somebody_waits_for_is_handed_on(connections: Connect) -> None:
+    """To those who wait in the pool, before others can take it again."""
+    async with asyncio.timeout(30):
+        found = await asyncio.gather(*(_process(connections) for _ in range(10 * SIZE)))
+    assert len(set(found)) <= SIZE
+
+
+async def test_the_pool_has_them_back_soon(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It closes what nobody uses."""
+    monkeypatch.setattr(postgres, "WARM_S", 0.0)
+    warm = WarmPool(pool)
+    async with PooledConnection(warm) as connection:
+        assert (warm.idle, pool.get_idle_size()) == (0, 0)
+        assert await connection.fetchval("SELECT 1") == 1
+    assert (warm.idle, pool.get_idle_size()) == (1, 0)
+    await asyncio.to_thread(until, pool.get_idle_size)
+    assert warm.idle == 1
 
 
 async def test_postgresql_shows_whose_connections_they_are(backend: Databases, tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ class Call(Secretive):
 
 def _parsed(data: bytes, values: int, once: bool) -> Any:
     """Raises `Malformed`, `TooLarge`, and `Invalid` for repeated names where `once`."""
-    if json.values_in(data) > values:
+    if json.has_more_values(data, values):
         raise TooLarge(f"The request body has more than {values:,} values.")
     value = json.decode_untrusted(data)
     if once and isinstance(value, dict) and (names := json.repeated_names(data, value)):

@@ -25,6 +25,7 @@ from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement, joined
 
 ACQUIRE_TIMEOUT_S = 5.0
+WARM_S = 1.0  # how long a connection that was used stays at hand
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
@@ -60,18 +61,93 @@ def terminate(connection: Any) -> None:
         connection.terminate()
 
 
+class WarmPool:
+    """asyncpg's pool, with the connections that were just used at hand.
+
+    To go through the pool takes a task and two timers, which is more CPU than a short statement. So a connection that
+    nobody waits for stays here, for `WARM_S` at most: then the pool has it back, and may close it.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self._warm: list[Any] = []
+        self._waiting = 0  # for the pool
+        self._timer: asyncio.TimerHandle | None = None
+        self._cooling: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> int:
+        return int(self._pool.get_idle_size()) + len(self._warm)
+
+    async def acquire(self) -> Any:
+        """Raises what the driver raises, within `ACQUIRE_TIMEOUT_S`."""
+        while self._warm:
+            connection = self._warm.pop()
+            if is_usable(connection):
+                return connection
+            await self._pool.release(connection)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
+        finally:
+            self._waiting -= 1
+
+    async def release(self, connection: Any, *, keep: bool) -> None:
+        """`keep`: the connection is as it was when it was acquired."""
+        if not keep or self._waiting or self._pool.is_closing() or not is_usable(connection):
+            await self._pool.release(connection)
+            return
+        self._warm.append(connection)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WARM_S, self._cool_down)
+
+    def _cool_down(self) -> None:
+        self._timer = None
+        self._cooling = asyncio.create_task(self._give_back(), name="pg-cooling")
+
+    async def _give_back(self) -> None:
+        while self._warm:
+            connection = self._warm.pop()
+            try:
+                await self._pool.release(connection)
+            except DRIVER_ERRORS as trouble:
+                _note_lost(trouble)
+
+    async def close(self) -> None:
+        """Wait until all connections are released, and close them."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._give_back()
+        if self._cooling is not None:
+            await self._cooling
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        self._pool.terminate()
+
+
+def is_usable(connection: Any) -> bool:
+    """Tell whether a pool's connection is neither lost nor closed."""
+    return connection._con is not None and not connection.is_closed()
+
+
+def _note_lost(trouble: BaseException) -> None:
+    metrics.NOT_RELEASED.inc()
+    log.warning("connection_not_given_back", error=str(trouble) or type(trouble).__name__)
+
+
 class PooledConnection:
     """`async with PooledConnection(pool) as connection`: raises driver errors as `dialects.postgresql_problem` does.
 
     It is a class, because a generator's context manager takes more CPU.
     """
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, pool: WarmPool) -> None:
         self._pool = pool
 
     async def __aenter__(self) -> Any:
         try:
-            self._connection = await self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
+            self._connection = await self._pool.acquire()
         except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
         return self._connection
@@ -85,11 +161,9 @@ class PooledConnection:
         if isinstance(error, asyncpg.InternalClientError | asyncpg.ReadOnlySQLTransactionError):
             terminate(self._connection)
         try:
-            await self._pool.release(self._connection)
+            await self._pool.release(self._connection, keep=error is None)
         except DRIVER_ERRORS as trouble:
-            # What was done is done, and committed; and of two errors the first counts.
-            metrics.NOT_RELEASED.inc()
-            log.warning("connection_not_given_back", error=str(trouble) or type(trouble).__name__)
+            _note_lost(trouble)  # what was done is done, and committed; and of two errors the first counts
         _raise_as_problem(error)
 
 
@@ -277,10 +351,10 @@ class PostgresDatabase(Database):
 
     def __init__(self, session_url: str, pool: Any) -> None:
         self._session_url = session_url
-        self._pool = pool
-        self._connect: Connect = partial(PooledConnection, pool)
+        self._pool = WarmPool(pool)
+        self._connect: Connect = partial(PooledConnection, self._pool)
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
-        metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
+        metrics.CONNECTIONS.labels("idle").set_function(lambda: self._pool.idle)
         self._compile = Compiler(dialects.postgresql())
         self.signals = Signals()
         self._slow = slow.Turns()

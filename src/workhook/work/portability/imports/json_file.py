@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from workhook.core.errors import Malformed, Number, say, shown
-from workhook.core.json import decode_untrusted, is_too_deep, values_in
+from workhook.core.json import decode_untrusted, has_more_values, is_too_deep
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -46,7 +46,7 @@ def parse_json(data: bytes) -> object:
     found: object
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
-    if values_in(data) > VALUES_MAX:
+    if has_more_values(data, VALUES_MAX):
         raise NotUsable([say("it has more than {} values; part it into several files", Number(VALUES_MAX))])
     with suppress(Malformed):  # the slower parser takes more, and says where it fails
         found = decode_untrusted(data)

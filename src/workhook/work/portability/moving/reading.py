@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import base32
-from workhook.core.json import values_in
+from workhook.core.json import has_more_values
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.column_order import new_bucket_id
 from workhook.work.money.invoices import rules
@@ -174,7 +174,7 @@ def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tu
         number = 0
         while line := file.readline(LINE_MAX_BYTES):
             number += 1
-            if values_in(line) > LINE_VALUES_MAX:
+            if has_more_values(line, LINE_VALUES_MAX):
                 raise ExportNotUsable(f"{name}, line {number}: it has more than {LINE_VALUES_MAX:,} values")
             try:
                 yield number, read(line)
