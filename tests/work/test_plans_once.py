@@ -69,7 +69,7 @@ def _params(world: World) -> dict[str, Any]:
     }  # fmt: skip
     return {
         **task, **outbox.insert_params([event] * 10), "now": 1, "time": new_guid()[: fan_out.GUID_TIME_CHARS],
-        "count": 10, "due_until": 1,
+        "count": 10, "due_until": 1, **identity.premise_params([identity.Premise(100_500, 100_500, "[]")]),
         "digest": digest_of(world.token), "user_id": 100_500, "id": 100_500, "login_key": key_of(world.organization),
         "owner_key": key_of(world.organization), "name_key": key_of(world.repository) + "500",
         "repository_id": 100_500, "project_id": world.project_id + "500", "column_id": "col_500",
@@ -84,10 +84,11 @@ HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first.light, column_tasks._next.light, writer._edit, writer._move,
-    outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_with_before,
+    outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before,
     delivery._due_dispatches, delivery._payloads, timesheets._running, writer._take,
 )  # fmt: skip
-_PART = (fan_out._send, fan_out._sent, fan_out._sent_with_before)  # of the statement that inserts the events
+# Of the statement that inserts the events.
+_PART = (fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before)
 
 
 def test_every_hot_statement_is_compared() -> None:

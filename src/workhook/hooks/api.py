@@ -31,7 +31,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
-from workhook.identity.authenticator import actor_of, caller_of
+from workhook.identity.authenticator import actor_of, caller_of, relying
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row
 from workhook.storage.pages import Page
@@ -207,18 +207,23 @@ async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> Rede
     return redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{hook.id}")
 
 
-@both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True)
+@both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True, relies=True)
 async def events_publish(call: Call) -> Published:
     """Publish an event of the {called}."""
-    caller = caller_of(call)
     publication = publishing.parse_publication(
         await call.json_object(publishing.BODY_MAX, values=publishing.VALUES_MAX)
     )
-    role = caller.repository.role if caller.repository else caller.organization.role if caller.organization else None
-    publishing.check_publisher(publication, role)
-    return await publishing.publish(
-        call.database, actions.owner_of(call), publication, actor=actor_of(call), base=call.base_for_others
-    )
+
+    async def publish() -> Published:
+        caller, owner = caller_of(call), actions.owner_of(call)
+        place = caller.repository or caller.organization
+        publishing.check_publisher(publication, place.role if place else None)
+        base = call.base_for_others
+        return await publishing.publish(
+            call.database, owner, publication, actor=actor_of(call), base=base, premise=caller.premise
+        )
+
+    return await relying(call, publish)
 
 
 @repository.post(

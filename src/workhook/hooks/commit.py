@@ -18,8 +18,9 @@ import structlog
 
 from workhook.core import json
 from workhook.events import outbox
-from workhook.hooks.fan_out import BEFORE_MAX, send
+from workhook.hooks.fan_out import BEFORE_MAX, send_on_premises
 from workhook.identity import audit
+from workhook.identity.queries import Premise
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.batching import Batcher
 from workhook.storage.signals import DUE, EVENTS
@@ -92,10 +93,11 @@ def offer(database: Database, new: CommittedDispatch) -> bool:
 
 class NewEvent(msgspec.Struct, frozen=True):
     """An event to commit. `event` has the values of `outbox.COLUMNS`, `entry` those of `audit.COLUMNS`, or is None if
-    there is no entry in the audit log."""
+    there is no entry in the audit log. `premise`: what it rests on, unless it was just looked up."""
 
     event: Mapping[str, Any]
     entry: Mapping[str, Any] | None
+    premise: Premise | None = None
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -132,15 +134,17 @@ async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEve
 
 
 async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committed]:
-    """Commit all events in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
+    """Commit all events in their order, or none. Durable when it returns; raises what `Database.transaction` raises,
+    and `ConditionFailed` if a premise does not hold."""
     handing = accepts_dispatches(database)
     entries = [each.entry for each in added if each.entry is not None]
+    premises = [each.premise for each in added if each.premise is not None]
 
     async def write(tx: Transaction) -> list[Row]:
         found = list[Row]()
         outbox.insert(tx, [each.event for each in added])
         tx.defer(audit.insert, entries)
-        await send(tx, len(added), found.extend, with_before=handing)
+        await send_on_premises(tx, len(added), premises, found.extend, with_before=handing)
         return found
 
     return _committed(await database.in_transaction(write), added, handing)

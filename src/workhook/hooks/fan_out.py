@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from workhook.events.outbox import Draft
 from workhook.events.tables import events
 from workhook.hooks.records import Hook
 from workhook.hooks.tables import dispatches, hooks
+from workhook.identity.queries import Premise, premise_params, premises_hold
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
@@ -134,7 +135,18 @@ _sent = hot(
         postgresql=_found(outbox.WRITTEN, _SENT, None),
     )
 )
-_sent_with_before = hot(PerDialect(sqlite=_with_before_on_sqlite(), postgresql=_with_before_on_postgresql()))
+_sent_on_premises = hot(
+    PerDialect(
+        sqlite=_found(events, dispatches, None).where(_new_on_sqlite, premises_hold(on_sqlite=True)),
+        postgresql=_found(outbox.WRITTEN, _SENT, None).where(premises_hold(on_sqlite=False)),
+    )
+)
+_sent_on_premises_with_before = hot(
+    PerDialect(
+        sqlite=_with_before_on_sqlite().where(premises_hold(on_sqlite=True)),
+        postgresql=_with_before_on_postgresql().where(premises_hold(on_sqlite=False)),
+    )
+)
 _listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id, hooks.c.repository_id).where(
     hooks.c.active,
     sa.or_(
@@ -178,19 +190,34 @@ async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
     await send(tx, len(drafts), signal)
 
 
-async def send(
-    tx: Transaction, count: int, then: Callable[[Sequence[Row]], None], *, with_before: bool = False
-) -> None:
+async def send(tx: Transaction, count: int, then: Callable[[Sequence[Row]], None]) -> None:
     """Make a dispatch for each hook that wants one of the `count` events whose insert is deferred, in that statement.
 
-    `then` gets a row for each dispatch, and for an event without any, in the order of the events. `with_before`: a
-    hook's first row also names its other due dispatches, at most `BEFORE_MAX + 1`.
+    `then` gets a row for each dispatch, and for an event without any, in the order of the events.
     """
-    now = now_ms()
-    tx.defer(_send, [{"now": now, "time": new_guid()[:GUID_TIME_CHARS], "count": count}], name=_SENT.name)
-    await tx.defer_fetch(
-        _sent_with_before if with_before else _sent, {"count": count, "due_until": now + AHEAD_MS}, then
-    )
+    _defer_send(tx, count)
+    await tx.defer_fetch(_sent, {"count": count}, then)
+
+
+async def send_on_premises(
+    tx: Transaction,
+    count: int,
+    premises: Iterable[Premise],
+    then: Callable[[Sequence[Row]], None],
+    *,
+    with_before: bool,
+) -> None:
+    """`send`, unless one of the premises does not hold: then the transaction fails with `ConditionFailed`.
+
+    `with_before`: a hook's first row also names its other due dispatches, at most `BEFORE_MAX + 1`.
+    """
+    _defer_send(tx, count)
+    params = {"count": count, "due_until": now_ms() + AHEAD_MS, **premise_params(premises)}
+    await tx.defer_fetch(_sent_on_premises_with_before if with_before else _sent_on_premises, params, then)
+
+
+def _defer_send(tx: Transaction, count: int) -> None:
+    tx.defer(_send, [{"now": now_ms(), "time": new_guid()[:GUID_TIME_CHARS], "count": count}], name=_SENT.name)
 
 
 async def send_now(tx: Transaction) -> Sequence[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
+from workhook.identity.queries import Premise, check_premise
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
@@ -107,26 +108,38 @@ def _fault(field: str, message: str) -> Fault:
 
 
 async def publish(
-    database: Database, owner: HookOwner, publication: Publication, *, actor: Actor | None, base: str
+    database: Database,
+    owner: HookOwner,
+    publication: Publication,
+    *,
+    actor: Actor | None,
+    base: str,
+    premise: Premise | None = None,
 ) -> Published:
     """Commit the event and its deliveries. The same `id` again within 24 hours has no effect and the same answer.
 
-    `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted.
+    `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted. `premise`: what the
+    caller's right and the owner rest on, unless they were just looked up.
 
-    Raises `Invalid` when another event was published under the `id`.
+    Raises `Invalid` when another event was published under the `id`, and `ConditionFailed` if the premise does not hold
+    any more.
     """
     draft = _draft(publication, owner, actor, base)
     repository = owner.repository if draft.name == PUSH else None
     followers = [each for each in push_followers if repository and each.concerns(draft.payload, repository)]
     if publication.id is None and not outbox.watchers and not followers:
-        return await _publish_gathered(database, draft, actor, owner.viewer)
+        return await _publish_gathered(database, draft, actor, owner.viewer, premise)
 
     async def follow(tx: Transaction) -> None:
         for each in followers:
             if repository is not None:
                 await each.follow(tx, repository, draft.payload, actor, base)
 
-    step = partial(_publish, owner=owner, publication=publication, draft=draft, follow=follow)
+    async def step(tx: Transaction) -> Published:
+        if premise is not None:
+            await check_premise(tx, premise)
+        return await _publish(tx, owner=owner, publication=publication, draft=draft, follow=follow)
+
     for _ in range(BUSY_TRIES):
         try:
             return await database.in_transaction(step)
@@ -148,14 +161,14 @@ async def send_alone(
 
 
 async def _publish_gathered(
-    database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer
+    database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer, premise: Premise | None
 ) -> Published:
     """Commit the event together with those published at the same time."""
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
-    committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry))
+    committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry, premise))
     seen = sum(viewer.sees(app_id=each.app_id, repository_id=each.hook_repository_id) for each in committed.dispatches)
     return Published(str(committed.event_id), seen)
 

@@ -95,6 +95,7 @@ class Operation:
     etag: bool = True  # GETs only
     makes: bool = False  # a form whose second submit is answered as the first one was
     for_people: bool = False  # also a page, for browsers, but under /api
+    relies: bool = False  # its commit checks the caller's role (`identity.authenticator.relying`)
     head: bool = True  # GETs only; False where a GET changes something: HEAD must not (RFC 9110, 9.2.1)
     description: str = ""
     deprecated: bool = False

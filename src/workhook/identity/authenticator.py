@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import structlog
 
 from workhook.core.clock import now_ms, to_utc_text
-from workhook.core.errors import Forbidden, TooManyRequests, Unauthenticated
+from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated, Unavailable
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
@@ -24,8 +25,11 @@ from workhook.identity.tokens.issue import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
 from workhook.storage.batching import Batcher
+from workhook.storage.database import ConditionFailed
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _BEARER = {"WWW-Authenticate": "Bearer"}
 
@@ -33,13 +37,15 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 @dataclass(frozen=True)
 class Caller:
     """The authenticator's result in `Call.actor`: the caller, and the checked objects of the path. `app`: an app that
-    calls for itself, with its JWT or its client secret."""
+    calls for itself, with its JWT or its client secret. `premise`: the repository was not looked up now, so the commit
+    has to check it (`relying`)."""
 
     actor: Actor | None
     usage: rate.Usage
     repository: Repository | None = None
     organization: Organization | None = None
     app: App | None = None
+    premise: queries.Premise | None = None
 
 
 class _Named(NamedTuple):
@@ -50,6 +56,10 @@ class _Named(NamedTuple):
     user_id: int
 
 
+PREMISES_MAX = 1000
+RELYING_TRIES = 5
+
+
 class Authenticator:
     """Called by `http.routing`; one per process, since it caches tokens and counts requests."""
 
@@ -58,6 +68,7 @@ class Authenticator:
         self._lookup = Lookup(database)
         self._database = database
         self._named: Batcher[_Named, Repository | None] = Batcher(self._find_named, lambda named: named, rounds_max=8)
+        self._premises: dict[_Named, tuple[Repository, queries.Premise]] = {}
         self._noted: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -143,6 +154,27 @@ class Authenticator:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.add(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
+    async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
+        """Find the repository of the path, perhaps as it was read for an earlier request. A refusal is never of then.
+
+        Raises what `policy.check_repository` raises.
+        """
+        named = _Named(call.path("owner"), call.path("repo"), actor.user.id)
+        if call.recheck is None and (known := self._premises.get(named)) is not None:
+            with suppress(Problem):
+                return policy.check_repository(known[0], rule, actor), known[1]
+        found = await queries.find_premise(call.database, *named)
+        if found is None:
+            self._premises.pop(named, None)
+        else:
+            if len(self._premises) >= PREMISES_MAX:
+                self._premises.clear()
+            self._premises[named] = found
+        repository, premise = found or (None, None)
+        checked = policy.check_repository(repository, rule, actor)
+        assert premise is not None, "what is not there was refused"
+        return checked, premise
+
     async def _find_named(self, named: Sequence[_Named]) -> list[Repository | None]:
         """Find each repository once, for all requests that wait for it together."""
         each_once = list(dict.fromkeys(named))
@@ -194,8 +226,10 @@ class Authenticator:
         if actor is None:
             raise Unauthenticated("Requires authentication", headers=_BEARER)
         policy.check_kind(actor, rule)
-        repository = organization = None
-        if rule.target == "repository":
+        repository = organization = premise = None
+        if rule.target == "repository" and call.operation.relies:
+            repository, premise = await self._relied_on(call, rule, actor)
+        elif rule.target == "repository":
             repository = policy.check_repository(await self._repository(call, actor), rule, actor)
         elif rule.target == "organization":
             by_id = "{organization_id}" in call.operation.path
@@ -207,7 +241,7 @@ class Authenticator:
                 found = msgspec.structs.replace(found, is_invited=bool(waiting))
             organization = policy.check_organization(found, rule, actor)
         policy.check_token(actor, rule)
-        return Caller(actor, usage, repository, organization)
+        return Caller(actor, usage, repository, organization, premise=premise)
 
 
 def _tell_of_token(call: Call, actor: Actor) -> None:
@@ -229,6 +263,29 @@ def caller_of(call: Call) -> Caller:
     caller = call.actor
     assert isinstance(caller, Caller), "the authenticator runs before every handler"
     return caller
+
+
+async def relying(call: Call, act: Callable[[], Awaitable[T]]) -> T:
+    """Run `act`, which commits on the caller's premise. If that does not hold any more, or `act` refuses, the caller is
+    looked up anew, and `act` runs again: a refusal must not rest on what was read earlier.
+
+    Raises what `act` and the authenticator raise; `Unavailable` if the premise changes all the time.
+    """
+    for number in range(RELYING_TRIES):
+        try:
+            return await act()
+        except ConditionFailed:
+            await _look_again(call)
+        except Forbidden:
+            if number or caller_of(call).premise is None:
+                raise
+            await _look_again(call)
+    raise Unavailable("The repository is being changed.", code="busy")
+
+
+async def _look_again(call: Call) -> None:
+    assert call.recheck is not None, "the authenticator ran before the handler"
+    await call.recheck(call)
 
 
 def actor_of(call: Call) -> Actor:

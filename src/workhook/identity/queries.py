@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 import structlog
 
+from workhook.core import json
 from workhook.core.clock import MINUTE_MS
 from workhook.core.errors import Problem
 from workhook.core.money import DEFAULT_CURRENCY
@@ -23,10 +25,10 @@ from workhook.identity.tables import (
     tokens,
 )
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.dialects import any_of, arrays, json_row, json_rows, required
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import selected
-from workhook.storage.statements import hot
+from workhook.storage.statements import PerDialect, hot
 
 log = structlog.get_logger(__name__)
 
@@ -64,16 +66,18 @@ def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
     return [*(projects.c[name].label(prefix + name) for name in names), *account_columns("owner_")]
 
 
-_collaborator_role = (
-    sa.select(collaborators.c.role)
-    .where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == big("user_id"))
-    .scalar_subquery()
-)
-_membership_role = (
-    sa.select(memberships.c.role)
-    .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == big("user_id"))
-    .scalar_subquery()
-)
+def _roles_of(user_id: sa.ColumnElement[Any]) -> tuple[sa.Label[Any], sa.Label[Any]]:
+    """The columns for the role of a user."""
+    as_collaborator = sa.select(collaborators.c.role).where(
+        collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == user_id
+    )
+    as_member = sa.select(memberships.c.role).where(
+        memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == user_id
+    )
+    return (
+        as_collaborator.scalar_subquery().label("collaborator_role"),
+        as_member.scalar_subquery().label("member_role"),
+    )
 
 
 def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -83,8 +87,14 @@ def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
 
 by_membership = by_membership_in(projects)
 """A membership, joined with a project of its organization, gives a role in it."""
-# Columns for the role of the parameter `user_id`.
-role_columns = (_collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
+role_columns = _roles_of(big("user_id"))
+
+
+def facts_of(user_id: sa.ColumnElement[Any]) -> json_row:
+    """All that `repository_of` reads, as one text."""
+    return json_row(*(each.element for each in (*repository_columns(), *_roles_of(user_id))))
+
+
 repositories = (
     sa.select(*repository_columns(), *role_columns)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
@@ -96,6 +106,9 @@ _repository = hot(
     )
 )
 _repository_by_id = hot(repositories.where(projects.c.repository_id == big("repository_id")))
+_repository_and_facts = repositories.add_columns(facts_of(big("user_id")).label("facts")).where(
+    accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
+)
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 
 
@@ -156,6 +169,66 @@ async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 
     params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}
     row = await reader.fetch_one(_repository, params)
     return repository_of(row, user_id) if row else None
+
+
+class Premise(msgspec.Struct, frozen=True):
+    """A repository and a user's role in it, as they were read: `facts`. What is done later with `premises_hold` is only
+    done if they are still the same."""
+
+    repository_id: int
+    user_id: int
+    facts: str
+
+
+async def find_premise(reader: Reader, owner: str, name: str, user_id: int) -> tuple[Repository, Premise] | None:
+    """`find_repository`, with what a statement needs that relies on it."""
+    params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}
+    row = await reader.fetch_one(_repository_and_facts, params)
+    if row is None:
+        return None
+    repository = repository_of(row, user_id)
+    return repository, Premise(repository.id, user_id, row["facts"])
+
+
+def premises_hold(*, on_sqlite: bool) -> sa.ColumnElement[bool]:
+    """The condition that what was read is still so, for the parameters of `premise_params`. It is `required`: where it
+    fails, so does the statement, with `storage.database.ConditionFailed`."""
+    if on_sqlite:
+        known = sa.func.json_each(sa.bindparam("premises", type_=sa.Text())).table_valued("value", name="known")
+        of_each: list[sa.ColumnElement[Any]] = [sa.func.json_extract(known.c.value, f"$[{at}]") for at in range(3)]
+    else:
+        columns: Mapping[str, sa.types.TypeEngine[Any]] = {
+            "repository_id": sa.BigInteger(), "user_id": sa.BigInteger(), "facts": sa.Text()
+        }  # fmt: skip
+        known = arrays("known", columns)
+        of_each = [known.c[name] for name in columns]
+    repository_id, user_id, facts = of_each
+    here = sa.join(projects, accounts, accounts.c.id == projects.c.account_id)
+    same = sa.and_(projects.c.repository_id == repository_id, projects.c.deleted_at.is_(None))
+    changed: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(known.outerjoin(here, same))
+    return required(~changed.where(facts_of(user_id).is_distinct_from(facts)).exists())
+
+
+_check_premises = PerDialect(
+    sqlite=sa.select(premises_hold(on_sqlite=True)), postgresql=sa.select(premises_hold(on_sqlite=False))
+)
+
+
+async def check_premise(tx: Transaction, premise: Premise) -> None:
+    """Raise `ConditionFailed` if it does not hold any more. It does until the transaction has read what follows."""
+    await tx.fetch_one(_check_premises, premise_params([premise]))
+
+
+def premise_params(premises: Iterable[Premise]) -> dict[str, object]:
+    """Return the parameters of `premises_hold`, for both databases."""
+    rows = [(each.repository_id, each.user_id, each.facts) for each in dict.fromkeys(premises)]
+    ids, users, facts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    return {
+        "premises": json.encode_text(rows),
+        "known_repository_id": ids,
+        "known_user_id": users,
+        "known_facts": facts,
+    }
 
 
 async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int = 0) -> Repository | None:

@@ -57,6 +57,10 @@ class UniqueViolation(Exception):
     """An insert or update met a row that must be unique. The transaction cannot be used further."""
 
 
+class ConditionFailed(Exception):
+    """What a statement requires (`dialects.required`) does not hold, so nothing of it was done."""
+
+
 class RolledBack(Unavailable):
     """The database rolled the whole transaction back because of concurrent ones: a retry can succeed at once.
 

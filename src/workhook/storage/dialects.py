@@ -18,7 +18,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from workhook.core.errors import Invalid, Unavailable
-from workhook.storage.database import RolledBack, UniqueViolation
+from workhook.storage.database import ConditionFailed, RolledBack, UniqueViolation
 from workhook.storage.statements import Value
 
 SQLITE: Dialect = sqlite.dialect()
@@ -114,6 +114,38 @@ class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
         return f"coalesce(json_agg(json_build_array({listed}))::text, '[]')"
 
 
+class json_row(_Written):  # noqa: N801  # reads like the SQL it stands for
+    """The columns as one JSON text, an array. Two rows of one database have the same text if their values are equal."""
+
+    type = sa.Text()
+
+    def __init__(self, *columns: sa.ColumnElement[Any]) -> None:
+        self.columns = columns
+
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        listed = ", ".join(map(sql, self.columns))
+        return f"json_array({listed})" if on_sqlite else f"json_build_array({listed})::text"
+
+
+_FAILED = "a required condition does not hold"
+
+
+class required(_Written):  # noqa: N801  # reads like the SQL it stands for
+    """True, or an error that undoes the statement: `ConditionFailed`. Neither database has an expression that only
+    raises, so a text is read as something that it is not."""
+
+    type = sa.Boolean()
+
+    def __init__(self, condition: sa.ColumnElement[bool]) -> None:
+        self.condition = condition
+
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        condition = sql(self.condition)
+        if on_sqlite:
+            return f"json_extract('1', CASE WHEN {condition} THEN '$' ELSE '{_FAILED}' END) = 1"
+        return f"CAST(CASE WHEN {condition} THEN '1' ELSE '{_FAILED}' END AS integer) = 1"
+
+
 class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
     """A text of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
     `name`: a constant of letters and underscores."""
@@ -169,6 +201,8 @@ def sqlite_problem(error: sqlite3.Error) -> Exception:
     """Return the program's error for a driver's error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
+    if _FAILED in str(error):
+        return ConditionFailed()
     if isinstance(error, sqlite3.OperationalError):
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -188,6 +222,8 @@ def postgresql_problem(error: BaseException) -> BaseException:
 
     if isinstance(error, asyncpg.UniqueViolationError):
         return UniqueViolation(str(error))
+    if isinstance(error, asyncpg.InvalidTextRepresentationError) and _FAILED in str(error):
+        return ConditionFailed()
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
         return Invalid("Text cannot contain the character NUL.")
     if isinstance(error, asyncpg.InvalidCachedStatementError):

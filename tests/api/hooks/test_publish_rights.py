@@ -1,0 +1,124 @@
+"""What a publisher may do is checked in the statement that commits the event, however recently it was looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.world import World, add_user, make_world
+from workhook.events.tables import events
+from workhook.hooks.tables import dispatches
+from workhook.identity.tables import audit_log, collaborators, projects
+
+PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
+OWN = {"event": "task", "payload": {}}  # only admins publish what Workhook tells itself
+NAMED = {**PUSH, "id": "build-17"}  # has a transaction of its own
+
+
+@pytest.fixture
+def writer(server: Server, world: World) -> Iterator[httpx.Client]:
+    """A user who may write in the repository, and nowhere else."""
+    with server.client(server.run(partial(add_user, world=world, role="write"))) as client:
+        yield client
+
+
+def _of(world: World, column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    here = projects.alias("here")
+    return column == sa.select(here.c.repository_id).where(here.c.id == world.project_id).scalar_subquery()
+
+
+def _role(server: Server, world: World, role: str) -> None:
+    server.execute(sa.update(collaborators).where(_of(world, collaborators.c.repository_id)).values(role=role))
+
+
+def _remove_collaborators(server: Server, world: World) -> None:
+    server.execute(sa.delete(collaborators).where(_of(world, collaborators.c.repository_id)))
+
+
+def _events(server: Server, world: World, name: str = "push") -> list[dict[str, Any]]:
+    here = (_of(world, events.c.repository_id), events.c.name == name)
+    return server.fetch(sa.select(events.c.id, events.c.payload).where(*here).order_by(events.c.id))
+
+
+@pytest.mark.parametrize("body", [PUSH, NAMED], ids=["", "with an id"])
+def test_who_was_removed_publishes_nothing(
+    server: Server, world: World, writer: httpx.Client, receiver: Receiver, body: dict[str, Any]
+) -> None:
+    path = f"{world.repo_path}/events"
+    with server.client(world.token) as owner:
+        config = {"url": receiver.url, "content_type": "json"}
+        assert owner.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]}).status_code == 201
+    assert writer.post(path, json=body).status_code == 202
+    done = sa.select(audit_log.c.id).where(_of(world, audit_log.c.repository_id), audit_log.c.status.is_(None))
+    entries = server.fetch(done)
+    _remove_collaborators(server, world)
+    answer = writer.post(path, json=body)
+    assert (answer.status_code, answer.json()["message"]) == (404, "Not Found")
+    [event] = _events(server, world)
+    assert len(server.fetch(sa.select(dispatches.c.id).where(dispatches.c.event_id == event["id"]))) == 1
+    assert server.fetch(done) == entries
+
+
+def test_a_new_right_counts_at_once(server: Server, world: World, writer: httpx.Client) -> None:
+    """A refusal is never of a right that was read earlier."""
+    path = f"{world.repo_path}/events"
+    assert writer.post(path, json=PUSH).status_code == 202
+    assert writer.post(path, json=OWN).status_code == 403
+    _role(server, world, "admin")
+    assert writer.post(path, json=OWN).status_code == 202
+    _role(server, world, "write")
+    assert writer.post(path, json=OWN).status_code == 403
+    _role(server, world, "read")
+    assert writer.post(path, json=PUSH).status_code == 403
+    _role(server, world, "write")
+    assert writer.post(path, json=PUSH).status_code == 202
+    assert (len(_events(server, world)), len(_events(server, world, "task"))) == (2, 1)
+
+
+def test_a_payload_shows_the_repository_as_it_is(server: Server, world: World, writer: httpx.Client) -> None:
+    assert writer.post(f"{world.repo_path}/events", json=PUSH).status_code == 202
+    here = projects.c.id == world.project_id
+    server.execute(sa.update(projects).where(here).values(title="Shop", private=True))
+    assert writer.post(f"{world.repo_path}/events", json=PUSH).status_code == 202
+    payload = bytes(_events(server, world)[1]["payload"])
+    assert b'"description":"Shop"' in payload
+    assert b'"private":true' in payload
+
+
+def test_a_name_leads_to_who_has_it_now(server: Server, world: World) -> None:
+    """Even if the repository that had it is still there, under another name."""
+    other: World = server.run(make_world)
+    with server.client(world.token) as owner:
+        path = f"{world.repo_path}/events"
+        assert owner.post(path, json=PUSH).status_code == 202
+        renamed = {"name": f"{world.repository}-1", "name_key": f"{world.repository}-1".lower()}
+        server.execute(sa.update(projects).where(projects.c.id == world.project_id).values(renamed))
+        assert owner.post(path, json=PUSH).status_code == 404
+        given: dict[str, Any] = {"name": world.repository, "name_key": world.repository.lower()}
+        here = projects.alias("here")
+        given["account_id"] = sa.select(here.c.account_id).where(here.c.id == world.project_id).scalar_subquery()
+        server.execute(sa.update(projects).where(projects.c.id == other.project_id).values(given))
+        assert owner.post(path, json=PUSH).status_code == 202
+    assert len(_events(server, world)) == 1
+    assert len(_events(server, other)) == 1
+
+
+def test_one_that_is_refused_does_not_hold_others_back(server: Server, world: World, writer: httpx.Client) -> None:
+    """Those that are published at the same time share a commit."""
+    path, count = f"{world.repo_path}/events", 24
+    with server.client(world.token) as owner, ThreadPoolExecutor(8) as pool:
+        for client in (owner, writer):
+            assert client.post(path, json=PUSH).status_code == 202
+        _remove_collaborators(server, world)
+        asked = [(owner, writer)[number % 2] for number in range(count)]
+        codes = list(pool.map(lambda client: client.post(path, json=PUSH).status_code, asked))
+    assert codes == [202, 404] * (count // 2)
+    assert len(_events(server, world)) == 2 + count // 2
