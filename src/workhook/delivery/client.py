@@ -10,6 +10,7 @@ import asyncio
 import functools
 import socket
 import ssl
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -108,7 +109,7 @@ class ConnectionPool:
         self._most = most
         self._opening = 0
         self._used: set[Pooled] = set()
-        self._idle: dict[Pooled, None] = {}  # the oldest first
+        self._idle: OrderedDict[Pooled, None] = OrderedDict()  # the oldest first
 
     def open(self) -> None:
         self._opening += 1
@@ -146,8 +147,7 @@ class ConnectionPool:
 
     def _shed(self, number: int) -> None:
         for _ in range(min(number, len(self._idle))):
-            oldest = next(iter(self._idle))
-            del self._idle[oldest]
+            oldest, _ = self._idle.popitem(last=False)
             oldest.abort()  # at once: TLS would wait for an answer to its close
 
 

@@ -11,6 +11,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections import OrderedDict
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -48,9 +49,9 @@ class SystemResolver:
         self._places = asyncio.Semaphore(at_once)
         self._slow_places = asyncio.Semaphore(max(1, at_once // 2))
         self._domains: WeakValueDictionary[bytes, asyncio.Semaphore] = WeakValueDictionary()
-        self._slow: dict[bytes, float] = {}  # domain → until
+        self._slow: OrderedDict[bytes, float] = OrderedDict()  # domain → until
         self._running: dict[_Key, asyncio.Task[_Answer]] = {}
-        self._kept: dict[_Key, tuple[float, _Answer]] = {}  # until, and what
+        self._kept: OrderedDict[_Key, tuple[float, _Answer]] = OrderedDict()  # until, and what
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -179,11 +180,11 @@ def _release(held: list[asyncio.Semaphore]) -> None:
     held.clear()
 
 
-def _put(kept: dict[_K, _V], key: _K, value: _V) -> None:
+def _put(kept: OrderedDict[_K, _V], key: _K, value: _V) -> None:
     """Add an entry, replacing the oldest if there is no room."""
     kept.pop(key, None)
     if len(kept) >= _REMEMBERED:
-        del kept[next(iter(kept))]
+        kept.popitem(last=False)
     kept[key] = value
 
 

@@ -7,7 +7,7 @@ of them, so that they never crowd out the others.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,7 +46,8 @@ class Prefetcher:
         self._bytes = 0  # of payloads that are loaded before their turn
         self._left_behind = False  # lanes that are not slow want more than there was room for
         self._turn = 0
-        self._recorded: dict[int, None] = {}
+        # A dict looks for its first entry among all that were deleted before it.
+        self._recorded: OrderedDict[int, None] = OrderedDict()
 
     def started(self) -> None:
         self._ready -= 1
@@ -68,7 +69,7 @@ class Prefetcher:
         for work in works:
             self._recorded[work.id] = None
         while len(self._recorded) > RECORDED_MAX:
-            del self._recorded[next(iter(self._recorded))]
+            self._recorded.popitem(last=False)
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
         """Return the lane that has taken over the new dispatch, or None."""

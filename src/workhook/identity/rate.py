@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -99,7 +100,9 @@ class Windows:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._counts: dict[str, tuple[int, int]] = {}  # caller → (end of the window in seconds, count)
+        self._counts: OrderedDict[str, tuple[int, int]] = (
+            OrderedDict()
+        )  # caller → (end of the window in seconds, count)
 
     def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
         """Count a request. Return the usage and whether it is within the limit."""
@@ -110,7 +113,7 @@ class Windows:
         within = used + count <= self._limit
         used += count if within else 0
         if len(self._counts) >= ADDRESSES_MAX:
-            del self._counts[next(iter(self._counts))]
+            self._counts.popitem(last=False)
         self._counts[caller] = (end, used)
         return Usage(self._limit, used, self._limit - used, end), within
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -173,7 +173,7 @@ class UsageMemory:
     def __init__(self, database: Database, limits: Limits) -> None:
         self.limits = limits
         self._database = database
-        self._known: dict[int, _Known] = {}
+        self._known: OrderedDict[int, _Known] = OrderedDict()
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def usage(self, account_id: int) -> StoredUsage | None:
@@ -209,7 +209,7 @@ class UsageMemory:
         self._known.pop(account_id, None)
         self._known[account_id] = known
         if len(self._known) > ACCOUNTS_MAX:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
         self._show()
         return known
 

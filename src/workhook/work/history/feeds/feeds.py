@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections import OrderedDict
 from urllib.parse import quote
 
 import msgspec
@@ -140,14 +141,16 @@ class _Counts:
     """Counters of reads an hour, in this process: a read must not cause writes."""
 
     def __init__(self) -> None:
-        self._hours: dict[int, tuple[int, int]] = {}  # feed → (when its hour ends, how often it was read)
+        self._hours: OrderedDict[int, tuple[int, int]] = (
+            OrderedDict()
+        )  # feed → (when its hour ends, how often it was read)
 
     def hit(self, feed_id: int, now: int) -> None:
         ends, count = self._hours.pop(feed_id, (0, 0))  # and to the end: the first is the one not read for longest
         if now >= ends:
             ends, count = now + HOUR_MS, 0
         if len(self._hours) >= COUNTED_MAX:
-            del self._hours[next(iter(self._hours))]
+            self._hours.popitem(last=False)
         self._hours[feed_id] = (ends, min(count + 1, REQUESTS_MAX))
         if count >= REQUESTS_MAX:
             wait = {"Retry-After": str(max(1, (ends - now) // 1000))}
