@@ -1,6 +1,7 @@
 """The yardstick: a bare aiohttp loop that posts presigned bytes over so many connections and records nothing.
 
-`python -m bench.bare URL REQUESTS COUNT CONNECTIONS` prints how long it took, as JSON.
+`python -m bench.bare URL REQUESTS COUNT CONNECTIONS [PER_S]` prints how long it took, as JSON. PER_S: it posts at that
+rate, with cold caches and wake-ups, instead of one after the other.
 """
 
 from __future__ import annotations
@@ -31,16 +32,29 @@ def write_requests(path: Path, requests: list[Request]) -> None:
     path.write_bytes(msgspec.msgpack.encode(requests))
 
 
-async def post_all(url: URL, requests: list[Request], count: int, connections: int) -> tuple[float, float]:
+async def post_all(
+    url: URL, requests: list[Request], count: int, connections: int, per_s: float | None
+) -> tuple[float, float]:
     """Seconds and CPU seconds for `count` posts after a warm-up that opens the connections."""
     endless = itertools.cycle(requests)
 
+    async def post(session: aiohttp.ClientSession) -> None:
+        request = next(endless)
+        async with session.post(url, data=request.body, headers=request.headers) as answer:
+            await answer.read()
+            assert answer.status == 200
+
     async def worker(session: aiohttp.ClientSession, numbers: itertools.repeat[None]) -> None:
         for _ in numbers:
-            request = next(endless)
-            async with session.post(url, data=request.body, headers=request.headers) as answer:
-                await answer.read()
-                assert answer.status == 200
+            await post(session)
+
+    async def pace(session: aiohttp.ClientSession, per_s: float) -> tuple[float, float]:
+        started, cpu_started = time.perf_counter(), time.process_time()
+        async with asyncio.TaskGroup() as posts:
+            for number in range(count):
+                await asyncio.sleep(max(0.0, started + number / per_s - time.perf_counter()))
+                posts.create_task(post(session))
+        return time.perf_counter() - started, time.process_time() - cpu_started
 
     async def run(total: int) -> tuple[float, float]:
         numbers = itertools.repeat(None, total)  # shared: whoever is free takes the next
@@ -50,13 +64,14 @@ async def post_all(url: URL, requests: list[Request], count: int, connections: i
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=connections)) as session:
         await run(WARM_UP)
-        return await run(count)
+        return await (run(count) if per_s is None else pace(session, per_s))
 
 
 def main() -> None:
-    url, path, count, connections = sys.argv[1:]
+    url, path, count, connections, *paced = sys.argv[1:]
+    per_s = float(paced[0]) if paced else None
     requests = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Request])
-    seconds, cpu_s = uvloop.run(post_all(URL(url), requests, int(count), int(connections)))
+    seconds, cpu_s = uvloop.run(post_all(URL(url), requests, int(count), int(connections), per_s))
     print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "count": int(count)}), flush=True)
 
 

@@ -119,7 +119,9 @@ class Round:
         return self.drained.per_s / self.bare_per_s
 
 
-def bare(receiver: Receiver, requests: Path, core: int, count: int) -> Bare:
-    line = run_module("bench.bare", [f"{receiver.url}/bare", str(requests), str(count), str(CONNECTIONS)], core)
+def bare(receiver: Receiver, requests: Path, core: int, count: int, per_s: float | None = None) -> Bare:
+    """`per_s`: at this rate, instead of as fast as it goes."""
+    paced = [] if per_s is None else [str(per_s)]
+    line = run_module("bench.bare", [f"{receiver.url}/bare", str(requests), str(count), str(CONNECTIONS), *paced], core)
     told = json.loads(line)
     return Bare(told["count"] / told["seconds"], told["cpu_s"] * 1e6 / told["count"])

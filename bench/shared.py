@@ -87,6 +87,9 @@ class Shared:
     def bare(self) -> drain.Bare:
         return drain.bare(self.receiver, self._requests, self.core, self.plan.posts)
 
+    def paced_bare(self, count: int, per_s: float) -> drain.Bare:
+        return drain.bare(self.receiver, self._requests, self.core, count, per_s)
+
 
 def keep(figure: Figure, kept: Kept[T], value: Callable[[T], float]) -> None:
     figure.rounds = [value(each) for each in kept.found]
