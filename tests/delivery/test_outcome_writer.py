@@ -85,6 +85,12 @@ async def test_a_failure_is_written_at_once_since_it_has_a_slot(batches: Batches
     assert batches.sizes == [1]
 
 
+async def test_the_only_attempt_is_written_at_once(batches: Batches) -> None:
+    batches.in_flight = 1
+    batches.end(1)
+    await batches.written(1)
+
+
 async def test_a_success_waits_for_others(batches: Batches) -> None:
     batches.in_flight = 2
     batches.end(1)

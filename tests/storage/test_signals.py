@@ -17,13 +17,12 @@ from workhook.storage.signals import DUE
 
 
 class Gate:
-    """In place of the pause after a NOTIFY: it lasts as long as a test wants."""
+    """In place of the pause between two NOTIFY: it lasts as long as a test wants."""
 
     def __init__(self) -> None:
         self.reached, self.opened = asyncio.Event(), asyncio.Event()
 
     async def __call__(self, seconds: float) -> None:
-        self.reached.set()
         self.reached.set()
         await self.opened.wait()
 
@@ -42,7 +41,9 @@ def gate(backend: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate.opened.set()
 
 
-async def test_the_first_goes_at_once_and_others_gather(gate: Gate, services: Services) -> None:
+async def test_the_first_goes_at_once_and_others_gather(
+    gate: Gate, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[frozenset[str]] = []
     came = asyncio.Event()
 
@@ -53,11 +54,13 @@ async def test_the_first_goes_at_once_and_others_gather(gate: Gate, services: Se
     assert services.settings.database_url is not None
     listening = await asyncpg.connect(services.settings.database_url)
     await listening.add_listener(postgres.CHANNEL, hear)
+    monkeypatch.setattr(postgres, "GATHER_S", 3600)
     services.database.signals.send(DUE, [1])
-    await asyncio.wait_for(gate.reached.wait(), 30)
+    await asyncio.wait_for(came.wait(), 30)
     for number in range(2, 22):
         services.database.signals.send(DUE, [number])
         await services.database.fetch_one(sa.select(sa.literal(1)))  # time enough for a NOTIFY each
+    await asyncio.wait_for(gate.reached.wait(), 30)
     gate.opened.set()
     while len(heard) < 2:
         came.clear()

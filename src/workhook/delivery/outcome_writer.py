@@ -57,12 +57,14 @@ class OutcomeWriter:
 
     def _begin_soon(self) -> None:
         """Write at once, or a little later with others: larger batches cost less. Where something waits for the record,
-        a little later only if several attempts will end by then."""
+        a little later only if several attempts will end by then; where nothing does, if any will."""
         waiting = len(self._waiting)
+        others = self._in_flight() - waiting
         if (
             self._stopping
             or waiting >= OVERLAP_MIN
-            or (self._in_flight() - waiting < SEVERAL and any(map(_is_waited_for, self._waiting)))
+            or not others
+            or (others < SEVERAL and any(map(_is_waited_for, self._waiting)))
         ):
             self._changed.set()
         elif self._linger is None:

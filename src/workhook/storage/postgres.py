@@ -468,17 +468,24 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Send a signal at once, and those of the next `GATHER_S` seconds together."""
+        """Send a signal at once, and those of the next `GATHER_S` seconds together.
+
+        The connection that listens sends them: its process of the server hears them anyway.
+        """
+        loop = asyncio.get_running_loop()
+        again_at = loop.time()
         while True:
             await self._outgoing_ready.wait()
+            if (early_s := again_at - loop.time()) > 0:
+                await _pause(early_s)
+            again_at = loop.time() + GATHER_S
             self._outgoing_ready.clear()
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
-                async with self._connect() as connection:
+                async with self._listening.connect() as connection:
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
-            await _pause(GATHER_S)
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
         """The payloads: at most `NOTIFY_IDS` ids each."""
