@@ -76,8 +76,14 @@ def _params(world: World) -> dict[str, Any]:
         "task_id": "tsk_500_5", "limit": 51, "bucket_rank": 0, "rank": 5 << 16, "to_column": "col_500",
         "to_bucket": 1_000_500, "to_rank": 7 << 16, "created_at": 1, "updated_at": 1,
         "hook_ids": [500, 501], "since": [0, 0], "busy": [1], "per_lane": 8, "event_ids": [2_000_500, 2_000_501],
-        "light": 160_000,
+        "light": 160_000, **dict.fromkeys(delivery._MADE, [None] * 10), **_advances(10),
     }  # fmt: skip
+
+
+def _advances(count: int) -> dict[str, Any]:
+    """Of dispatches that are there."""
+    ids = [2_000_500 + number for number in range(count)]
+    return {**dict.fromkeys(delivery._DONE, [1] * count), delivery._DONE[0]: ids}
 
 
 HERE: tuple[Executable, ...] = (
@@ -85,7 +91,7 @@ HERE: tuple[Executable, ...] = (
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first.light, column_tasks._next.light, writer._edit, writer._move,
     outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before,
-    delivery._due_dispatches, delivery._payloads, timesheets._running, writer._take,
+    delivery._due_dispatches, delivery._payloads, delivery._record_all, timesheets._running, writer._take,
 )  # fmt: skip
 # Of the statement that inserts the events.
 _PART = (fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before)

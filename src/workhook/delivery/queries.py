@@ -240,7 +240,7 @@ _MADE = [f"made_{name}" for name in DELIVERY_COLUMNS]
 _DONE = [f"done_{name}" for name in ADVANCE_COLUMNS]
 _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
 _advance_all = _advance_sqlite()
-_record_all = _record_postgresql()
+_record_all = hot(_record_postgresql())
 _attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
 _failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
 _all = deliveries.alias("all_deliveries")

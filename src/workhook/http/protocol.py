@@ -24,6 +24,7 @@ HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8 * 1024
 PIPELINED_MAX = 100  # requests that wait for the answer of the one before them
+JOINED_MAX_BYTES = 64 * 1024  # of a body that is copied behind its head
 REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
 LINGER_S = 5.0  # for who was answered before all that it sends had come
 LINGER_MAX_BYTES = 128 * 1024 * 1024  # of it that are dropped meanwhile
@@ -46,11 +47,18 @@ class UnknownCoding(Problem):
 class _Connection:
     """The transport of a request's cycle. Its `close` lets the rest of the request arrive: see `_linger`."""
 
+    __slots__ = ("_is_begun", "_protocol")
+
     def __init__(self, protocol: BoundedProtocol) -> None:
         self._protocol = protocol
+        self._is_begun = False
 
     def write(self, data: bytes) -> None:
-        self._protocol.transport.write(data)
+        if self._is_begun:
+            self._protocol.write(data)
+        else:
+            self._is_begun = True
+            self._protocol.hold(data)
 
     def is_closing(self) -> bool:
         return self._protocol.is_over()
@@ -69,6 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._held = b""
         self._refusal: Problem | None = None
         self._refuses_last = False  # after the answers to the requests that wait
         self._lingering = False
@@ -204,6 +213,24 @@ class BoundedProtocol(HttpToolsProtocol):
     def _unsupported_upgrade_warning(self) -> None:
         log.debug("upgrade_ignored")  # anybody can ask for one: no reason to warn
 
+    def hold(self, head: bytes) -> None:
+        """Keep the head of an answer for what is written in the same turn of the loop: one system call for both."""
+        self.write(b"")  # that of the answer before, which had no body
+        self._held = head
+        self.loop.call_soon(self._write_held)
+
+    def write(self, data: bytes) -> None:
+        held, self._held = self._held, b""
+        if len(data) > JOINED_MAX_BYTES:
+            self.transport.write(held)
+            held = b""
+        if held or data:
+            self.transport.write(held + data)
+
+    def _write_held(self) -> None:
+        if self._held and not self.transport.is_closing():
+            self.write(b"")
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.transport = _Connection(self)  # type: ignore[assignment]  # it is all that a cycle uses
         super()._start_asgi_task(cycle, app if app is self.app else _answer_busy)
@@ -298,7 +325,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
 
     def _write_last(self, problem: Problem, request_id: str) -> None:
-        self.transport.write(_wire(problem, getattr(self, "url", b""), request_id))
+        self.write(_wire(problem, getattr(self, "url", b""), request_id))
         if self._seen and not self.is_over():
             self._linger()
         else:
@@ -323,6 +350,7 @@ class BoundedProtocol(HttpToolsProtocol):
         answer would be lost, and a proxy would consider the server dead for a while."""
         self._lingering = True
         self._forget_deadline()
+        self._write_held()
         try:
             self.transport.write_eof()
         except OSError as error:  # the peer is gone already, and the transport has not noticed
@@ -335,6 +363,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _close(self) -> None:
         """Close, also if the client does not read the rest of the answer."""
         self._forget_deadline()
+        self._write_held()
         if not self.transport.is_closing():
             self.transport.close()
         self._forget_stall()
