@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -30,7 +30,11 @@ from workhook.work.administration.deletion import routes
 from workhook.work.people.invitations import organization, repository
 
 
-def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
+def operations(
+    services: Callable[[], Services],
+    checks: Callable[[], dict[str, str]],
+    metrics: Callable[[], Awaitable[bytes]] = system.own_metrics,
+) -> tuple[Operation, ...]:
     areas: Sequence[Operation] = (
         *web_operations.beside(identity_api.OPERATIONS),
         *audit_api.routes,
@@ -48,7 +52,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,
-        *system.operations(system.probes(services), checks),
+        *system.operations(system.probes(services), checks, metrics),
     )
     pages.know(areas)
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
@@ -74,14 +78,19 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
     return routing.AsgiApp(system.operations(probes, checks), lambda: services, anybody)
 
 
-def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:
+def build_app(
+    services: Services,
+    checks: Callable[[], dict[str, str]] = dict,
+    metrics: Callable[[], Awaitable[bytes]] = system.own_metrics,
+) -> routing.AsgiApp:
+    """`metrics`: what `/metrics` shows."""
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
     pages = PageLimiter(services.settings.page_rate_limit)
     authenticator = Authenticator(limiter, pages, services.database)
     services = replace(services, count_form=limiter.count_form, count_page=pages.count_user)
     services.closing.extend((limiter.close, refusals.close, lambda: authenticator.close(services.settings.drain_s)))
     return routing.AsgiApp(
-        operations(lambda: services, checks),
+        operations(lambda: services, checks, metrics),
         lambda: services,
         authenticator,
         refused=refusals.note,

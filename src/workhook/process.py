@@ -34,6 +34,8 @@ from workhook.hooks import redelivery
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
 from workhook.http.routing import AsgiApp
+from workhook.http.system import own_metrics
+from workhook.supervisor import Supervised, Supervisor
 from workhook.work.chores import CHORES, HOUR_S, Chore, Chores
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
 FILES_OF_OTHERS = 64  # the database, names that are looked up, the log
 CONNECTIONS_LEAST = 8
+BACKLOG = 2048  # connections that wait to be accepted
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 logger = structlog.get_logger(__name__)
 Welcome = Callable[[Services, str], Awaitable[None]]
@@ -160,26 +164,34 @@ def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None
     return _Server(config, ready)
 
 
-async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Welcome | None = None) -> int:
+async def serve(
+    settings: Settings, *, say: Say, work: bool = True, welcome: Welcome | None = None, processes: int = 1
+) -> int:
     """Run the API and, with `work`, deliveries, until SIGTERM or SIGINT. Returns the exit status.
 
     `welcome` is called with the services and the address before the ready line, which `say` gets, a promise to scripts.
+    `processes`: how many run behind the port. Each calls this as well; to the one that supervises them it says that it
+    is ready.
     Raises `Explained`, and what `open_services` raises.
     """
     _prepare_process(settings)
+    supervised = await Supervised.join()
+    if supervised is None and processes > 1:
+        return await _supervise(settings, processes, say, welcome)
     async with _traces("serve"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=True) if work else None
         draining = _Draining(settings.drain_delay_s, settings.drain_s)
-        app = build_app(services, draining.checks)
-        listening = _listen(settings.host, settings.port, "Choose another --port or --host.")
+        metrics = own_metrics if supervised is None else supervised.metrics
+        app = build_app(services, draining.checks, metrics)
+        listening = _listen_for_all(settings) if supervised is None else supervised.listening
         address = _address(settings.host, listening)
         services.own.base = settings.base_url or address
 
         async def ready() -> None:
-            _write_server_file(settings.data, address)
-            if welcome is not None:
-                await welcome(services, address)
-            say(log.start_line(f"workhook: listening on {address}", settings.log_format, url=address))
+            if supervised is None:
+                await _announce(services, address, say, welcome)
+            else:
+                await supervised.say_ready()
             gc.freeze()
 
         server = _server(app, settings, ready)
@@ -196,10 +208,41 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
         try:
             await server.serve(sockets=[listening])
         finally:
-            _remove_server_file(settings.data)
+            if supervised is None:
+                _remove_server_file(settings.data)
             if delivery is not None:
                 await delivery.begin_stop()
     return 0
+
+
+async def _supervise(settings: Settings, count: int, say: Say, welcome: Welcome | None) -> int:
+    listening = _listen_for_all(settings)
+    listening.listen(BACKLOG)
+    address = _address(settings.host, listening)
+    supervisor = Supervisor(count, listening, stop_s=settings.drain_delay_s + settings.drain_s)
+    for each in STOPPING:
+        asyncio.get_running_loop().add_signal_handler(each, supervisor.stop)
+    async with open_services(settings):  # migrates before the processes start, which would wait for each other
+        pass
+
+    async def ready() -> None:
+        async with open_services(settings) as services:
+            await _announce(services, address, say, welcome)
+
+    try:
+        await supervisor.run(ready)
+    finally:
+        _remove_server_file(settings.data)
+        listening.close()
+    return 0
+
+
+async def _announce(services: Services, address: str, say: Say, welcome: Welcome | None) -> None:
+    settings = services.settings
+    _write_server_file(settings.data, address)
+    if welcome is not None:
+        await welcome(services, address)
+    say(log.start_line(f"workhook: listening on {address}", settings.log_format, url=address))
 
 
 async def work(settings: Settings, *, say: Say) -> int:
@@ -304,8 +347,12 @@ class _Draining:
             else:
                 stop()
 
-        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for each in STOPPING:
             loop.add_signal_handler(each, heard)
+
+
+def _listen_for_all(settings: Settings) -> socket.socket:
+    return _listen(settings.host, settings.port, "Choose another --port or --host.")
 
 
 def _listen(host: str, port: int, remedy: str) -> socket.socket:

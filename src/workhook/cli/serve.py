@@ -15,10 +15,12 @@ import click
 from workhook import process
 from workhook.cli import setup
 from workhook.cli.common import Context, command
+from workhook.cli.error_messages import Misuse
 from workhook.cli.lazy_imports import not_installed
-from workhook.cli.options import Flag
+from workhook.cli.options import Flag, Option
 from workhook.core.config import Settings
 
+WORKERS_MAX = 256
 _FIRST = ("host", "port", "data", "database_url", "delivery_allow_networks")
 _OF_WORKERS = ("worker_listen",)
 SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in (*_FIRST, *_OF_WORKERS)))
@@ -49,15 +51,24 @@ async def serve(
     context: Context,
     *,
     no_worker: Annotated[bool, Flag("Leave deliveries to `workhook worker`.")] = False,
+    workers: Annotated[
+        int, Option("N", "Run so many processes behind the port; needs PostgreSQL.", between=(1, WORKERS_MAX))
+    ] = 1,
 ) -> int:
     """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.
 
     When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
     an organization and a project, and prints a link and a token for the owner, once.
     """
+    settings = context.settings
+    if workers > 1 and settings.database_url is None:
+        raise Misuse(
+            "--workers needs PostgreSQL: a SQLite file has one writer, and further processes would only wait for it.",
+            "Set WORKHOOK_DATABASE_URL, or leave out --workers.",
+        )
     with _loading():
         run = process.serve
-    return await run(context.settings, say=click.echo, work=not no_worker, welcome=setup.welcome)
+    return await run(settings, say=click.echo, work=not no_worker, welcome=setup.welcome, processes=workers)
 
 
 @command(None, "worker", settings=WORKER_SETTINGS, json=False, fast=True)

@@ -171,7 +171,16 @@ def _is_loopback(text: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
-def operations(probes: Sequence[Probe], others: Callable[[], dict[str, str]]) -> Sequence[Operation]:
+async def own_metrics() -> bytes:
+    """Return the metrics of this process."""
+    return await asyncio.to_thread(generate_latest)  # a tenth of a second for many series
+
+
+def operations(
+    probes: Sequence[Probe],
+    others: Callable[[], dict[str, str]],
+    metrics_text: Callable[[], Awaitable[bytes]] = own_metrics,
+) -> Sequence[Operation]:
     """`others`: checks that need no waiting, by name."""
     routes = Routes(SYSTEM, "system", etag=False)
 
@@ -199,7 +208,6 @@ def operations(probes: Sequence[Probe], others: Callable[[], dict[str, str]]) ->
         from the server's own machine are answered.
         """
         check_metrics_access(call.services.settings, call.request.client_host, call.request.headers)
-        text = await asyncio.to_thread(generate_latest)  # a tenth of a second for many series
-        return Answer(text, media_type=CONTENT_TYPE_LATEST)
+        return Answer(await metrics_text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

@@ -1,0 +1,274 @@
+"""`workhook serve --workers N`: processes that listen on one socket, and the one that starts and watches them.
+
+Each is a server like that of `workhook serve`, on the same database. It holds one end of a pair of sockets, and the
+supervisor the other. Over it the process says that it is ready, and one that is asked for metrics gets those of all.
+When the supervisor ends, however it does, its end closes, and the processes stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+
+import structlog
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from workhook.core.errors import Explained, Unavailable
+
+_JOINED = "_WORKHOOK_SUPERVISED"  # in a process's environment: its number, and its two file descriptors
+METRICS_S = 5.0  # how long a process may take to tell its metrics
+PAUSES_S = (0.5, 30.0)  # before a process that ended is started again; doubled each time, up to the second
+SETTLED_S = 60.0  # after so long, an end has nothing to do with the one before
+GRACE_S = 10.0  # beyond what the settings allow for, until what does not end is killed
+
+_READY, _ASK, _TELL = b"R", b"A", b"T"
+_LENGTH = struct.Struct("!cI")
+
+log = structlog.get_logger(__name__)
+
+
+async def _send(writer: asyncio.StreamWriter, kind: bytes, data: bytes = b"") -> None:
+    writer.write(_LENGTH.pack(kind, len(data)) + data)
+    await writer.drain()
+
+
+async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Raises `EOFError` if the other side has ended, `OSError` if it was cut off."""
+    kind, length = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    return kind, await reader.readexactly(length)
+
+
+# --- in each process --------------------------------------------------------------------------------------------------
+
+
+class Supervised:
+    """A process's side. `listening`: the socket that all of them share."""
+
+    def __init__(self, listening: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.listening = listening
+        self._reader, self._writer = reader, writer
+        self._asked: list[asyncio.Future[bytes]] = []
+        self._task = asyncio.create_task(self._listen(), name="supervised")
+
+    @classmethod
+    async def join(cls) -> Supervised | None:
+        """Return this process's side; None if no supervisor started it."""
+        if (given := os.environ.pop(_JOINED, None)) is None:
+            return None
+        number, listening, line = map(int, given.split(":"))
+        structlog.contextvars.bind_contextvars(process=number)
+        reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=line))
+        return cls(socket.socket(fileno=listening), reader, writer)
+
+    async def say_ready(self) -> None:
+        await _send(self._writer, _READY)
+
+    async def metrics(self) -> bytes:
+        """Return the metrics of all processes, each with its number. Raises `Unavailable`."""
+        asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._asked.append(asked)
+        try:
+            async with asyncio.timeout(2 * METRICS_S):
+                await _send(self._writer, _ASK)
+                return await asked
+        except (OSError, TimeoutError) as error:
+            raise Unavailable("The other processes did not tell their metrics in time.") from error
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                kind, data = await _receive(self._reader)
+                if kind == _ASK:
+                    await _send(self._writer, _TELL, await asyncio.to_thread(generate_latest))
+                elif self._asked and not (asked := self._asked.pop(0)).done():
+                    asked.set_result(data)
+        except (EOFError, OSError):
+            log.warning("supervisor_gone")
+            signal.raise_signal(signal.SIGTERM)  # as it would have sent
+
+
+# --- in the supervisor ------------------------------------------------------------------------------------------------
+
+
+class _Child:
+    """A process, from its start to its end."""
+
+    def __init__(
+        self,
+        number: int,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ready: asyncio.Event,
+        gather: Callable[[], Awaitable[bytes]],
+    ) -> None:
+        self.number, self.process = number, process
+        self._ready, self._is_serving = ready, False
+        self._reader, self._writer, self._gather = reader, writer, gather
+        self._told: asyncio.Queue[bytes] = asyncio.Queue()
+        self._turn = asyncio.Lock()
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> None:
+        """Hear the process until it ends. What it asks is answered meanwhile."""
+        with suppress(EOFError, OSError):
+            while True:
+                kind, data = await _receive(self._reader)
+                if kind == _READY:
+                    self._is_serving = True
+                    self._ready.set()
+                elif kind == _TELL:
+                    self._told.put_nowait(data)
+                else:
+                    answer = asyncio.create_task(self._answer())
+                    self._answers.add(answer)
+                    answer.add_done_callback(self._answers.discard)
+        self._is_serving = False
+        self._told.put_nowait(b"")  # nothing more comes
+        self._writer.close()
+
+    async def _answer(self) -> None:
+        with suppress(OSError):  # it has ended meanwhile
+            await _send(self._writer, _TELL, await self._gather())
+
+    async def metrics(self) -> bytes | None:
+        """Return the process's metrics; None if it does not serve, or does not tell them in time."""
+        if not self._is_serving:
+            return None
+        async with self._turn:
+            while not self._told.empty():  # too late for whoever asked
+                self._told.get_nowait()
+            try:
+                async with asyncio.timeout(METRICS_S):
+                    await _send(self._writer, _ASK)
+                    return await self._told.get() or None
+            except (OSError, TimeoutError) as error:
+                log.warning("metrics_missing", process=self.number, error=str(error))
+                return None
+
+
+class Supervisor:
+    """Starts so many processes of the command that this one runs, and again those that end by themselves."""
+
+    def __init__(self, count: int, listening: socket.socket, *, stop_s: float) -> None:
+        """`stop_s`: how long a process may take to stop."""
+        self._listening, self._stop_s = listening, stop_s
+        self._children: dict[int, _Child] = {}
+        self._ready = {number: asyncio.Event() for number in range(1, count + 1)}  # once, and perhaps not any more
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask every process to stop; a second time, not to wait for load balancers."""
+        self._stopping.set()
+        for each in self._children.values():
+            with suppress(ProcessLookupError):
+                each.process.send_signal(signal.SIGTERM)
+
+    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Run until `stop`. `ready` is called once every process serves.
+
+        Raises `Explained` if one of them ends before that; it has said why.
+        """
+        keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
+        waiting = asyncio.create_task(self._all_ready(), name="ready")
+        try:
+            await asyncio.wait([*keeping, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done() and not self._stopping.is_set():
+                await ready()
+            await asyncio.wait(keeping, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            waiting.cancel()
+            self.stop()
+            found = await asyncio.gather(*keeping, return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+
+    async def _all_ready(self) -> None:
+        for each in self._ready.values():
+            await each.wait()
+
+    async def _keep(self, number: int) -> None:
+        loop, pause_s = asyncio.get_running_loop(), PAUSES_S[0]
+        while not self._stopping.is_set():
+            began_s = loop.time()
+            child = await self._start(number)
+            status = await self._until_ended(child)
+            if self._stopping.is_set():
+                return
+            if not self._ready[number].is_set():
+                raise Explained("a process of this server has ended before it was ready.", "See what it has said.")
+            if loop.time() - began_s > SETTLED_S:
+                pause_s = PAUSES_S[0]
+            log.error("process_ended", process=number, status=status, again_in_s=pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stopping.wait()
+            pause_s = min(pause_s * 2, PAUSES_S[1])
+
+    async def _start(self, number: int) -> _Child:
+        line, theirs = socket.socketpair()
+        with theirs:
+            given = (self._listening.fileno(), theirs.fileno())
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "workhook", *sys.argv[1:],
+                env={**os.environ, _JOINED: ":".join(map(str, (number, *given)))},
+                pass_fds=given,
+                start_new_session=True,  # what a terminal sends, Ctrl-C, comes from here alone
+            )  # fmt: skip
+        reader, writer = await asyncio.open_connection(sock=line)
+        child = self._children[number] = _Child(number, process, reader, writer, self._ready[number], self._metrics)
+        return child
+
+    async def _until_ended(self, child: _Child) -> int:
+        listening = asyncio.create_task(child.listen())
+        ended = asyncio.create_task(child.process.wait())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not ended.done():
+            _, late = await asyncio.wait([ended], timeout=self._stop_s + GRACE_S)
+            if late:
+                log.error("process_killed", process=child.number, reason="it did not stop in time")
+                child.process.kill()
+        status = await ended
+        await listening
+        return status
+
+    async def _metrics(self) -> bytes:
+        children = list(self._children.values())
+        told = await asyncio.gather(*(each.metrics() for each in children))
+        texts = {each.number: text for each, text in zip(children, told, strict=True) if text is not None}
+        return await asyncio.to_thread(merged, texts)
+
+
+class _Merged(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def merged(texts: Mapping[int, bytes]) -> bytes:
+    """Return the metrics of several processes as one text. Each sample has the number of its process as a label."""
+    families: dict[str, Metric] = {}
+    for number, text in texts.items():
+        for family in text_string_to_metric_families(text.decode()):
+            known = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            known.samples += [
+                Sample(each.name, {**each.labels, "process": str(number)}, each.value) for each in family.samples
+            ]
+    registry = CollectorRegistry()
+    registry.register(_Merged(list(families.values())))
+    return generate_latest(registry)
