@@ -24,7 +24,7 @@ ORDER = (
     Level(("work", "hooks"), siblings=True),
     Level(("delivery",)),
     Level(("web", "git_push"), siblings=True),
-    Level(("cli", "bootstrap", "asgi", "process")),
+    Level(("cli", "bootstrap", "asgi", "process", "supervisor")),
 )
 
 WORK_ORDER = (
