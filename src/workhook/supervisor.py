@@ -269,6 +269,6 @@ def merged(texts: Mapping[int, bytes]) -> bytes:
             known.samples += [
                 Sample(each.name, {**each.labels, "process": str(number)}, each.value) for each in family.samples
             ]
-    registry = CollectorRegistry()
-    registry.register(_Merged(list(families.values())))
-    return generate_latest(registry)
+    of_all = CollectorRegistry()
+    of_all.register(_Merged(list(families.values())))
+    return generate_latest(of_all)
