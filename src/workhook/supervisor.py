@@ -19,7 +19,6 @@ from contextlib import suppress
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
@@ -262,6 +261,8 @@ class _Merged(Collector):
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
     """Return the metrics of several processes as one text. Each sample has the number of its process as a label."""
+    from prometheus_client.parser import text_string_to_metric_families  # one process alone reads none
+
     families: dict[str, Metric] = {}
     for number, text in texts.items():
         for family in text_string_to_metric_families(text.decode()):
