@@ -72,25 +72,21 @@ _tasks_passed = (
         tasks.c.rank <= big("rank"),
     )
 )
-_has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
-# SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
-_has_blockers = sa.exists().where(task_blockers.c.task_id == tasks.c.id)
-_waits = (sa.case((_has_blockers, blockers), else_=sa.literal_column("'[]'")) + "").label("blockers")
-_people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
+_children = tasks.alias("children")
 
 
-def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
+def _some(page: sa.Select[Any], dialect: str) -> sa.CTE:
     if dialect == "sqlite":  # which would fetch `MOST`
-        return page.limit(big("limit")).subquery("some")
+        return page.limit(big("limit")).cte("some")
     most = page.limit(MOST).subquery("most")
-    return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).subquery("some")
+    return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).cte("some")
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     """Select the tasks with the weight of each. Heavy tasks have their key, their id and nulls."""
     some = _some(page, dialect)
     light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
-    return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true())
+    return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true(), dialect)
 
 
 def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
@@ -98,19 +94,37 @@ def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     some = _some(page, dialect)
     order = (some.c.bucket_rank, some.c.rank, some.c.id)
     before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
-    sized = sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
+    sized = sa.select(some, before, sa.func.count().over().label("found")).cte("sized")
     fits = sized.c.weight_before < ROOM
     # SQLite runs an outer join from left to right; otherwise it would scan all tasks.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
-    return _as_json(sized, sized.c.found, whole, fits)
+    return _as_json(sized, sized.c.found, whole, fits, dialect)
+
+
+def _related(keys: sa.CTE, dialect: str) -> tuple[sa.ColumnElement[Any], ...]:
+    """Columns of what belongs to the tasks. Most have nothing of it. PostgreSQL finds at once those on the page that
+    have, and asks only for these one by one: that takes half of its time. SQLite looks each up in the index."""
+    page = sa.select(keys.alias("on_page").c.id)
+
+    def of_some(column: sa.ColumnElement[Any], found: sa.ColumnElement[Any], nothing: str) -> sa.ColumnElement[Any]:
+        those: sa.ColumnElement[bool] = sa.exists().where(column == tasks.c.id)
+        if dialect == "postgresql":
+            those = tasks.c.id.in_(sa.select(column).where(column.in_(page)))
+        return sa.case((those, found), else_=sa.literal_column(nothing))
+
+    # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: these are texts.
+    return (
+        of_some(_children.c.parent_id, subtasks, "0").label("subtasks"),
+        (of_some(task_blockers.c.task_id, blockers, "'[]'") + "").label("blockers"),
+        (of_some(task_assignees.c.task_id, assignees.element, "'[]'") + "").label("people"),
+    )
 
 
 def _as_json(
-    keys: sa.FromClause, last: sa.ColumnElement[int], whole: sa.FromClause, shown: sa.ColumnElement[bool]
+    keys: sa.CTE, last: sa.ColumnElement[int], whole: sa.FromClause, shown: sa.ColumnElement[bool], dialect: str
 ) -> sa.ScalarSelect[str]:
     texts = (tasks.c[name] for name in shown_names(Task) if name != "id")
-    related = (subtasks.label("subtasks"), _waits, _people)
-    values = (keys.c.bucket_rank, keys.c.rank, keys.c.id, *texts, *related, last.label("last"))
+    values = (keys.c.bucket_rank, keys.c.rank, keys.c.id, *texts, *_related(keys, dialect), last.label("last"))
     listed = sa.select(*values).select_from(whole).where(shown).subquery("listed")
     return sa.select(json_rows(*listed.c)).scalar_subquery()
 
@@ -119,10 +133,16 @@ _kept = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
     .join_from(tasks, task_buckets, task_buckets.c.id == tasks.c.bucket_id)
     .where(any_of(tasks.c.id, "heavy"), task_buckets.c.column_id == sa.bindparam("column_id"))
-    .subquery("kept")
+    .cte("kept")
 )
-_heavy_json = _as_json(_kept, _kept.c.weight, _kept.join(tasks, tasks.c.id == _kept.c.id), sa.true())
-_heavy = sa.select(_heavy_json.label("tasks"))
+
+
+def _heavy_of(dialect: str) -> sa.Select[Any]:
+    whole = _kept.join(tasks, tasks.c.id == _kept.c.id)
+    return sa.select(_as_json(_kept, _kept.c.weight, whole, sa.true(), dialect).label("tasks"))
+
+
+_heavy = PerDialect.made_by(_heavy_of)
 
 
 class _Page(NamedTuple):
