@@ -104,12 +104,13 @@ def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
 def _related(keys: sa.CTE, dialect: str) -> tuple[sa.ColumnElement[Any], ...]:
     """Columns of what belongs to the tasks. Most have nothing of it. PostgreSQL finds at once those on the page that
     have, and asks only for these one by one: that takes half of its time. SQLite looks each up in the index."""
-    page = sa.select(keys.alias("on_page").c.id)
+    on_page = sa.select(keys.alias("on_page").c.id).scalar_subquery()
+    page = sa.func.array(on_page, type_=sa.ARRAY(sa.Text))  # one look into an index for all, not one for each
 
     def of_some(column: sa.ColumnElement[Any], found: sa.ColumnElement[Any], nothing: str) -> sa.ColumnElement[Any]:
         those: sa.ColumnElement[bool] = sa.exists().where(column == tasks.c.id)
         if dialect == "postgresql":
-            those = tasks.c.id.in_(sa.select(column).where(column.in_(page)))
+            those = tasks.c.id.in_(sa.select(column).where(column == sa.any_(page)))
         return sa.case((those, found), else_=sa.literal_column(nothing))
 
     # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: these are texts.
