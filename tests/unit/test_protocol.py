@@ -17,6 +17,7 @@ from workhook.http import protocol
 from workhook.http.protocol import HEADERS_MAX, PIPELINED_MAX, BoundedProtocol
 
 SOON_S = WAIT_S
+GO_ON: dict[str, asyncio.Event] = {}  # what `/slow` waits for, of the running loop
 
 
 class Patient(BoundedProtocol):
@@ -38,7 +39,7 @@ class HastyRead(Patient):
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers how many bytes came; `/early` does not wait for them, `/big` answers much."""
+    """Answers how many bytes came; `/early` does not wait for them, `/big` answers much, `/slow` its head at once."""
     size = 0
     while scope["path"] != "/early":
         message = await receive()
@@ -50,6 +51,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     body = b"x" * 50_000_000 if scope["path"] == "/big" else str(size).encode()
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["path"] == "/slow":
+        await GO_ON["now"].wait()
     await send({"type": "http.response.body", "body": body})
 
 
@@ -334,3 +337,39 @@ async def test_what_is_dropped_after_an_answer_is_bounded(port: int, monkeypatch
                 writer.write(b"x" * 65536)
                 await writer.drain()
     writer.close()
+
+
+async def test_head_and_body_are_one_write() -> None:
+    written: list[int] = []
+
+    class Counting(Patient):
+        def write(self, data: bytes) -> None:
+            written.append(len(data))
+            super().write(data)
+
+    async with serving(Counting) as (port, _), connection(port) as made:
+        await made.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await made.answer() == (200, b"0")
+    assert [size for size in written if size] == [1]  # the body, before which the head was held
+
+
+async def test_a_head_does_not_wait_for_a_body_that_comes_later(port: int) -> None:
+    GO_ON["now"] = asyncio.Event()
+    async with connection(port) as made:
+        await made.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(SOON_S):
+            head = await made.reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        GO_ON["now"].set()
+        async with asyncio.timeout(SOON_S):
+            assert await made.reader.readexactly(1) == b"0"
+
+
+async def test_answers_without_a_body_stay_in_their_turn(port: int) -> None:
+    """A refusal of what follows comes after the head that it could overtake."""
+    async with connection(port) as made:
+        await made.send(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED_MAX + 2))
+        said = await made.closed()
+    codes = [int(line.split()[1]) for line in said.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    assert codes == [200] * (len(codes) - 1) + [400]
+    assert len(codes) > PIPELINED_MAX
