@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import resource
@@ -17,6 +18,7 @@ from tests.harness.s3 import S3, running_s3
 from workhook.bootstrap import open_blobs
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
 from workhook.core.errors import Unavailable
+from workhook.core.ids import new_id
 from workhook.storage.blobs import BlobMissing, Blobs, FolderBlobs
 from workhook.storage.blobs_s3 import S3Blobs
 
@@ -217,6 +219,28 @@ async def test_a_folder_that_cannot_be_written_is_told(folder: FolderBlobs) -> N
     with pytest.raises(Unavailable) as refused:
         await _kept(folder, b"hello")
     assert refused.value.code == "storage_unavailable"
+
+
+async def test_a_store_that_can_be_used_says_so_and_keeps_nothing_of_the_question(folder: FolderBlobs) -> None:
+    await folder.check()
+    name = await _kept(folder, b"hello")
+    await folder.check()
+    assert _files(folder.folder.parent) == [name]
+
+
+async def test_a_file_is_shared_or_that_is_told(folder: FolderBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is told that it is not shared copies it."""
+    source, first, second = folder.folder.parent / "source", new_id("blb"), new_id("blb")
+    source.write_bytes(b"hello")
+    assert await folder.share(source, first)
+    assert await _read(folder, first, 0, 5) == b"hello"
+
+    def on_another_disk(source: object, target: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", on_another_disk)
+    assert not await folder.share(source, second)
+    assert not await folder.exists(second)
 
 
 async def test_a_file_is_on_the_disk_before_it_has_its_name(
