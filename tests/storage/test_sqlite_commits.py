@@ -60,6 +60,16 @@ async def test_one_that_is_alone_is_one_job(database: SqliteDatabase, monkeypatc
     assert await _stored(database) == [1, 2]
 
 
+async def test_a_statement_that_begins_with_with_tells_what_it_changed(database: SqliteDatabase) -> None:
+    low = sa.select(_parents.c.id).where(_parents.c.id < 3).cte("low")
+    delete = sa.delete(_parents).where(_parents.c.id.in_(sa.select(low.c.id)))
+    await database.write(_parent, [{"id": number} for number in range(1, 6)])
+    async with database.transaction() as tx:
+        assert await tx.execute(delete) == 2
+        assert await tx.execute(delete) == 0
+        assert await tx.execute(sa.delete(_parents)) == 3
+
+
 @pytest.mark.parametrize("others", [0, 3], ids=["alone", "together"])
 async def test_a_commit_that_fails_is_logged_and_leaves_nothing(database: SqliteDatabase, others: int) -> None:
     told: list[int] = []
