@@ -56,6 +56,18 @@ def test_hundredths_come_back_as_they_were_shown(value: int) -> None:
     assert read_hundredths(to_hundredths(value)) == value
 
 
+@pytest.mark.parametrize(("minor", "text"), [(0, b"0"), (1200, b"12"), (1250, b"12.5"), (1205, b"12.05")])
+def test_an_amount_is_shown_with_the_decimals_that_it_needs(minor: int, text: bytes) -> None:
+    assert msgspec.json.encode(to_amount(minor, "EUR")) == text
+    assert msgspec.json.encode(to_hundredths(minor)) == text
+
+
+def test_the_most_credits_are_as_many_hundredths_as_the_largest_amount_has() -> None:
+    assert read_hundredths("100000000000") == AMOUNT_MAX_MINOR
+    with pytest.raises(ValueError, match=r"at most 100000000000$"):
+        read_hundredths("100000000000.01")
+
+
 @pytest.mark.parametrize(
     "raw", [-1, "NaN", "Infinity", 1e300, True, None, [], "", "1,5", TOTAL_MAX_MINOR + 1, "9" * 5000]
 )
