@@ -93,3 +93,12 @@ def test_a_rate_is_named_by_its_percentage_its_category_or_the_invoice() -> None
     assert [each.billed for each in rates_of(rows, TaxRate(70_000), []).find(TaxRate())] == [rows[1]]
     assert rates_of(rows, TaxRate(200_000), []).find(TaxRate()) == []
     assert [each.billed for each in at(rows[:1], []).find(TaxRate())] == [rows[0]]
+    assert [each.billed for each in rates_of(rows[:1], TaxRate(70_000), []).find(TaxRate())] == [rows[0]]
+
+
+def test_a_second_part_is_split_like_the_first() -> None:
+    rows = (TaxRow(200_000, "standard", 10_000, 2_000),)
+    [first] = at(rows, []).parts_of(6_000)
+    [second] = at(rows, [first]).parts_of(3_000)
+    assert (first.base, first.tax) == (5_000, 1_000)
+    assert (second.base, second.tax) == (2_500, 500)
