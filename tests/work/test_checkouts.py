@@ -132,6 +132,16 @@ def test_what_cannot_be_chosen(studio: Studio, shop: Shop) -> None:
     assert shop.choose(single, qty=1)["qty"] == 1
 
 
+def test_a_service_is_offered_in_projects_of_its_own_account_alone(studio: Studio, shop: Shop) -> None:
+    """Whichever account is the older one."""
+    own, theirs = shop.service(), studio.stranger.post("/services", json={"title": "Hosting"})["service"]
+    elsewhere = f"/projects/{studio.stranger.post('/projects', json={'title': 'Elsewhere'})['project']['id']}"
+    for by, project, foreign in ((studio.owner, studio.project, theirs), (studio.stranger, elsewhere, own)):
+        refused = by.faults("POST", f"{project}/service_checkouts", json={"service_id": foreign["id"]})
+        assert refused == {"service_id": "not_offered"}
+    studio.stranger.post(f"{elsewhere}/service_checkouts", json={"service_id": theirs["id"]})
+
+
 def test_the_list_is_of_one_project(studio: Studio, shop: Shop) -> None:
     first, second = shop.choose(), shop.choose()
     other = studio.owner.post("/projects", json={"title": "Other"})["project"]
@@ -334,6 +344,14 @@ def test_deleting_ends_it_and_hides_it(studio: Studio, shop: Shop, pending: Json
     assert studio.owner.get(f"{studio.project}/service_checkouts")["service_checkouts"] == []
     assert shop.schedule("2060-01-01T00:00") == 0
     assert studio.happened() == []
+
+
+def test_what_was_deleted_is_not_found_though_there_are_later_ones(studio: Studio, shop: Shop) -> None:
+    first, later = shop.choose(), shop.choose()
+    studio.owner.delete(_path(first))
+    for method, step in (("GET", ""), ("DELETE", ""), ("POST", "complete")):
+        studio.owner.refused(404, method, _path(first, step))
+    assert shop.checkout(later) == later
 
 
 def test_subscriptions_pause_with_their_project(studio: Studio, active: JsonObject) -> None:
