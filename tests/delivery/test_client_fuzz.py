@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.delivery.receivers import Connection, receiver
 from tests.delivery.sending import LOOPBACK, MALFORMED, PREPARED
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.client import Client, ConnectionPool, SendFault, _Connection
+from workhook.delivery.client import MAX_HEAD_BYTES, Client, ConnectionPool, SendFault, _Connection
 from workhook.delivery.lookups import SystemResolver
 from workhook.delivery.send import Outcome, Sender, SendSettings
 
@@ -114,6 +114,24 @@ def test_a_head_is_bounded_in_one_piece_too() -> None:
         b"a:\r\n" * 17_000 + b"Content-Length:1\r\n" * 2,
     ):
         assert fed([b"HTTP/1.1 200 OK\r\n" + fields + b"\r\na"]) == ((SendFault, MALFORMED[0]), False)
+
+
+def test_bytes_before_the_request_are_kept_up_to_the_bound() -> None:
+    """Whoever connects may be sent any number of them."""
+
+    async def run() -> list[bool]:
+        client = Client(AddressPolicy(LOOPBACK), SystemResolver(), ConnectionPool(4))
+        connection, transport = _Connection(client, "any"), _Transport()
+        connection.connection_made(transport)  # type: ignore[arg-type]  # it has what is used
+        closed = []
+        for size in (MAX_HEAD_BYTES - 1, 1, 1):
+            connection.data_received(bytes(size))
+            closed.append(transport.closing)
+        connection.connection_lost(None)
+        client.close()
+        return closed
+
+    assert asyncio.run(run()) == [False, False, True]
 
 
 @settings(max_examples=300, deadline=None)
