@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import leased_lanes, queries
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.lanes import UNRECORDED, Lane, Work, signer_until
+from workhook.delivery.lanes import FULL_READ_MS, LATE_MS, UNRECORDED, Lane, Work, signer_until
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import Profile, Signer
 from workhook.delivery.worker import Worker
@@ -209,6 +210,29 @@ def test_a_signer_is_made_anew_once_when_the_previous_secret_ends() -> None:
     assert made.needs_signer(NOW + 5)
     made.replace_hook(hook(1), made.signer, None)
     assert not made.needs_signer(NOW + 10**12)
+
+
+def test_repeats_wait_in_the_order_of_their_due_times() -> None:
+    for order in permutations(range(4)):
+        made = lane(4)
+        waiting = list(made.ready)
+        made.ready.clear()
+        for work, due_at in zip(waiting, (30, 10, 20, 20), strict=True):
+            work.attempts, work.due_at = 1, due_at
+        for place in order:
+            made.add(waiting[place])
+        assert [work.id for work in made.ready] == [2, 3, 4, 1]
+
+
+def test_now_and_then_it_asks_for_all_that_is_due() -> None:
+    """A commit may become visible later than any other that was seen."""
+    made = lane(0)
+    assert made.read_from(NOW) == 0
+    made.saw_due(NOW)
+    assert made.read_from(NOW + FULL_READ_MS - 1) == NOW - LATE_MS
+    assert made.read_from(NOW + FULL_READ_MS) == 0
+    made.saw_due(NOW)
+    assert made.read_from(NOW - 3_600_000) == 0, "the clock was set back"
 
 
 # --- leased lanes ----------------------------------------------------------------------------------------------------
