@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
@@ -22,7 +23,16 @@ from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import leased_lanes, queries
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.lanes import FULL_READ_MS, LATE_MS, UNRECORDED, Lane, Work, signer_until
+from workhook.delivery.lanes import (
+    FULL_READ_MS,
+    LATE_MS,
+    SLOW_MS,
+    UNRECORDED,
+    Lane,
+    Offered,
+    Work,
+    signer_until,
+)
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import Profile, Signer
 from workhook.delivery.worker import Worker
@@ -59,11 +69,14 @@ def hook(previous_until: int | None = None, /, **config: str) -> Hook:
 def lane(waiting: int, *, warm: bool = True, failing_since: int | None = None, **config: str) -> Lane:
     signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository"))
     made = Lane(hook(**config), signer, NOW + LEASE_MS, failing_since)
-    made.connected = warm
-    made.ready.extend(
-        Work(number, number, str(number), 0, 0, 0, NOW, "push", None, 1, 10) for number in range(1, waiting + 1)
-    )
+    if warm:
+        made.connected = True
+    made.ready.extend(work(number) for number in range(1, waiting + 1))
     return made
+
+
+def work(number: int) -> Work:
+    return Work(number, number, str(number), 0, 0, 0, NOW, "push", None, 1, 10)
 
 
 def start(made: Lane, now: int) -> list[int]:
@@ -109,6 +122,13 @@ def test_a_record_that_takes_long_makes_no_receiver_slow() -> None:
     assert made.is_slow(NOW + 10_000)
     made.answered(made.in_flight[number])
     assert not made.is_slow(NOW + 10_000)
+
+
+def test_a_receiver_is_slow_while_its_last_answer_took_long() -> None:
+    made = lane(0)
+    for duration_ms, is_slow in ((SLOW_MS, False), (SLOW_MS + 1, True), (1, False)):
+        made.recorded(work(1), duration_ms, NOW)
+        assert made.is_slow(NOW) is is_slow
 
 
 def test_what_is_not_held_back_by_the_hook_is_not_marked() -> None:
@@ -222,6 +242,33 @@ def test_repeats_wait_in_the_order_of_their_due_times() -> None:
         for place in order:
             made.add(waiting[place])
         assert [work.id for work in made.ready] == [2, 3, 4, 1]
+
+
+def test_a_dispatch_is_taken_over_if_the_hook_is_the_one_that_it_was_made_for() -> None:
+    """Otherwise it is read, and the hook before it."""
+
+    def offer(made: Lane, version: int) -> bool:
+        return made.offer(Offered(work(1), ()), version, lambda _: False)
+
+    def with_nothing_due() -> Lane:
+        made = lane(0)
+        made.begin_read(1)
+        made.end_read([], full=False, is_recorded=lambda _: False)
+        assert not made.low
+        return made
+
+    made = with_nothing_due()
+    assert offer(made, 1)
+    assert start(made, NOW) == [1]
+    for version in (0, 2):
+        assert not offer(changed := with_nothing_due(), version)
+        assert changed.low
+    off, paused = with_nothing_due(), with_nothing_due()
+    off.hook, paused.needs_reload = msgspec.structs.replace(off.hook, active=False), True
+    for each in (off, paused):
+        assert not offer(each, 1)
+        assert not each.ready
+        assert each.may_have_more
 
 
 def test_now_and_then_it_asks_for_all_that_is_due() -> None:
