@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 import sqlalchemy as sa
@@ -479,6 +479,31 @@ def test_a_redelivery_asked_for_in_flight_follows(site: Site, receiver: Receiver
     assert len(hook.attempts("push", 3)) == 3
     site.ok("POST", f"{hook.path}/pings")
     hook.attempts("ping", 2)
+    assert numbers(receiver) == [1, 1, 1]
+
+
+def test_a_redelivery_asked_for_during_a_repeat_follows(site: Site, receiver: Receiver) -> None:
+    repeating, go_on = threading.Event(), threading.Event()
+    pushes = count(1)
+
+    def step(received: Received) -> Reply:
+        if received.event != "push":
+            return Reply()
+        match next(pushes):
+            case 1:
+                return Reply(500)
+            case 2:
+                repeating.set()
+                go_on.wait(WAIT_S)
+        return Reply()
+
+    receiver.reply = step
+    hook = site.hook(receiver)
+    site.publish(1)
+    assert repeating.wait(WAIT_S)
+    hook.redeliver(hook.attempts("push", 1)[0])
+    go_on.set()
+    assert [each["status_code"] for each in hook.attempts("push", 3)] == [500, 200, 200]
     assert numbers(receiver) == [1, 1, 1]
 
 
