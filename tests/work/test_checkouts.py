@@ -126,8 +126,10 @@ def test_what_cannot_be_chosen(studio: Studio, shop: Shop) -> None:
         "service_id": "missing", "qty": "invalid", "color": "unknown",
     }  # fmt: skip
     dear = shop.service({**MONTHLY, "amount": 90_000_000_000})
+    generous = shop.service({**MONTHLY, "credits": 90_000_000_000})
     studio.happened()
-    assert studio.owner.faults("POST", path, json={"service_id": dear["id"], "qty": 2}) == {"qty": "invalid"}
+    for service in (dear, generous):
+        assert studio.owner.faults("POST", path, json={"service_id": service["id"], "qty": 2}) == {"qty": "invalid"}
     assert studio.happened() == []
     assert shop.choose(single, qty=1)["qty"] == 1
 
