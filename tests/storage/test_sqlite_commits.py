@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from tests.harness.waiting import WAIT_S
+from workhook.core.errors import Unavailable
 from workhook.storage.sqlite import Job, SqliteDatabase
 
 _metadata = sa.MetaData()
@@ -90,6 +91,24 @@ async def test_a_commit_that_fails_is_logged_and_leaves_nothing(database: Sqlite
     assert await _stored(database) == told == []
     await insert(2)
     assert await _stored(database) == told == [2]
+
+
+async def test_who_shares_what_sqlite_has_undone_is_told(database: SqliteDatabase) -> None:
+    """On a full disk it undoes all that was not committed, not only what the failing one did."""
+    full = "CREATE TRIGGER full BEFORE INSERT ON parents WHEN NEW.id = 2 BEGIN SELECT RAISE(ROLLBACK, 'full'); END"
+    await database._writer.submit(lambda connection: connection.execute(full))
+    told: list[int] = []
+
+    async def insert(number: int) -> None:
+        async with database.transaction() as tx:
+            await tx.execute(_parent, {"id": number})
+            tx.after_commit(lambda: told.append(number))
+
+    first, second, third = await asyncio.gather(insert(1), insert(2), insert(3), return_exceptions=True)
+    assert isinstance(first, Unavailable)
+    assert isinstance(second, Exception)
+    assert third is None
+    assert await _stored(database) == told == [3]
 
 
 async def test_who_is_cancelled_during_the_commit_is_told_all_the_same(database: SqliteDatabase) -> None:
