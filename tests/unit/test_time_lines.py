@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
+from workhook.core.errors import Fault, Invalid
 from workhook.work.kernel.durations import amount_minor, display, whole_seconds
 from workhook.work.kernel.settings import RoundMode
+from workhook.work.money.invoices.drafts import _as_many_as_fit
 from workhook.work.money.invoices.rules import Item, days_of_items, items_of, items_text
 from workhook.work.money.invoices.time_lines import (
     GroupBy,
@@ -219,3 +221,20 @@ def test_an_entry_that_stays_keeps_its_line() -> None:
     found = with_entries(items, ["tms_1"], [time("tms_5")], Rounding(15))
     assert found[:-1] == [HOSTING, *items[2:]]
     assert found[-1].qty == Decimal("1.75")
+
+
+def test_as_much_time_is_invoiced_as_can_be_printed() -> None:
+    for count in range(1, 20):
+        for most in range(count + 1):
+
+            def planned(number: int, most: int = most) -> Any:
+                if number > most:
+                    raise Invalid(faults=[Fault(field="invoice_items", code="too_long", message="too long")])
+                return number
+
+            if most:
+                found: Any = _as_many_as_fit(planned, count)
+                assert found == (most, most)
+            else:
+                with pytest.raises(Invalid):
+                    _as_many_as_fit(planned, count)
