@@ -256,6 +256,23 @@ def test_what_no_amount_follows_from_changes_after_sending(studio: Studio, draw:
     assert event.changes == {name: {"from": record[name], "to": after[name]} for name in change}
 
 
+@pytest.mark.parametrize("field", ["due", "payment_terms", "payment_method"])
+def test_each_of_them_changes_alone(studio: Studio, draw: Draw, field: str) -> None:
+    record = draw("send", due="2030-01-01", payment_terms="30 days", payment_method="Card")
+    after = studio.owner.patch(f"/invoices/{record['id']}", json={field: None})["invoice"]
+    assert after == {**record, field: None, "updated_at": after["updated_at"]}
+
+
+def test_what_was_credited_stays(studio: Studio, draw: Draw) -> None:
+    where = f"/invoices/{draw('send')['id']}"
+    studio.owner.post(f"{where}/credit_notes", json={"reason": "Wrong"})
+    record = studio.owner.get(where)["invoice"]
+    assert record["status"] == "credited"
+    for method, change in (("PATCH", {"tax": 1}), ("PATCH", {"invoice_items": []}), ("DELETE", None)):
+        assert studio.owner.refused(409, method, where, json=change)["code"] == "invoice_credited"
+    assert studio.owner.get(where)["invoice"] == record
+
+
 def test_a_void_invoice_stays_as_it_is(studio: Studio, draw: Draw) -> None:
     record = draw("send", "void")
     for change in ({"payment_method": "Card"}, {"due": "2030-01-01"}):
