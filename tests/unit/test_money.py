@@ -109,3 +109,10 @@ def test_in_another_currency_an_amount_keeps_its_value_or_there_is_none(minor: i
     value = Decimal(amount_text(minor, before))
     found = minor_or_none(value, after)
     assert rescaled(minor, before, after) == (None if found and found > AMOUNT_MAX_MINOR else found)
+
+
+def test_an_amount_in_another_currency() -> None:
+    assert rescaled(12_000, "KWD", "EUR") == rescaled(12, "JPY", "EUR") == 1_200
+    assert rescaled(12_000, "KWD", "JPY") == rescaled(1_200, "EUR", "JPY") == 12
+    assert rescaled(12, "JPY", "KWD") == rescaled(1_200, "EUR", "KWD") == 12_000
+    assert rescaled(12_005, "KWD", "EUR") is None
