@@ -124,6 +124,14 @@ def test_the_list_filters_and_pages(studio: Studio, service: dict[str, Any]) -> 
 # --- changing --------------------------------------------------------------------------------------------------------
 
 
+def test_the_list_of_one_account_has_those_of_no_other(studio: Studio, service: dict[str, Any]) -> None:
+    """Whichever account is the older one."""
+    own = studio.owner.post("/services", json={"title": "Own", "organization": studio.world.owner})["service"]
+    for one in (service, own):
+        listed = studio.owner.get("/services", params={"organization": one["organization"]})["services"]
+        assert [each["id"] for each in listed] == [one["id"]]
+
+
 def test_a_change_says_what_changed(studio: Studio, service: dict[str, Any]) -> None:
     path = f"/services/{service['id']}"
     edited = studio.owner.patch(path, json={"title": "Retainer", "minimum_months": 3})["service"]
