@@ -240,6 +240,7 @@ def test_a_host_that_can_never_be_reached(url: str, host: str) -> None:
         ("http://[v1.x]/", "host"),
         ("http://1.2.3.4.5/", "host"),
         ("http://1.2.3.256/", "host"),
+        ("http://256.2.3.4/", "host"),
         ("http://example.0x7f/", "host"),
         ("http://134744072/", "host"),
         ("http://010.8.8.8/", "host"),
