@@ -43,6 +43,8 @@ _NO_ALIAS = _ENDS_FROM | {
 }  # fmt: skip
 _BEFORE_TABLE = frozenset({"JOIN", "ONLY", "LATERAL"})
 
+_NESTED = re.compile(r"\bJOIN \((?!SELECT\b)")
+
 Statement = SelectBase | UpdateBase | PerDialect
 
 
@@ -64,7 +66,9 @@ class _From(NamedTuple):
 
 
 def refuse(sql: str) -> None:
-    """Raises `Clash`."""
+    """Raises `Clash`. Also for a join within a join, for which SQLite makes a table of all rows of the inner one."""
+    if _NESTED.search(sql):
+        raise Clash(f"a join within a join: join one table after the other\n{sql}")
     if found := list(clashes(sql)):
         raise Clash(f"a subquery names {', '.join(found)}, as a query around it does: correlate it, or alias it\n{sql}")
 

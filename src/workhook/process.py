@@ -217,13 +217,12 @@ async def serve(
 
 async def _supervise(settings: Settings, count: int, say: Say, welcome: Welcome | None) -> int:
     listening = _listen_for_all(settings)
-    listening.listen(BACKLOG)
     address = _address(settings.host, listening)
     supervisor = Supervisor(count, listening, stop_s=settings.drain_delay_s + settings.drain_s)
     for each in STOPPING:
         asyncio.get_running_loop().add_signal_handler(each, supervisor.stop)
     async with open_services(settings):  # migrates before the processes start, which would wait for each other
-        pass
+        listening.listen(BACKLOG)
 
     async def ready() -> None:
         async with open_services(settings) as services:
@@ -233,7 +232,6 @@ async def _supervise(settings: Settings, count: int, say: Say, welcome: Welcome 
         await supervisor.run(ready)
     finally:
         _remove_server_file(settings.data)
-        listening.close()
     return 0
 
 
@@ -393,5 +391,7 @@ def _remove_server_file(data: Path) -> None:
     try:
         if json.decode(path.read_bytes()).get("pid") == os.getpid():
             path.unlink()
+    except FileNotFoundError as error:
+        logger.debug("no_server_file", reason=str(error))  # it was stopped before it was ready
     except (OSError, ValueError) as error:
         logger.warning("server_file_left", error=str(error))

@@ -32,6 +32,7 @@ GRACE_S = 10.0  # beyond what the settings allow for, until what does not end is
 
 _READY, _ASK, _TELL = b"R", b"A", b"T"
 _LENGTH = struct.Struct("!cI")
+_UNTOLD = "The processes did not tell their metrics in time."
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +46,15 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     """Raises `EOFError` if the other side has ended, `OSError` if it was cut off."""
     kind, length = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     return kind, await reader.readexactly(length)
+
+
+async def _told_or_nothing(telling: Awaitable[bytes]) -> bytes:
+    """Return what is told, or nothing if that fails: whoever asks gets an answer in any case."""
+    try:
+        return await telling
+    except Exception:
+        log.exception("metrics_failed")
+        return b""
 
 
 # --- in each process --------------------------------------------------------------------------------------------------
@@ -79,18 +89,23 @@ class Supervised:
         try:
             async with asyncio.timeout(2 * METRICS_S):
                 await _send(self._writer, _ASK)
-                return await asked
+                found = await asked
         except (OSError, TimeoutError) as error:
-            raise Unavailable("The other processes did not tell their metrics in time.") from error
+            raise Unavailable(_UNTOLD) from error
+        if not found:
+            raise Unavailable(_UNTOLD)
+        return found
 
     async def _listen(self) -> None:
         try:
             while True:
                 kind, data = await _receive(self._reader)
                 if kind == _ASK:
-                    await _send(self._writer, _TELL, await asyncio.to_thread(generate_latest))
-                elif self._asked and not (asked := self._asked.pop(0)).done():
-                    asked.set_result(data)
+                    await _send(self._writer, _TELL, await _told_or_nothing(asyncio.to_thread(generate_latest)))
+                    continue
+                self._asked = [each for each in self._asked if not each.done()]  # without those who have given up
+                if self._asked:
+                    self._asked.pop(0).set_result(data)
         except (EOFError, OSError):
             log.warning("supervisor_gone")
             signal.raise_signal(signal.SIGTERM)  # as it would have sent
@@ -115,7 +130,6 @@ class _Child:
         self._ready, self._is_serving = ready, False
         self._reader, self._writer, self._gather = reader, writer, gather
         self._told: asyncio.Queue[bytes] = asyncio.Queue()
-        self._turn = asyncio.Lock()
         self._answers: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
@@ -138,22 +152,21 @@ class _Child:
 
     async def _answer(self) -> None:
         with suppress(OSError):  # it has ended meanwhile
-            await _send(self._writer, _TELL, await self._gather())
+            await _send(self._writer, _TELL, await _told_or_nothing(self._gather()))
 
     async def metrics(self) -> bytes | None:
-        """Return the process's metrics; None if it does not serve, or does not tell them in time."""
+        """Return the process's metrics; None if it does not serve, or does not tell them in time. One at a time."""
         if not self._is_serving:
             return None
-        async with self._turn:
-            while not self._told.empty():  # too late for whoever asked
-                self._told.get_nowait()
-            try:
-                async with asyncio.timeout(METRICS_S):
-                    await _send(self._writer, _ASK)
-                    return await self._told.get() or None
-            except (OSError, TimeoutError) as error:
-                log.warning("metrics_missing", process=self.number, error=str(error))
-                return None
+        while not self._told.empty():  # too late for whoever asked
+            self._told.get_nowait()
+        try:
+            async with asyncio.timeout(METRICS_S):
+                await _send(self._writer, _ASK)
+                return await self._told.get() or None
+        except (OSError, TimeoutError) as error:
+            log.warning("metrics_missing", process=self.number, error=str(error))
+            return None
 
 
 class Supervisor:
@@ -165,10 +178,12 @@ class Supervisor:
         self._children: dict[int, _Child] = {}
         self._ready = {number: asyncio.Event() for number in range(1, count + 1)}  # once, and perhaps not any more
         self._stopping = asyncio.Event()
+        self._gathering: asyncio.Task[bytes] | None = None
 
     def stop(self) -> None:
         """Ask every process to stop; a second time, not to wait for load balancers."""
         self._stopping.set()
+        self._listening.close()  # each process has its own: once all have closed theirs, the port is closed
         for each in self._children.values():
             with suppress(ProcessLookupError):
                 each.process.send_signal(signal.SIGTERM)
@@ -201,8 +216,12 @@ class Supervisor:
         loop, pause_s = asyncio.get_running_loop(), PAUSES_S[0]
         while not self._stopping.is_set():
             began_s = loop.time()
-            child = await self._start(number)
-            status = await self._until_ended(child)
+            try:
+                status: int | str = await self._until_ended(await self._start(number))
+            except OSError as error:  # no memory, no descriptors: the others go on
+                if not self._ready[number].is_set():
+                    raise
+                status = str(error)
             if self._stopping.is_set():
                 return
             if not self._ready[number].is_set():
@@ -217,16 +236,22 @@ class Supervisor:
 
     async def _start(self, number: int) -> _Child:
         line, theirs = socket.socketpair()
-        with theirs:
-            given = (self._listening.fileno(), theirs.fileno())
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "workhook", *sys.argv[1:],
-                env={**os.environ, _JOINED: ":".join(map(str, (number, *given)))},
-                pass_fds=given,
-                start_new_session=True,  # what a terminal sends, Ctrl-C, comes from here alone
-            )  # fmt: skip
+        with theirs, self._listening.dup() as listening:
+            given = (listening.fileno(), theirs.fileno())
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-P", "-m", "workhook", *sys.argv[1:],
+                    env={**os.environ, _JOINED: ":".join(map(str, (number, *given)))},
+                    pass_fds=given,
+                    start_new_session=True,  # what a terminal sends, Ctrl-C, comes from here alone
+                )  # fmt: skip
+            except BaseException:
+                line.close()
+                raise
         reader, writer = await asyncio.open_connection(sock=line)
         child = self._children[number] = _Child(number, process, reader, writer, self._ready[number], self._metrics)
+        if self._stopping.is_set():  # it was not there yet when the others were told
+            process.terminate()
         return child
 
     async def _until_ended(self, child: _Child) -> int:
@@ -245,6 +270,12 @@ class Supervisor:
         return status
 
     async def _metrics(self) -> bytes:
+        """Return the metrics of all. Whoever asks meanwhile gets the same."""
+        if self._gathering is None or self._gathering.done():
+            self._gathering = asyncio.create_task(self._gather(), name="metrics")
+        return await asyncio.shield(self._gathering)
+
+    async def _gather(self) -> bytes:
         children = list(self._children.values())
         told = await asyncio.gather(*(each.metrics() for each in children))
         texts = {each.number: text for each, text in zip(children, told, strict=True) if text is not None}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import psutil
 import pytest
 
 from tests.cli.cli_kit import Cli
-from tests.harness.receiver import Receiver
+from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.supervisor import merged
@@ -34,6 +36,16 @@ def answering(client: httpx.Client) -> set[str]:
     answer = client.get("/metrics")
     assert answer.status_code == 200, answer.text
     return set(re.findall(r'workhook_build_info\{process="(\d)"', answer.text))
+
+
+def refuses(server: Server) -> bool:
+    """New connections are refused, not left to wait."""
+    host, port = server.url.removeprefix("http://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionError:
+        return True
+    return False
 
 
 @on_postgresql
@@ -88,6 +100,42 @@ def test_ctrl_c_ends_all(new_server: Callable[..., Server]) -> None:
     assert server.process.wait(60) == 0
     assert psutil.wait_procs(processes, timeout=30)[1] == []
     assert not (server.data / "server.json").exists()
+
+
+@on_postgresql
+def test_the_port_is_closed_while_they_finish(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    """A proxy goes elsewhere at once."""
+    answer_now = threading.Event()
+
+    def hold(received: Received) -> Reply:
+        answer_now.wait(60)
+        return Reply()
+
+    receiver.reply = hold
+    server = new_server(command=SERVE)
+    world = server.world()
+    with server.client(world.token) as client:
+        config = {"url": receiver.url, "content_type": "json"}
+        assert client.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]}).status_code == 201
+    receiver.wait_for(1)  # the ping, which is held
+    assert server.process is not None
+    server.process.send_signal(signal.SIGTERM)
+    try:
+        until(lambda: refuses(server))
+        assert server.process.poll() is None
+    finally:
+        answer_now.set()
+    assert server.process.wait(60) == 0
+
+
+@on_postgresql
+def test_one_that_is_just_being_started_is_stopped_too(new_server: Callable[..., Server]) -> None:
+    server = new_server(command=SERVE)
+    first = processes_of(server)[0]
+    first.kill()
+    until(lambda: len(processes_of(server)) == WORKERS and first not in processes_of(server))
+    assert server.stop() == 0
+    assert "process_killed" not in server.log()
 
 
 def test_sqlite_has_one_writer(tmp_path: Path) -> None:

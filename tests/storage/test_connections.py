@@ -113,6 +113,13 @@ async def test_one_that_somebody_waits_for_is_handed_on(connections: Connect) ->
     assert len(set(found)) <= SIZE
 
 
+async def test_one_with_an_open_transaction_is_not_handed_on(connections: Connect) -> None:
+    async with connections() as connection:
+        await connection.execute("BEGIN")
+    async with connections() as connection:
+        assert not connection.is_in_transaction()
+
+
 async def test_the_pool_has_them_back_soon(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It closes what nobody uses."""
     monkeypatch.setattr(postgres, "WARM_S", 0.0)

@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 
 import asyncpg
+import pytest
 import sqlalchemy as sa
 
 from tests.harness.waiting import WAIT_S
@@ -18,6 +19,28 @@ from workhook.storage.metadata import insert_into, probe
 
 _write = insert_into(probe, "id", "written_at")
 _kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> $1"
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+async def test_a_snapshot_that_loses_its_connection_is_refused(services: Services) -> None:
+    assert services.settings.database_url is not None
+    killer = await asyncpg.connect(services.settings.database_url)
+    mine = await killer.fetchval("SELECT pg_backend_pid()")
+    with pytest.raises(Unavailable):
+        async with services.database.snapshot() as reader:
+            await reader.fetch_all(sa.select(probe.c.id))
+            await killer.execute(_kill, mine)
+            await reader.fetch_all(sa.select(probe.c.id))
+    await killer.close()
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+async def test_a_transaction_that_has_ended_takes_no_statement(services: Services) -> None:
+    """Its connection is somebody else's."""
+    async with services.database.transaction() as tx:
+        await tx.fetch_all(sa.select(probe.c.id))
+    with pytest.raises(asyncpg.InterfaceError):
+        await tx.fetch_all(sa.select(probe.c.id))
 
 
 async def test_connections_that_are_killed_under_load(services: Services) -> None:

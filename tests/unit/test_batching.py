@@ -87,7 +87,17 @@ async def test_an_error_is_of_one_item_only() -> None:
     assert [found[0], found[2]] == ["b1!", "b3!"]
     assert isinstance(found[1], ValueError)
     assert found[1].args == ("b2",)
-    assert rounds.begun == [["a1"], ["b1", "b2", "b3"], ["b1"], ["b2"], ["b3"]]
+    assert rounds.begun == [["a1"], ["b1", "b2", "b3"], ["b1"], ["b2", "b3"], ["b2"], ["b3"]]
+
+
+async def test_one_that_is_refused_costs_the_others_few_rounds() -> None:
+    names = [f"a{number:02}" for number in range(64)]
+    rounds = Rounds("a40")
+    gatherer = Batcher(rounds.run, lambda _: "a", rounds_max=1)
+    rounds.open.set()
+    found = await asyncio.gather(*(await _added(gatherer, *names)), return_exceptions=True)
+    assert [each for each in found if isinstance(each, str)] == [f"{name}!" for name in names if name != "a40"]
+    assert len(rounds.begun) <= 15  # two for each time that 64 can be halved
     assert await gatherer.add("b4") == "b4!", "its queue goes on"
 
 

@@ -110,6 +110,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._watch()
 
+    def shutdown(self) -> None:
+        self._write_held()  # uvicorn closes the transport itself
+        super().shutdown()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._forget_deadline()

@@ -203,9 +203,10 @@ def premises_hold(*, on_sqlite: bool) -> sa.ColumnElement[bool]:
         known = arrays("known", columns)
         of_each = [known.c[name] for name in columns]
     repository_id, user_id, facts = of_each
-    here = sa.join(projects, accounts, accounts.c.id == projects.c.account_id)
     same = sa.and_(projects.c.repository_id == repository_id, projects.c.deleted_at.is_(None))
-    changed: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(known.outerjoin(here, same))
+    # One join after the other: SQLite would make a table of all projects for a join within a join.
+    here = known.outerjoin(projects, same).outerjoin(accounts, accounts.c.id == projects.c.account_id)
+    changed: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(here)
     return required(~changed.where(facts_of(user_id).is_distinct_from(facts)).exists())
 
 

@@ -33,8 +33,9 @@ class Batcher(Generic[Item, Answer]):
 
     Items of the same `queue` are never in two rounds at the same time, so they run in the order in which they came.
 
-    If a round raises, each of its items is run again alone, and gets only its own error: so `run` must do all or
-    nothing. After `Unavailable` it is unknown what was done, so nothing is run again, and every item gets the error.
+    If a round raises, its halves are run again, and theirs, until each item gets only its own error: so `run` must do
+    all or nothing. One that is refused costs the others a few rounds. After `Unavailable` it is unknown what was done,
+    so nothing is run again, and every item gets the error.
     """
 
     def __init__(
@@ -96,8 +97,9 @@ class Batcher(Generic[Item, Answer]):
             if len(taken) == 1 and not taken[0].answer.done():
                 taken[0].answer.set_exception(error)
             elif len(taken) > 1:
-                for each in taken:
-                    await self._answer([each])
+                half = len(taken) // 2
+                await self._answer(taken[:half])
+                await self._answer(taken[half:])
         else:
             if len(answers) != len(taken):  # a defect; the items are not run again, and no caller waits for ever
                 for each in taken:

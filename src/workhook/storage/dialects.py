@@ -201,9 +201,9 @@ def sqlite_problem(error: sqlite3.Error) -> Exception:
     """Return the program's error for a driver's error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
-    if _FAILED in str(error):
-        return ConditionFailed()
     if isinstance(error, sqlite3.OperationalError):
+        if _FAILED in str(error):
+            return ConditionFailed()
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return RolledBack("locked", f"The database cannot be used right now: {error}.")

@@ -38,6 +38,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Any]]
 # leaves of that. A pooler need not take this.
 _SETTINGS = {"jit": "off"}
 GATHER_S = 0.01
+NOTIFY_TIMEOUT_S = 2.0
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 CLOCK_LOOKS = 3
 CLOCK_TIMEOUT_S = 5.0
@@ -73,6 +74,7 @@ class WarmPool:
         self._warm: list[Any] = []
         self._waiting = 0  # for the pool
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closing = False
         self._cooling: asyncio.Task[None] | None = None
 
     @property
@@ -93,8 +95,9 @@ class WarmPool:
             self._waiting -= 1
 
     async def release(self, connection: Any, *, keep: bool) -> None:
-        """`keep`: the connection is as it was when it was acquired."""
-        if not keep or self._waiting or self._pool.is_closing() or not is_usable(connection):
+        """`keep`: nothing went wrong with it. The pool would end what was left of a transaction."""
+        keep = keep and is_usable(connection) and not connection.is_in_transaction()
+        if not keep or self._waiting or self._is_closing:
             await self._pool.release(connection)
             return
         self._warm.append(connection)
@@ -115,6 +118,7 @@ class WarmPool:
 
     async def close(self) -> None:
         """Wait until all connections are released, and close them."""
+        self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
         await self._give_back()
@@ -299,6 +303,10 @@ class PostgresTransaction(Transaction):
             log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server does it by itself
             terminate(self._connection)
 
+    def end(self) -> None:
+        """Refuse what comes later: the connection is somebody else's then."""
+        self._connection = None
+
     async def _ask(self, asked: Asked) -> Sequence[Row]:
         await self._prepare(asked.sql, asked.planned_once)
         rows: Sequence[Row] = await self._connection.fetch(asked.sql, *asked.arguments)
@@ -416,6 +424,8 @@ class PostgresDatabase(Database):
             except BaseException:
                 await transaction.roll_back()
                 raise
+            finally:
+                transaction.end()
         transaction.committed()
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
@@ -459,6 +469,8 @@ class PostgresDatabase(Database):
             await dialects.notice_silence(connection)
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 yield _PostgresSnapshot(connection, self._compile)
+        except asyncpg.InterfaceError as error:  # the connection was lost, so its transaction could not be left
+            raise dialects.postgresql_problem(error) from error
         finally:
             with suppress(TimeoutError):
                 await connection.close(timeout=ACQUIRE_TIMEOUT_S)
@@ -483,7 +495,8 @@ class PostgresDatabase(Database):
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
                 async with self._listening.connect() as connection:
-                    await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
+                    # No longer: leases are kept over this connection, too.
+                    await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting), timeout=NOTIFY_TIMEOUT_S)
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
 

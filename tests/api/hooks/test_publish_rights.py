@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
 
+from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
+from tests.harness.waiting import until
 from tests.harness.world import World, add_user, make_world
 from workhook.events.tables import events
+from workhook.hooks import fan_out
 from workhook.hooks.tables import dispatches
+from workhook.identity.queries import Premise, premise_params
 from workhook.identity.tables import audit_log, collaborators, projects
+from workhook.storage import dialects
+from workhook.storage.statements import Compiler
 
 PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
 OWN = {"event": "task", "payload": {}}  # only admins publish what Workhook tells itself
@@ -122,3 +131,33 @@ def test_one_that_is_refused_does_not_hold_others_back(server: Server, world: Wo
         codes = list(pool.map(lambda client: client.post(path, json=PUSH).status_code, asked))
     assert codes == [202, 404] * (count // 2)
     assert len(_events(server, world)) == 2 + count // 2
+
+
+def test_who_is_refused_twice_leaves_no_trace_in_a_place_that_was_renamed(server: Server, world: World) -> None:
+    """To a stranger the repository is not there, under its name as under its former one."""
+    entries = sa.select(audit_log.c.id).where(_of(world, audit_log.c.repository_id), audit_log.c.status == 404)
+    server.execute(sa.update(projects).where(projects.c.id == world.project_id).values(private=True))
+    stranger: str = server.run(partial(add_user, world=world))
+    with server.client(stranger) as client:
+        path = f"{world.repo_path}/events"
+        assert client.post(path, json=PUSH).status_code == 404
+        noted = until(lambda: server.fetch(entries))
+        renamed = {"name": f"{world.repository}-1", "name_key": f"{world.repository}-1".lower()}
+        server.execute(sa.update(projects).where(projects.c.id == world.project_id).values(renamed))
+        assert client.post(path, json=PUSH).status_code == 404
+        assert client.post(f"{world.repo_path}-1/events", json=PUSH).status_code == 404
+        until(lambda: len(server.fetch(entries)) == len(noted) + 1)
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_the_look_of_a_commit_does_not_grow_with_the_projects(backend: Databases, tmp_path: Path) -> None:
+    """On SQLite a join within a join would make a table of all of them, for each commit. PostgreSQL's plans are in
+    `tests/work/test_plans_once.py`."""
+    backend.new(tmp_path)
+    statement = Compiler(dialects.SQLITE, dialects.sqlite_value)(fan_out._sent_on_premises)
+    params = {"count": 1, "due_until": 1, **premise_params([Premise(1, 1, "[]")])}
+    with closing(sqlite3.connect(tmp_path / "workhook.db")) as connection:
+        plan = connection.execute("EXPLAIN QUERY PLAN " + statement.sql, statement.arguments(params)).fetchall()
+    steps = [step[-1] for step in plan]
+    assert any("SEARCH projects USING" in step for step in steps)
+    assert not [step for step in steps if "SCAN projects" in step or "MATERIALIZE" in step]
