@@ -43,7 +43,7 @@ _NO_ALIAS = _ENDS_FROM | {
 }  # fmt: skip
 _BEFORE_TABLE = frozenset({"JOIN", "ONLY", "LATERAL"})
 
-_NESTED = re.compile(r"\bJOIN \((?!SELECT\b)")
+_NESTED = re.compile(r"\bLEFT OUTER JOIN \((?!SELECT\b)")
 
 Statement = SelectBase | UpdateBase | PerDialect
 
@@ -66,9 +66,9 @@ class _From(NamedTuple):
 
 
 def refuse(sql: str) -> None:
-    """Raises `Clash`. Also for a join within a join, for which SQLite makes a table of all rows of the inner one."""
+    """Raises `Clash`. Also for a join within an outer join: SQLite makes a table of all its rows."""
     if _NESTED.search(sql):
-        raise Clash(f"a join within a join: join one table after the other\n{sql}")
+        raise Clash(f"a join within an outer join: join one table after the other\n{sql}")
     if found := list(clashes(sql)):
         raise Clash(f"a subquery names {', '.join(found)}, as a query around it does: correlate it, or alias it\n{sql}")
 
