@@ -221,10 +221,10 @@ def _sql(statement: Statement, dialect: Dialect) -> str:
 
 def violations(found: Iterable[tuple[str, Statement]] | None = None) -> Iterator[str]:
     for name, statement in statements() if found is None else found:
-        named = {
-            each for dialect in (dialects.SQLITE, dialects.postgresql()) for each in clashes(_sql(statement, dialect))
-        }
-        if named:
+        texts = [_sql(statement, dialect) for dialect in (dialects.SQLITE, dialects.postgresql())]
+        if any(map(_NESTED.search, texts)):
+            yield f"{name}: a join within an outer join: join one table after the other"
+        if named := {each for text in texts for each in clashes(text)}:
             yield (
                 f"{name}: a subquery names {', '.join(sorted(named))}, as a query around it does: correlate it, "
                 "or alias it where all rows are meant"

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from scripts import statement_rules
-from scripts.statement_rules import clashes
+from scripts.statement_rules import Clash, clashes, refuse
 from workhook.hooks.tables import hooks
 from workhook.identity.tables import grants, memberships
 from workhook.storage import dialects
@@ -70,3 +70,11 @@ def test_what_tests_compile_obeys_too(cross_join: sa.Select[tuple[int]]) -> None
 )
 def test_the_names_that_clash(sql: str, names: list[str]) -> None:
     assert clashes(sql) == names
+
+
+def test_a_join_within_an_outer_join_is_refused() -> None:
+    """SQLite makes a table of all its rows, those of every tenant."""
+    with pytest.raises(Clash, match="one table after the other"):
+        refuse("SELECT 1 FROM a LEFT OUTER JOIN (b JOIN c ON c.id = b.c_id) ON b.a_id = a.id")
+    refuse("SELECT 1 FROM a LEFT OUTER JOIN (SELECT id FROM b) AS some ON some.id = a.id")
+    refuse("SELECT 1 FROM a LEFT OUTER JOIN b ON b.a_id = a.id LEFT OUTER JOIN c ON c.id = b.c_id")
