@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -136,6 +137,26 @@ def test_one_that_is_just_being_started_is_stopped_too(new_server: Callable[...,
     until(lambda: len(processes_of(server)) == WORKERS and first not in processes_of(server))
     assert server.stop() == 0
     assert "process_killed" not in server.log()
+
+
+@on_postgresql
+@pytest.mark.whole
+def test_one_that_hangs_is_missing_in_the_metrics_of_all(new_server: Callable[..., Server]) -> None:
+    """Whoever asks meanwhile waits for it once, together with the others who ask."""
+    server = new_server(command=SERVE)
+    hanging = processes_of(server)[0]
+    with server.client(None) as client:
+        until(lambda: answering(client) == {"1", "2"})
+    hanging.suspend()
+    try:  # over new connections, which it does not accept
+        with server.client(None) as client, ThreadPoolExecutor(6) as pool:
+            told = list(pool.map(lambda _: answering(client), range(6)))
+    finally:
+        hanging.resume()
+    assert [len(each) for each in told] == [1] * 6
+    with server.client(None) as client:
+        until(lambda: answering(client) == {"1", "2"})
+    assert server.stop() == 0
 
 
 def test_sqlite_has_one_writer(tmp_path: Path) -> None:
