@@ -49,7 +49,7 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 async def _told_or_nothing(telling: Awaitable[bytes]) -> bytes:
-    """Return what is told, or nothing if that fails: whoever asks gets an answer in any case."""
+    """Return what is told, or nothing if that fails: the asker always gets an answer."""
     try:
         return await telling
     except Exception:
@@ -158,7 +158,7 @@ class _Child:
         """Return the process's metrics; None if it does not serve, or does not tell them in time. One at a time."""
         if not self._is_serving:
             return None
-        while not self._told.empty():  # too late for whoever asked
+        while not self._told.empty():  # their askers have given up
             self._told.get_nowait()
         try:
             async with asyncio.timeout(METRICS_S):
@@ -176,7 +176,8 @@ class Supervisor:
         """`stop_s`: how long a process may take to stop."""
         self._listening, self._stop_s = listening, stop_s
         self._children: dict[int, _Child] = {}
-        self._ready = {number: asyncio.Event() for number in range(1, count + 1)}  # once, and perhaps not any more
+        # Set once a process was ready, even if it has ended since.
+        self._ready = {number: asyncio.Event() for number in range(1, count + 1)}
         self._stopping = asyncio.Event()
         self._gathering: asyncio.Task[bytes] | None = None
 
@@ -270,7 +271,7 @@ class Supervisor:
         return status
 
     async def _metrics(self) -> bytes:
-        """Return the metrics of all. Whoever asks meanwhile gets the same."""
+        """Return the metrics of all. Requests during one gathering share its result."""
         if self._gathering is None or self._gathering.done():
             self._gathering = asyncio.create_task(self._gather(), name="metrics")
         return await asyncio.shield(self._gathering)

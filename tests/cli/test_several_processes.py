@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,16 +36,6 @@ def answering(client: httpx.Client) -> set[str]:
     answer = client.get("/metrics")
     assert answer.status_code == 200, answer.text
     return set(re.findall(r'workhook_build_info\{process="(\d)"', answer.text))
-
-
-def refuses(server: Server) -> bool:
-    """New connections are refused, not left to wait."""
-    host, port = server.url.removeprefix("http://").split(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except ConnectionError:
-        return True
-    return False
 
 
 @on_postgresql
@@ -122,7 +111,7 @@ def test_the_port_is_closed_while_they_finish(new_server: Callable[..., Server],
     assert server.process is not None
     server.process.send_signal(signal.SIGTERM)
     try:
-        until(lambda: refuses(server))
+        until(server.refuses)
         assert server.process.poll() is None
     finally:
         answer_now.set()

@@ -42,18 +42,6 @@ async def _leased(services: Services) -> int:
     return len(await services.database.fetch_all(sa.select(workers.c.owner)))
 
 
-def refuses(server: Server) -> bool:
-    """New requests are not accepted any more."""
-    import socket
-
-    host, port = server.url.removeprefix("http://").split(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except ConnectionError:
-        return True
-    return False
-
-
 def test_what_is_in_flight_ends_and_the_rest_waits(
     new_life: Callable[..., Life], receiver: Receiver, valve: Valve
 ) -> None:
@@ -65,7 +53,7 @@ def test_what_is_in_flight_ends_and_the_rest_waits(
     server = life.site.server
     assert server.process is not None
     server.process.send_signal(signal.SIGTERM)
-    until(lambda: refuses(server))
+    until(server.refuses)
     valve.open.set()
     assert server.process.wait(WAIT_S) == 0
     assert len(receiver.events("push")) == 3  # nothing new was started

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -83,6 +84,15 @@ class Server:
                     self.running = True
                     ready.set()
         ready.set()
+
+    def refuses(self) -> bool:
+        """Tell whether new connections are refused, not left to wait."""
+        host, port = self.url.removeprefix("http://").split(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except ConnectionError:
+            return True
+        return False
 
     def stop(self) -> int:
         """SIGTERM; answers the exit status."""

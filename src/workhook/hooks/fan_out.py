@@ -135,18 +135,20 @@ _sent = hot(
         postgresql=_found(outbox.WRITTEN, _SENT, None),
     )
 )
-_sent_on_premises = hot(
-    PerDialect(
-        sqlite=_found(events, dispatches, None).where(_new_on_sqlite, premises_hold(on_sqlite=True)),
-        postgresql=_found(outbox.WRITTEN, _SENT, None).where(premises_hold(on_sqlite=False)),
-    )
-)
-_sent_on_premises_with_before = hot(
-    PerDialect(
-        sqlite=_with_before_on_sqlite().where(premises_hold(on_sqlite=True)),
-        postgresql=_with_before_on_postgresql().where(premises_hold(on_sqlite=False)),
-    )
-)
+_with_before = PerDialect(sqlite=_with_before_on_sqlite(), postgresql=_with_before_on_postgresql())
+
+
+def _on_premises(statement: PerDialect) -> PerDialect:
+    def of(dialect: str) -> sa.Select[Any]:
+        plain = statement.of(dialect)
+        assert isinstance(plain, sa.Select)
+        return plain.where(premises_hold(dialect))
+
+    return hot(PerDialect.made_by(of))
+
+
+_sent_on_premises = _on_premises(_sent)
+_sent_on_premises_with_before = _on_premises(_with_before)
 _listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id, hooks.c.repository_id).where(
     hooks.c.active,
     sa.or_(

@@ -121,8 +121,8 @@ async def publish(
     `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted. `premise`: what the
     caller's right and the owner rest on, unless they were just looked up.
 
-    Raises `Invalid` when another event was published under the `id`, and `ConditionFailed` if the premise does not hold
-    any more.
+    Raises `Invalid` when another event was published under the `id`, and `ConditionFailed` if the premise no longer
+    holds.
     """
     draft = _draft(publication, owner, actor, base)
     repository = owner.repository if draft.name == PUSH else None

@@ -69,8 +69,8 @@ class Authenticator:
         self._limiter, self._pages = limiter, pages
         self._lookup = Lookup(database)
         self._database = database
-        self._named: Batcher[_Named, Repository | None] = Batcher(self._find_named, lambda named: named, rounds_max=8)
-        self._sought: Batcher[_Named, _Found | None] = Batcher(self._find_premises, lambda named: named, rounds_max=8)
+        self._named: Batcher[_Named, Repository | None] = _gathering(partial(queries.find_repository, database))
+        self._sought: Batcher[_Named, _Found | None] = _gathering(partial(queries.find_premise, database))
         self._premises: OrderedDict[_Named, _Found] = OrderedDict()
         self._noted: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -174,13 +174,6 @@ class Authenticator:
             self._premises.popitem(last=False)
         return checked, premise
 
-    async def _find_named(self, named: Sequence[_Named]) -> list[Repository | None]:
-        """Find each repository once, for all requests that wait for it together."""
-        return await _each_once(named, partial(queries.find_repository, self._database))
-
-    async def _find_premises(self, named: Sequence[_Named]) -> list[_Found | None]:
-        return await _each_once(named, partial(queries.find_premise, self._database))
-
     def _note_use(self, call: Call, actor: Actor) -> None:
         now = now_ms()
         if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < queries.USE_NOTED_MS:
@@ -243,11 +236,16 @@ class Authenticator:
         return Caller(actor, usage, repository, organization, premise=premise)
 
 
-async def _each_once(named: Sequence[_Named], find: Callable[[str, str, int], Awaitable[T]]) -> list[T]:
-    each_once = list(dict.fromkeys(named))
-    found = await asyncio.gather(*(find(*each) for each in each_once))
-    by_name = dict(zip(each_once, found, strict=True))
-    return [by_name[each] for each in named]
+def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named, T]:
+    """Find each repository once, for all requests that wait for it together."""
+
+    async def find_each(named: Sequence[_Named]) -> list[T]:
+        each_once = list(dict.fromkeys(named))
+        found = await asyncio.gather(*(find(*each) for each in each_once))
+        by_name = dict(zip(each_once, found, strict=True))
+        return [by_name[each] for each in named]
+
+    return Batcher(find_each, lambda named: named, rounds_max=8)
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
@@ -281,7 +279,7 @@ def caller_of(call: Call) -> Caller:
 
 
 async def relying(call: Call, act: Callable[[], Awaitable[T]]) -> T:
-    """Run `act`, which commits on the caller's premise. If that does not hold any more, or `act` refuses, the caller is
+    """Run `act`, which commits on the caller's premise. If that no longer holds, or `act` refuses, the caller is
     looked up anew, and `act` runs again: a refusal must not rest on what was read earlier.
 
     Raises what `act` and the authenticator raise; `Unavailable` if the premise changes all the time.

@@ -190,10 +190,10 @@ async def find_premise(reader: Reader, owner: str, name: str, user_id: int) -> t
     return repository, Premise(repository.id, user_id, row["facts"])
 
 
-def premises_hold(*, on_sqlite: bool) -> sa.ColumnElement[bool]:
+def premises_hold(dialect: str) -> sa.ColumnElement[bool]:
     """The condition that what was read is still so, for the parameters of `premise_params`. It is `required`: where it
     fails, so does the statement, with `storage.database.ConditionFailed`."""
-    if on_sqlite:
+    if dialect == "sqlite":
         known = sa.func.json_each(sa.bindparam("premises", type_=sa.Text())).table_valued("value", name="known")
         of_each: list[sa.ColumnElement[Any]] = [sa.func.json_extract(known.c.value, f"$[{at}]") for at in range(3)]
     else:
@@ -210,13 +210,11 @@ def premises_hold(*, on_sqlite: bool) -> sa.ColumnElement[bool]:
     return required(~changed.where(facts_of(user_id).is_distinct_from(facts)).exists())
 
 
-_check_premises = PerDialect(
-    sqlite=sa.select(premises_hold(on_sqlite=True)), postgresql=sa.select(premises_hold(on_sqlite=False))
-)
+_check_premises = PerDialect.made_by(lambda dialect: sa.select(premises_hold(dialect)))
 
 
 async def check_premise(tx: Transaction, premise: Premise) -> None:
-    """Raise `ConditionFailed` if it does not hold any more. It does until the transaction has read what follows."""
+    """Raise `ConditionFailed` if it no longer holds. It does until the transaction has read what follows."""
     await tx.fetch_one(_check_premises, premise_params([premise]))
 
 

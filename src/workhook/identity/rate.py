@@ -100,9 +100,8 @@ class Windows:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._counts: OrderedDict[str, tuple[int, int]] = (
-            OrderedDict()
-        )  # caller → (end of the window in seconds, count)
+        # Caller → (end of the window in seconds, count).
+        self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
         """Count a request. Return the usage and whether it is within the limit."""

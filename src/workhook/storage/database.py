@@ -58,7 +58,7 @@ class UniqueViolation(Exception):
 
 
 class ConditionFailed(Exception):
-    """What a statement requires (`dialects.required`) does not hold, so nothing of it was done."""
+    """A condition that a statement requires (`dialects.required`) does not hold, so nothing of it was done."""
 
 
 class RolledBack(Unavailable):

@@ -66,7 +66,8 @@ class WarmPool:
     """asyncpg's pool, with the connections that were just used at hand.
 
     To go through the pool takes a task and two timers, which is more CPU than a short statement. So a connection that
-    nobody waits for stays here, for `WARM_S` at most: then the pool has it back, and may close it.
+    was used stays here unless somebody waits for one, for `WARM_S` at most. Then the pool has it back, and may close
+    it.
     """
 
     def __init__(self, pool: Any) -> None:

@@ -141,9 +141,8 @@ class _Counts:
     """Counters of reads an hour, in this process: a read must not cause writes."""
 
     def __init__(self) -> None:
-        self._hours: OrderedDict[int, tuple[int, int]] = (
-            OrderedDict()
-        )  # feed → (when its hour ends, how often it was read)
+        # Feed → (when its hour ends, how often it was read).
+        self._hours: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def hit(self, feed_id: int, now: int) -> None:
         ends, count = self._hours.pop(feed_id, (0, 0))  # and to the end: the first is the one not read for longest
