@@ -11,6 +11,7 @@ from tests.browser.checks import accessible, fits, keyboard, picture, roomy
 from tests.browser.people import Team
 from tests.browser.visits import Scheme, Visits
 from tests.harness.server import Server
+from workhook.core.clock import now_ms, to_millis_text
 
 
 def add_task(server: Server, team: Team) -> None:
@@ -80,13 +81,19 @@ async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Te
 
 
 def add_time(server: Server, team: Team) -> None:
-    """Two tasks of this week, of two people; one is billable."""
+    """Two tasks of this week, of two people; one is billable. They start now, as what ends now may be of last week."""
     with server.client(team.owner.token) as api:
         project = f"/api/v1/projects/{team.world.project_id}"
         column = api.post(f"{project}/columns", json={"title": "Doing"}).json()["column"]["id"]
         for number, (title, person) in enumerate((("Draw the page", team.owner), ("Build it " * 12, team.member))):
             task = api.post(f"/api/v1/columns/{column}/tasks", params={"title": title}).json()["task"]["id"]
-            given = {"task_id": task, "duration": 5_400_000 * (number + 1), "billable": not number, "billable_rate": 80}
+            given = {
+                "task_id": task,
+                "start_time": to_millis_text(now_ms()),
+                "duration": 5_400_000 * (number + 1),
+                "billable": not number,
+                "billable_rate": 80,
+            }
             headers = {"Authorization": f"Bearer {person.token}"}
             made = api.post(f"{project}/timesheets", json=given, headers=headers)
             assert made.status_code == 200, made.text

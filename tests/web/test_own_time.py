@@ -162,7 +162,7 @@ def test_an_entry_is_started_again_and_corrected_from_there(both: Both) -> None:
 
 def test_forgotten_time_is_added_in_whatever_project(both: Both) -> None:
     both.second.call("PATCH", f"/tasks/{both.tasks[1]}", assignees=[both.person.login])
-    form = {"task_id": both.tasks[1], "start": "2026-01-05T09:00", "duration": "1:30", "return_to": WEEK}
+    form = {"task_id": both.tasks[1], "start": "2026-01-05T09:00", "duration": "1:30"}
     added = both.browser.fill("/time", "/time/entries", **form, billable="true", billable_rate="80")
     assert (added.status_code, added.headers["location"]) == (303, WEEK)
     [entry] = both.second.call("GET", f"{both.second.project}/timesheets")["timesheets"]

@@ -91,6 +91,16 @@ def test_time_is_added_corrected_deleted_and_brought_back(place: Place) -> None:
         }
 
 
+@pytest.mark.parametrize("query", ["", "?week=2026-01-05", "?week=2026-02-02"])
+def test_the_page_shows_the_week_of_what_was_added(place: Place, query: str) -> None:
+    fields = {"task_id": place.task_id, "start": "2026-01-11T23:59", "duration": "1:30"}
+    with place.visit(place.team.member) as browser:
+        answer = browser.fill(f"{place.path}{query}", f"{place.path}/entries", **fields)
+        assert answer.headers["location"] == f"{place.path}?week=2026-01-05"
+        filtered = browser.fill(f"{place.path}?by=task", f"{place.path}/entries", **fields)
+        assert filtered.headers["location"] == f"{place.path}?week=2026-01-05&by=task"
+
+
 def test_saving_an_entry_as_it_is_keeps_its_seconds(place: Place) -> None:
     given = {"task_id": place.task_id, "start_time": "2026-01-05T09:00:13Z", "end_time": "2026-01-05T09:10:47Z"}
     with place.api() as api:

@@ -16,7 +16,7 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, span_ms, zone_name
-from workhook.web.time.forms import CALLED, NAMES, offer_tasks, query_of, rate_hint, spent
+from workhook.web.time.forms import CALLED, NAMES, at_week_of, offer_tasks, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
 from workhook.work.history.activity.task_history import find_last_edits
@@ -64,7 +64,7 @@ async def restore_entry(visit: Visit) -> Answer:
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
     access = await visit.access()
     await visit.change(lambda write: actions.create_timesheet(write, access.repository.project_id, create))
-    return visit.done(_back(visit), done)
+    return visit.done(at_week_of(create, _back(visit), visit), done)
 
 
 @places.get("/{owner}/{project}/time/{timesheet_id}")

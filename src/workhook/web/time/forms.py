@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from workhook.core.errors import NotFound
-from workhook.core.zones import zone_of
+from workhook.core.zones import day_in, zone_of
 from workhook.web.frame.formats import money
 from workhook.web.frame.forms import Faults
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.web.time.days import moment_text, read_duration, zone_name
+from workhook.web.time.days import moment_text, read_duration, week_of, zone_name
 from workhook.work.board.tasks import actions, listing
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Task
@@ -47,6 +47,17 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
 def query_of(return_to: str) -> dict[str, str]:
     """Return the filters of the page that a form came from."""
     return dict(parse_qsl(return_to.partition("?")[2]))
+
+
+def at_week_of(create: TimesheetCreate, address: str, visit: Visit) -> str:
+    """Return the address of a week's page with the week in which the time was spent, so that what was added is seen.
+
+    A timer is seen in every week.
+    """
+    if not isinstance(create.start_time, int):
+        return address
+    week = week_of(day_in(create.start_time, zone_of(zone_name(visit))))
+    return f"{address.partition('?')[0]}?{urlencode({**query_of(address), 'week': week.first.isoformat()})}"
 
 
 def spent(visit: Visit, currency: str) -> TimesheetCreate:

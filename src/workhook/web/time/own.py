@@ -24,7 +24,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import CALLED, NAMES, query_of, spent, words_asked
+from workhook.web.time.forms import CALLED, NAMES, at_week_of, query_of, spent, words_asked
 from workhook.web.time.week import ENTRIES_MAX, days_of, entries_of, grid_of
 from workhook.work.board.projects.listing import find_visible, list_newest
 from workhook.work.board.tasks import actions
@@ -211,7 +211,7 @@ async def add_own_entry(visit: Visit) -> Answer:
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
     task = await actions.get_task(visit.database, visit.actor, create.task_id)
     await visit.change(lambda write: timesheets_actions.create_timesheet(write, task.project.id, create))
-    return visit.done(own_page(visit.fields.get("return_to")) or PATH, done)
+    return visit.done(at_week_of(create, own_page(visit.fields.get("return_to")) or PATH, visit), done)
 
 
 def own_page(return_to: str | None) -> str:
