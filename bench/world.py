@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 import asyncpg
@@ -19,6 +20,7 @@ from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.core.ids import new_guid, new_id
 from workhook.delivery.sign import Profile, Signer
+from workhook.events.payloads import to_stored
 from workhook.events.tables import events
 from workhook.hooks import actions as hook_actions
 from workhook.hooks.bodies import parse_hook
@@ -61,18 +63,40 @@ class World:
     repositories: dict[str, list[int]]
 
 
+_WORDS = (
+    "board", "column", "limit", "card", "project", "member", "invoice", "draft", "webhook", "delivery", "retry",
+    "secret", "header", "payload", "budget", "rate", "timer", "credit", "client", "portal", "search", "filter",
+    "cursor", "index", "lock", "commit", "branch", "review", "deploy", "cache", "queue", "worker", "lease", "signal",
+)  # fmt: skip
+
+
+def _commits(seed: int, count: int) -> list[dict[str, object]]:
+    """Commits that have no more in common than those of a real push, since payloads are stored compressed."""
+    random = Random(seed)
+
+    def words(few: int, between: str = " ") -> str:
+        return between.join(random.choices(_WORDS, k=few))
+
+    return [
+        {
+            "id": f"{random.getrandbits(160):040x}",
+            "message": f"{words(3).capitalize()}, so that the {words(7)} can differ",
+            "timestamp": f"2026-01-{1 + number:02}T{random.randrange(24):02}:{random.randrange(60):02}:00Z",
+            "author": {"name": words(2).title(), "email": f"{words(2, '.')}@example.com", "username": words(2, "-")},
+            "added": [f"src/{words(2, '/')}.py"],
+            "modified": [f"src/{words(2, '/')}.py", f"tests/{words(2, '/')}_{words(1)}.py"],
+            "distinct": True,
+        }
+        for number in range(count)
+    ]
+
+
+_COMMITS = _commits(1, 17)
+
+
 def body(mark: int) -> bytes:
     """A payload of exactly `BODY_BYTES`, shaped like a push; the receiver knows it by `mark`."""
-    commit = {
-        "id": f"{mark:040x}",
-        "message": "Move the column's limit into the board, so that two boards can differ — see the discussion",
-        "timestamp": "2026-01-01T12:00:00Z",
-        "author": {"name": "Octo Cat", "email": "octo@example.com", "username": "octo"},
-        "added": ["src/board/limits.py"],
-        "modified": ["src/board/columns.py", "tests/board/test_columns.py"],
-        "distinct": True,
-    }
-    payload: dict[str, object] = {"mark": mark, "ref": "refs/heads/main", "commits": [commit] * 15, "note": ""}
+    payload: dict[str, object] = {"mark": mark, "ref": "refs/heads/main", "commits": _COMMITS, "note": ""}
     payload["note"] = "x" * (BODY_BYTES - len(plain_json.encode(payload)))
     data = plain_json.encode(payload)
     assert len(data) == BODY_BYTES, len(data)
@@ -220,7 +244,7 @@ def _event(mark: int) -> dict[str, object]:
         "repository_id": 1,
         "name": "push",
         "action": None,
-        "payload": data,
+        "payload": to_stored("push", data),
         "size": len(data),
         "created_at": now_ms(),
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
 from workhook.storage import Database, Reader, Row, Transaction
@@ -148,7 +149,10 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    return {row["id"]: row["payload"] for row in await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})}
+    return {
+        row["id"]: from_stored(row["payload"])
+        for row in await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
+    }
 
 
 # --- hooks -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from workhook.core import json, tracing
 from workhook.core.clock import now_ms
 from workhook.events import order
+from workhook.events.payloads import to_stored
 from workhook.events.tables import events
 from workhook.storage import Transaction
 from workhook.storage.dialects import arrays
@@ -134,13 +135,14 @@ async def send(tx: Transaction) -> None:
             await fan_out(tx, [draft for draft, _ in some])
 
 
-def insert(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
+def insert(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert events, as `row_of` makes them, with the next statement of the transaction, which finds them in
     `WRITTEN`."""
     tx.defer(_insert, _insert_params(tx, rows), name=WRITTEN.name)
 
 
-def _insert_params(tx: Transaction, rows: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+def _insert_params(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    rows = [{**row, "payload": to_stored(row["name"], row["payload"])} for row in rows]
     return [insert_params(rows)] if tx.dialect == "postgresql" else rows
 
 

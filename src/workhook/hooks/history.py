@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states
 from workhook.hooks.tables import deliveries, succeeded
@@ -332,7 +333,7 @@ async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: st
         if row["payload"] is None:
             too_large += 1
             continue
-        payload = bytes(row["payload"]).decode("utf-8", "replace").casefold()
+        payload = from_stored(row["payload"]).decode("utf-8", "replace").casefold()
         if any(each in payload for each in wanted):
             found.add(row["id"])
     return Matches(frozenset(found), too_large)

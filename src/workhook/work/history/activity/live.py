@@ -25,6 +25,7 @@ from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import TooManyRequests, Unavailable, say
 from workhook.events import order
+from workhook.events.payloads import from_stored
 from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.identity.schemas import Actor
@@ -42,7 +43,7 @@ def opening(position: int) -> bytes:
 
 
 def frame(row: Row) -> bytes:
-    """Return one event. The payload is the stored one, on one line."""
+    """Return one event, with its payload on one line."""
     head = {
         "event": row["name"],
         "action": row["action"],
@@ -53,7 +54,7 @@ def frame(row: Row) -> bytes:
         row["id"],
         row["name"].encode(),
         json.encode(head)[:-1],
-        json.on_one_line(row["payload"]),
+        json.on_one_line(from_stored(row["payload"])),
     )
 
 
