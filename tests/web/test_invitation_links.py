@@ -24,6 +24,7 @@ from tests.web.studio import HOSTILE, text_of
 from tests.web.test_people_pages import after
 from workhook.core import json
 from workhook.core.clock import now_ms
+from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
@@ -120,7 +121,7 @@ class Place:
             assert user is not None
             return list(await services.database.fetch_all(_told, {"actor_id": user.id}))
 
-        return [(row["name"], row["action"], json.decode(row["payload"])) for row in self.server.run(read)]
+        return [(row["name"], row["action"], json.decode(from_stored(row["payload"]))) for row in self.server.run(read)]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.harness.server import Server
 from tests.harness.world import World, add_client, add_user
 from workhook.core import json
 from workhook.events.catalog import CATALOG
+from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.identity.schemas import stand_in_address
 from workhook.identity.tables import projects
@@ -219,7 +220,7 @@ class Studio:
         rows = self.server.fetch(_events, {"project_id": self.project_id})
         found = [row for row in rows if row["id"] not in self._seen]  # one with a lower id may be committed later
         self._seen |= {row["id"] for row in found}
-        new = [Happened(row["name"], row["action"], json.decode(row["payload"])) for row in found]
+        new = [Happened(row["name"], row["action"], json.decode(from_stored(row["payload"]))) for row in found]
         for each in new:
             _validator(each.name).validate(each.payload)
         return new

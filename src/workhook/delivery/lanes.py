@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import cast
 
+import msgspec
+
 from workhook.core.clock import now_ms
 from workhook.core.vault import Vault
 from workhook.delivery.sign import HeaderStyle, Profile, Signer
@@ -23,8 +25,7 @@ FULL_READ_MS = 5_000  # how often a lane asks for all that is due, whatever it h
 BRISK_PER_S = 100  # a lane with a lower rate limit is held up while it waits for its next start
 
 
-@dataclass(slots=True)
-class Work:
+class Work(msgspec.Struct):
     """An attempt to make: a dispatch that is due. `payload` is None until its turn if there is no room for it."""
 
     id: int
@@ -65,8 +66,7 @@ def goes_before(one: Work, other: Work) -> bool:
     return (one.due_at, one.id) < (other.due_at, other.id)
 
 
-@dataclass(slots=True, frozen=True)
-class Offered:
+class Offered(msgspec.Struct, frozen=True):
     """A dispatch that this process has just committed. `before`: the hook's other dispatches that were due when the
     commit began; None if they are too many to list."""
 
@@ -178,8 +178,10 @@ class Lane:
         """Tell whether the receiver was slow to answer, is slow now, or has not answered at all yet."""
         if self.timing_out or self.slow or (self.in_flight and not self.connected):
             return True
-        oldest = next((work for work in self.in_flight.values() if not work.answered), None)
-        return oldest is not None and now - oldest.started_at > SLOW_MS
+        for work in self.in_flight.values():
+            if not work.answered:  # the oldest of those
+                return now - work.started_at > SLOW_MS
+        return False
 
     def is_held_up(self, now: int) -> bool:
         """Tell whether the works wait long: for a slow receiver, or for a low rate limit."""

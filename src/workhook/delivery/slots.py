@@ -50,7 +50,7 @@ class Slots:
         """Slow receivers together never have more than half of the slots."""
         if self.full or lane.sending >= self._of_one_lane:
             return False
-        return not (lane.is_slow(now) and self._slow * 2 >= self._limit)
+        return self._slow * 2 < self._limit or not lane.is_slow(now)
 
     def answered(self, lane: Lane, work: Work) -> None:
         """Free the slot of a success before it is recorded."""

@@ -17,6 +17,7 @@ else:
     from backports import zstd
 
 COMPRESSED_FROM = 1024  # bytes; what is shorter gains too little
+_SEARCHED = frozenset(name for name, event in CATALOG.items() if event.origin == "own")
 _FRAME = zstd.compress(b"")[:4]  # RFC 8878, 3.1.1: no JSON begins with it
 
 
@@ -32,7 +33,7 @@ _compressors = _Compressors()
 
 def to_stored(name: str, payload: bytes) -> bytes:
     """Return the payload of an event of this name as it is stored."""
-    if len(payload) < COMPRESSED_FROM or CATALOG[name].origin == "own":
+    if len(payload) < COMPRESSED_FROM or name in _SEARCHED:
         return payload
     return _compressors.fastest.compress(payload, zstd.ZstdCompressor.FLUSH_FRAME)
 

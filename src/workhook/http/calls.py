@@ -120,6 +120,9 @@ class RequestRecord:
         self.place, self.hidden = (account_id, repository_id), hidden
         self.names = frozenset(each.lower() for each in names)
 
+    def touches_nothing(self) -> None:
+        self.place, self.hidden, self.names = None, False, frozenset()
+
     def rests_on(self, account_id: int, repository_id: int | None, rank: int) -> None:
         """Note the right that the request relies on: a higher rank is more, 0 is none.
 

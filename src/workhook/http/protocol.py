@@ -173,7 +173,8 @@ class BoundedProtocol(HttpToolsProtocol):
         fault = _fault_of_head(self.url, self.headers, self.parser.get_http_version())
         if fault is not None:
             self._stop(Malformed(fault))
-        if any(name == b"transfer-encoding" and value.strip().lower() != b"chunked" for name, value in self.headers):
+        coding = next((value for name, value in self.headers if name == b"transfer-encoding"), b"chunked")
+        if coding.strip().lower() != b"chunked":
             self._stop(UnknownCoding("The server takes no Transfer-Encoding but chunked (RFC 9112, 6.1)."))
         super().on_headers_complete()
         self._seen += 1
@@ -387,9 +388,10 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
         authority = target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
         if authority.decode("latin-1").lower() != hosts[0].lower():
             return "The Host header names another host than the request target."
-    if sum(name == b"transfer-encoding" for name, _ in headers) > 1:
+    names = [name for name, _ in headers]
+    if names.count(b"transfer-encoding") > 1:
         return "A request has one Transfer-Encoding header. Send one."
-    if sum(name == b"authorization" for name, _ in headers) > 1:
+    if names.count(b"authorization") > 1:
         return "A request has one Authorization header. Send one."
     return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +13,7 @@ import structlog
 
 from workhook.core.clock import now_ms, to_utc_text
 from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated, Unavailable
-from workhook.http.calls import Call, RequestRecord
+from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
 from workhook.identity.apps.credentials import authenticate_app, authenticate_client, basic_credentials
@@ -34,8 +33,7 @@ T = TypeVar("T")
 _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The authenticator's result in `Call.actor`: the caller, and the checked objects of the path. `app`: an app that
     calls for itself, with its JWT or its client secret. `premise`: the repository was not looked up now, so the commit
     has to check it (`relying`)."""
@@ -163,10 +161,12 @@ class Authenticator:
         Raises what `policy.check_repository` raises.
         """
         named = _Named(queries.key_of(call.path("owner")), queries.key_of(call.path("repo")), actor.user.id)
-        known = self._premises.pop(named, None)
-        if known is None or call.recheck is not None or not _is_let_in(known[0], rule, actor):
-            known = await self._sought.add(named)
-        repository, premise = known or (None, None)
+        known = self._premises.get(named)
+        if known is not None and call.recheck is None and _is_let_in(known[0], rule, actor):
+            self._premises.move_to_end(named)
+            return known
+        self._premises.pop(named, None)
+        repository, premise = await self._sought.add(named) or (None, None)
         checked = policy.check_repository(repository, rule, actor)
         assert premise is not None, "what is not there was refused"
         self._premises[named] = checked, premise
@@ -251,8 +251,9 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
     """Tell whether what was read earlier lets the caller in. A refusal leaves no trace: it may be another's place."""
     try:
-        policy.check_repository(repository, rule, msgspec.structs.replace(actor, request=RequestRecord()))
+        policy.check_repository(repository, rule, actor)
     except Problem:
+        actor.request.touches_nothing()
         return False
     return True
 

@@ -19,6 +19,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World, add_user, make_world
+from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.hooks import fan_out
 from workhook.hooks.tables import dispatches
@@ -97,7 +98,7 @@ def test_a_payload_shows_the_repository_as_it_is(server: Server, world: World, w
     here = projects.c.id == world.project_id
     server.execute(sa.update(projects).where(here).values(title="Shop", private=True))
     assert writer.post(f"{world.repo_path}/events", json=PUSH).status_code == 202
-    payload = bytes(_events(server, world)[1]["payload"])
+    payload = from_stored(_events(server, world)[1]["payload"])
     assert b'"description":"Shop"' in payload
     assert b'"private":true' in payload
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -215,7 +214,7 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
     if why.error in _NOT_GOOD and why is not _NO_CLIENT:
         call.refused = Unauthenticated(why.description, code=why.error)
         if client is not None and client.secret_shown:
-            call.actor = replace(caller_of(call), app=client.app)
+            call.actor = msgspec.structs.replace(caller_of(call), app=client.app)
             call.record.touches(client.app.account_id)
     return refusal(call, why, shape)
 

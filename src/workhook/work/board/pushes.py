@@ -58,8 +58,6 @@ def closed_in(message: str, full_name: str) -> list[int]:
     tasks of other projects are left out."""
     found: dict[int, None] = {}
     text = message[:MESSAGE_CHARS]
-    if "#" not in text:  # nearly every message
-        return []
     for first in _FIRST.finditer(text):
         match: re.Match[str] | None = first
         while match is not None:
@@ -78,7 +76,8 @@ def is_of_default_branch(payload: Mapping[str, Any]) -> bool:
 
 
 def commits_of(payload: Mapping[str, Any]) -> Iterator[PushedCommit]:
-    """Iterate over the pushed commits, each once, and over the head if it is not among them."""
+    """Iterate over the pushed commits whose message refers to something, each once, and over such a head if it is not
+    among them."""
     commits = payload.get("commits")
     listed = commits[:COMMITS_MAX] if isinstance(commits, list) else []
     seen = set()
@@ -93,7 +92,9 @@ def _commit(raw: object) -> PushedCommit | None:
     if not isinstance(raw, dict):
         return None
     number, message = raw.get("id"), raw.get("message")
-    if not isinstance(number, str) or not isinstance(message, str) or not 1 <= len(number) <= ID_CHARS:
+    if not isinstance(message, str) or "#" not in message:  # nearly every one
+        return None
+    if not isinstance(number, str) or not 1 <= len(number) <= ID_CHARS:
         return None
     return None if "\0" in number + message else PushedCommit(number, message)
 

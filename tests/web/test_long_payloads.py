@@ -1,0 +1,62 @@
+"""Long payloads are stored compressed, and read as they were published."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from tests.web.webhooks import Office, listening, office
+from workhook.core import json
+from workhook.events.payloads import COMPRESSED_FROM, from_stored, to_stored
+from workhook.events.tables import events
+from workhook.identity.tables import projects
+
+__all__ = ["office"]
+
+_NEWEST = (
+    sa.select(events.c.payload, events.c.size)
+    .join_from(events, projects, projects.c.repository_id == events.c.repository_id)
+    .where(projects.c.id == sa.bindparam("project_id"), events.c.listed)
+    .order_by(events.c.id.desc())
+    .limit(1)
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "length", "smaller"), [("push", 200_000, True), ("push", 1_000, True), ("task", 50_000, False)]
+)
+def test_what_was_published_is_what_everybody_reads(office: Office, event: str, length: int, smaller: bool) -> None:
+    hook, owner = listening(office), office.visitor()
+    text = ("\U0001f600 needle\n" + "hay " * length)[:length]
+    [delivery] = [each for each in office.publish(hook, {"text": text}, event=event) if each["event"] == event]
+    first = office.receiver.wait_for(2)[1]
+    sent = json.decode(first.body)
+    assert sent["text"] == text
+    [stored] = office.server.fetch(_NEWEST, {"project_id": office.world.project_id})
+    assert stored["size"] == len(first.body)
+    assert (len(stored["payload"]) < stored["size"] / 2) is smaller
+    assert from_stored(stored["payload"]) == first.body
+
+    deliveries = f"{office.world.repo_path}/hooks/{hook}/deliveries/{delivery['id']}"
+    assert office.api("GET", deliveries)["request"]["payload"] == sent
+    [happened] = office.api("GET", f"/api/v1/projects/{office.world.project_id}/activity?per_page=1")["activity"]
+    assert happened["payload"] == sent
+    page = owner.get(f"/{office.world.full_name}/activity/{happened['id']}").text
+    assert "needle" in page
+    looked_in = owner.get(f"/{hook}/deliveries?q=needle").text
+    assert (f'id="delivery-{delivery["id"]}"' in looked_in) is (length < 65_536), "longer ones are not searched"
+
+    office.api("POST", f"{deliveries}/attempts")
+    assert office.receiver.wait_for(3)[2].body == first.body
+    if event == "push":
+        office.api("POST", f"{office.world.repo_path}/hooks/{hook}/tests")
+        assert json.decode(office.receiver.wait_for(4)[3].body)["text"] == text
+
+
+@pytest.mark.parametrize("length", [0, 1, COMPRESSED_FROM - 1, COMPRESSED_FROM, 70_000])
+def test_each_length_is_read_as_it_was_stored(length: int) -> None:
+    payload = (b'{"a":"' + b"x" * length)[:length]
+    for name in ("push", "task"):
+        assert from_stored(to_stored(name, payload)) == payload
+    assert (len(to_stored("push", payload)) < length) is (length >= COMPRESSED_FROM)
+    assert to_stored("task", payload) == payload, "the history of a task is searched in SQL"
