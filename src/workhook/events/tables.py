@@ -14,7 +14,7 @@ events = sa.Table(
     sa.Column("repository_id", sa.BigInteger),  # null: it happened to the account itself
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("action", sa.Text),
-    sa.Column("payload", sa.LargeBinary, nullable=False),  # compact JSON, the bytes that are sent and signed
+    sa.Column("payload", sa.LargeBinary, nullable=False),  # read it with `payloads.from_stored`
     sa.Column("size", sa.BigInteger, nullable=False),  # of the payload, so that large ones are not loaded to be counted
     sa.Column("created_at", Millis, nullable=False, index=True),
     sa.Column("actor_id", sa.BigInteger),  # the account that did it; null: Workhook itself

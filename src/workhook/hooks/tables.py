@@ -70,7 +70,7 @@ dispatches = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("event_id", sa.BigInteger, nullable=False),
     sa.Column("hook_id", sa.Integer, nullable=False),
-    sa.Column("guid", sa.Text, nullable=False, unique=True),
+    sa.Column("guid", sa.Text, nullable=False),  # random, so no index has to make it unique
     sa.Column("attempts", sa.Integer, nullable=False),  # finished ones
     sa.Column("retries", sa.Integer, nullable=False),  # how many of them were automatic repeats
     sa.Column("wanted", sa.Integer, nullable=False),  # attempts asked for by hand and not yet made
