@@ -32,7 +32,7 @@ from workhook.web.frame.texts import gettext
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.history.across.schemas import AllInvoicesQuery
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.lists import cursor_of, every
 from workhook.work.kernel.scopes import across, in_project
 from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import actions as credit_notes
@@ -55,7 +55,6 @@ places = Places("billing")
 ROWS = 50
 PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
 FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
-_ALL = 4 * booking.BOOKED_MAX
 LINE, UNBILLED = "line", "unbilled"  # sections of the page of an invoice that have a form
 UNDO_MAX_CHARS = 500
 """The longest texts of a line whose removal can be undone: the undo is stored in a cookie."""
@@ -190,9 +189,10 @@ class Money(msgspec.Struct):
         return self.of(kind, **{name: number(amount_of(minor, self.currency))})
 
 
-async def money_of(reader: Reader, invoice: Invoice) -> Money:
-    payments = await booking.rows.listed(reader, invoice.id, after=None, limit=_ALL)
-    notes = await credit_notes.rows.listed(reader, invoice.id, after=None, limit=_ALL)
+async def money_of(reader: Reader, access: Access, invoice: Invoice) -> Money:
+    source = in_project(access)
+    payments = await every(reader, booking.rows.listing, source, invoice_id=invoice.id)
+    notes = await every(reader, credit_notes.rows.listing, source, invoice_id=invoice.id)
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
@@ -219,7 +219,7 @@ async def show_invoice(
     """Show an invoice with its money. `form`: that of one of its sections, as it was sent; `missing`: what the
     e-invoice lacks."""
     form = form or PageForm()
-    money = await money_of(visit.database, invoice)
+    money = await money_of(visit.database, access, invoice)
     money.form = form
     is_draft = invoice.status == "draft"
     if is_draft:
@@ -274,7 +274,7 @@ async def show_refused(visit: Visit, form: PageForm) -> Answer:
 async def _book(
     visit: Visit,
     kind: str,
-    read: Callable[[Invoice], Awaitable[T]],
+    read: Callable[[Access, Invoice], Awaitable[T]],
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Answer:
@@ -283,8 +283,8 @@ async def _book(
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
     async def run(visit: Visit) -> Answer:
-        _, invoice = await invoice_at(visit)
-        wanted = await read(invoice)
+        access, invoice = await invoice_at(visit)
+        wanted = await read(access, invoice)
 
         async def step(write: Write) -> None:
             access, current = await actions.lock_invoice(write, invoice.id)
@@ -306,7 +306,7 @@ def balance_of(invoice: Invoice) -> str:
 async def book_payment(visit: Visit) -> Answer:
     """Book a payment of an invoice."""
 
-    async def read(invoice: Invoice) -> PaymentCreate:
+    async def read(_: Access, invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
     return await _book(visit, PAYMENT, read, booking.pay, gettext("The payment was booked."))
@@ -319,7 +319,7 @@ async def give_back(visit: Visit) -> Answer:
     """Book that a payment, or a part of it, was given back."""
     payment_id = visit.path("payment_id")
 
-    async def read(invoice: Invoice) -> RefundCreate:
+    async def read(_: Access, invoice: Invoice) -> RefundCreate:
         return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
 
     async def book(write: Write, access: Access, invoice: Invoice, wanted: RefundCreate) -> None:
@@ -336,8 +336,8 @@ async def make_credit_note(visit: Visit) -> Answer:
     """Credit an invoice, a part of it, or one of its lines."""
     is_line = "line" in visit.fields
 
-    async def read(invoice: Invoice) -> CreditNoteCreate:
-        return await _credited_line(visit, invoice) if is_line else _credited_total(visit, invoice)
+    async def read(access: Access, invoice: Invoice) -> CreditNoteCreate:
+        return await _credited_line(visit, access, invoice) if is_line else _credited_total(visit, invoice)
 
     return await _book(
         visit, CREDIT_LINE if is_line else CREDIT, read, credit_notes.credit, gettext("The credit note was made.")
@@ -352,8 +352,9 @@ def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
     return wanted
 
 
-async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
-    notes = await credit_notes.rows.listed(visit.database, invoice.id, after=None, limit=_ALL)
+async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> CreditNoteCreate:
+    source = in_project(access)
+    notes = await every(visit.database, credit_notes.rows.listing, source, invoice_id=invoice.id)
     lines = lines_of(invoice, await find_rates(visit.database, invoice), _lines_of_notes(notes))
     credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
     if visit.fields.get("unit_price"):

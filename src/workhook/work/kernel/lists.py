@@ -20,7 +20,8 @@ import sqlalchemy as sa
 from msgspec import UNSET
 
 from workhook.http import lists
-from workhook.http.lists import Found, Key, ListQuery
+from workhook.http.calls import Call
+from workhook.http.lists import WHOLE_LIST_MAX, Found, Key, ListQuery
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
@@ -81,8 +82,8 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """A sort order. `key`: columns of a row by name, `id` last. `cursor`: the types of their values. `constant`: names
-    that are the same for all rows of a table."""
+    """A sort order. `key`: columns of a row by name, which no other row of the list has; usually `id` last. `cursor`:
+    the types of their values. `constant`: names that are the same for all rows of a table."""
 
     key: Callable[[sa.FromClause], Mapping[str, sa.ColumnElement[Any]]]
     cursor: Any = tuple[str]
@@ -140,7 +141,7 @@ class Listing(Generic[T]):
     `whole`: selects all columns of a row, joined with a page (of rows with `id` and `insider`), and with `projects`
     unless the scope is one project. `make`: makes the record of such a row. `weight`: the characters of its texts.
     `lives`: the condition of the list's indexes. `seen`: the condition that the caller sees a row, who is an insider of
-    its project or not.
+    its project or not. `order`: unless another one is asked for.
     """
 
     table: sa.Table
@@ -153,6 +154,7 @@ class Listing(Generic[T]):
     seen: Callable[[sa.FromClause, Condition], Condition] | None = None
     reads: Sequence[str] = ()
     """The columns that `seen` needs."""
+    order: Order = BY_ID
 
     def given(self, query: ListQuery, source: Source) -> dict[str, object]:
         values = {name: getattr(query, name, UNSET) for name in self.filters}
@@ -193,7 +195,7 @@ class Walk:
     def columns(self, row: sa.FromClause, dialect: str) -> list[sa.ColumnElement[Any]]:
         key = self.order.key(row)
         found: list[sa.ColumnElement[Any]] = [each.label(name) for name, each in key.items()]
-        found += [row.c[name].label(name) for name in self.reads if name not in key]
+        found += [row.c[name].label(name) for name in dict.fromkeys(("id", *self.reads)) if name not in key]
         if self.words is not None:
             found += self.words.columns(row, dialect)
             found += [self.words.size(row).label("size")] if self.characters is not None else []
@@ -218,7 +220,7 @@ class Walk:
             most = sa.literal_column(str(self.characters), sa.BigInteger)
             too_much = rows.c.before + rows.c.size > most
             fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (rows.c.before <= most)
-        key = [rows.c[name] for name in self.order.key(self.table)]
+        key = [rows.c[name] for name in {**self.order.key(self.table), "id": None}]
         return sa.select(rows.c.repository_id, rows.c.insider, *key, fits.label("fits"), last.label("last"))
 
 
@@ -413,12 +415,13 @@ async def read(
     source: Source,
     filters: Mapping[str, object],
     *,
-    order: Order = BY_ID,
+    order: Order | None = None,
     after: Key | None,
     limit: int,
     first: First | None = None,
 ) -> Found[T]:
     """Read up to `limit` rows that match the filters, by their parameters, after the key `after`."""
+    order = order or listing.order
     names = list(order.key(listing.table))
     most = LOOKS_AT_MOST if source.scope.project is None else LOOKS_AT_MOST_IN_PROJECT
     params = {**source.params, **filters, "limit": limit, "most": most, **after_params(names, after)}
@@ -426,6 +429,14 @@ async def read(
     chosen = Chosen(source.scope, frozenset(filters), order, after is not None, first, large)
     rows = await reader.fetch_all(_statement(listing, chosen), params)
     return read_page(rows, names, source, listing.make, limit)
+
+
+async def read_for(
+    call: Call, listing: Listing[T], source: Source, query: ListQuery, after: Key | None, **filters: object
+) -> tuple[Sequence[T], Mapping[str, str]]:
+    """Read the page that a request asks for, with the headers of its answer."""
+    found = await read(call.database, listing, source, filters, after=after, limit=query.limit + 1)
+    return lists.page(call, found, query)
 
 
 def read_page(
@@ -460,3 +471,12 @@ async def whole_list(ask: Callable[[Key | None], Awaitable[Found[T]]], first: Fo
     while first.behind is not None:
         first = await ask(first.behind)
         yield first
+
+
+async def every(reader: Reader, listing: Listing[T], source: Source, **filters: object) -> list[T]:
+    """Read the whole list."""
+
+    def ask(after: Key | None) -> Awaitable[Found[T]]:
+        return read(reader, listing, source, filters, after=after, limit=WHOLE_LIST_MAX)
+
+    return [each async for page in whole_list(ask, await ask(None)) for each in page]

@@ -35,12 +35,12 @@ from workhook.work.history.across.schemas import (
 )
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.day_bounds import zone_named
-from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import across
 from workhook.work.money.invoices.queries import list_invoices
 from workhook.work.money.invoices.schemas import PlacedInvoice, invoice_to_response
 from workhook.work.time.timesheets import api as timesheets
-from workhook.work.time.timesheets.queries import OLDEST_FIRST, RUNNING
+from workhook.work.time.timesheets.queries import RUNNING
 from workhook.work.time.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
 
 _of_tasks = Routes(WORK_API, "Tasks", read="work.read", write="work.write")
@@ -78,10 +78,8 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
 @_of_timesheets.get("/timesheets/running")
 async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[TimesheetsAnswer]:
     """List the timers that run in every project that the caller sees as an owner or a member, the longest first."""
-    source, order = across(actor_of(call), query, team_only=True), OLDEST_FIRST
-    filters, after = RUNNING.given(query, source), cursor_of(query, order)
-    found = await read(call.database, RUNNING, source, filters, order=order, after=after, limit=query.limit + 1)
-    rows, headers = lists.page(call, found, query)
+    source, after = across(actor_of(call), query, team_only=True), cursor_of(query, RUNNING.order)
+    rows, headers = await read_for(call, RUNNING, source, query, after, **RUNNING.given(query, source))
     now = now_ms()
     return Listed(TimesheetsAnswer([timesheet_to_response(each, now) for each in rows]), headers)
 

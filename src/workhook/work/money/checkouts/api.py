@@ -6,14 +6,14 @@ Owners and members create, pause, cancel and delete checkouts; clients read them
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
-from workhook.http import lists, parameters
+from workhook.http import parameters
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_access
-from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import in_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import (
@@ -31,8 +31,7 @@ async def list_service_checkouts(call: Call, project_id: str, query: ListQuery) 
     """List the service checkouts of a project."""
     after = cursor_of(query)
     source = in_project(await find_access(call.database, actor_of(call), project_id))
-    found = await read(call.database, billing.CHECKOUTS, source, {}, after=after, limit=query.limit + 1)
-    checkouts, headers = lists.page(call, found, query)
+    checkouts, headers = await read_for(call, billing.CHECKOUTS, source, query, after)
     now = now_ms()
     return Listed(ServiceCheckoutsAnswer([checkout_to_response(each, now) for each in checkouts]), headers)
 

@@ -11,6 +11,7 @@ from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import person_shape
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
 from workhook.work.money.credit_notes.schemas import CreditNote, CreditNoteCreate, credit_note_numbers, credit_notes
@@ -27,6 +28,7 @@ from workhook.work.money.payments.schemas import BookedOn, OfInvoices
 rows = OfInvoices(
     CreditNote,
     credit_notes,
+    length(*(credit_notes.c[name] for name in ("taxes", "reason", "items"))),
     buyer=invoices.c.buyer,
     seller=invoices.c.seller,
     language=invoices.c.language,

@@ -6,7 +6,6 @@ Users who see an invoice see its credit notes. Owners and members create them.
 from __future__ import annotations
 
 from workhook.core.records import to_response
-from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
@@ -14,6 +13,8 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.access import find_with_access
+from workhook.work.kernel.lists import cursor_of, read_for
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money.credit_notes import actions
 from workhook.work.money.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
 from workhook.work.money.invoices.actions import find_invoice, lock_invoice
@@ -26,11 +27,9 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 @routes.get("/invoices/{invoice_id}/credit_notes")
 async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Listed[CreditNotesAnswer]:
     """List the credit notes of an invoice, the newest last."""
-    key = lists.after(query, tuple[int])
-    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
-    after = key[0] if key else None
-    found = await actions.rows.listed(call.database, invoice.id, after=after, limit=query.limit + 1)
-    notes, headers = lists.page(call, found, query, lambda note: (note.position,))
+    after = cursor_of(query, actions.rows.listing.order)
+    access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    notes, headers = await read_for(call, actions.rows.listing, in_project(access), query, after, invoice_id=invoice.id)
     return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
 
 

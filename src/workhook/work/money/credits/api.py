@@ -5,14 +5,13 @@ from __future__ import annotations
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.money import to_hundredths
 from workhook.core.records import to_response
-from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_access
-from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import in_project
 from workhook.work.money.credits import ledger
 from workhook.work.money.credits.schemas import TaskCreditBalance, TaskCreditsAnswer
@@ -26,9 +25,7 @@ async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Li
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    source = in_project(access)
-    found = await read(call.database, ledger.ENTRIES, source, {}, after=after, limit=query.limit + 1)
-    entries, headers = lists.page(call, found, query)
+    entries, headers = await read_for(call, ledger.ENTRIES, in_project(access), query, after)
     return Listed(TaskCreditsAnswer([to_response(each) for each in entries]), headers)
 
 

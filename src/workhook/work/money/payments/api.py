@@ -6,13 +6,14 @@ Users who see an invoice see its payments. Owners and members book them.
 from __future__ import annotations
 
 from workhook.core.records import to_response
-from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
+from workhook.work.kernel.lists import cursor_of, read_for
+from workhook.work.kernel.scopes import in_project
 from workhook.work.money.invoices.actions import find_invoice, lock_invoice
 from workhook.work.money.invoices.schemas import InvoiceAnswer, invoice_to_response
 from workhook.work.money.payments import booking
@@ -30,11 +31,11 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 @routes.get("/invoices/{invoice_id}/payments")
 async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
     """List the payments and refunds of an invoice, the newest last."""
-    key = lists.after(query, tuple[int])
-    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
-    after = key[0] if key else None
-    found = await booking.rows.listed(call.database, invoice.id, after=after, limit=query.limit + 1)
-    payments, headers = lists.page(call, found, query, lambda payment: (payment.position,))
+    after = cursor_of(query, booking.rows.listing.order)
+    access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    payments, headers = await read_for(
+        call, booking.rows.listing, in_project(access), query, after, invoice_id=invoice.id
+    )
     return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
 
 

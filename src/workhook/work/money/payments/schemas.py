@@ -20,13 +20,13 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.lists import Found
 from workhook.http.parameters import ON_ONE_LINE, DayOrMoment
 from workhook.identity.tables import accounts
-from workhook.storage import Reader, Row
-from workhook.storage.metadata import big, in_project, metadata, partial_index
+from workhook.storage import Row
+from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, table_columns
 from workhook.work.kernel.access import with_access
+from workhook.work.kernel.lists import Filter, Listing, Order
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import MoneyAboveZero
 from workhook.work.money.invoices.schemas import invoices
@@ -126,10 +126,12 @@ _people = accounts.alias("people")
 
 
 class OfInvoices(Generic[R]):
-    """The records of a table that belong to an invoice, with a position in it and an optional user. `of_invoice`:
-    fields from the row of the invoice."""
+    """The records of a table that belong to an invoice, with a position in it and an optional user. `listing`: those of
+    the parameter `invoice_id`; `of_invoice`: fields from the row of the invoice."""
 
-    def __init__(self, record: type[R], table: sa.Table, **of_invoice: sa.ColumnElement[Any]) -> None:
+    def __init__(
+        self, record: type[R], table: sa.Table, weight: sa.ColumnElement[int], **of_invoice: sa.ColumnElement[Any]
+    ) -> None:
         every = (
             sa.select(
                 *selected(record, table),
@@ -141,21 +143,18 @@ class OfInvoices(Generic[R]):
             .join_from(table, invoices, invoices.c.id == table.c.invoice_id)
             .outerjoin(_people, _people.c.id == table.c.user_id)
         )
-        of_one = every.where(table.c.invoice_id == sa.bindparam("invoice_id")).order_by(table.c.position)
         self.by_id = with_access(every.where(table.c.id == sa.bindparam("id")), table.c.repository_id)
-        self.page = of_one.limit(big("limit"))
-        self.page_after = of_one.where(table.c.position > big("after")).limit(big("limit"))
+        self.listing = Listing[R](
+            table,
+            lambda page, _: every.join(page, page.c.id == table.c.id),
+            lambda row, _, __: self.of_row(row),
+            weight,
+            {"invoice_id": Filter(lambda row: row.c.invoice_id == sa.bindparam("invoice_id"), alone=True)},
+            order=Order(lambda row: {"position": row.c.position}, tuple[int]),
+        )
         self._read, self._of_invoice = row_reader(record), tuple(of_invoice)
 
     def of_row(self, row: Row) -> R:
         user = person_of_row(row) if row["user_id"] is not None else None
         more = {name: row[f"invoice_{name}"] for name in self._of_invoice}
         return self._read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user, **more)
-
-    async def listed(self, reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[R]:
-        """List the records by position, behind `after`."""
-        params: dict[str, Any] = {"invoice_id": invoice_id, "limit": limit}
-        if after is not None:
-            params["after"] = after
-        rows = await reader.fetch_all(self.page if after is None else self.page_after, params)
-        return Found(map(self.of_row, rows), cut=False)

@@ -410,12 +410,12 @@ TIMESHEETS = Listing(
         ),
     },
 )
-RUNNING = replace(TIMESHEETS, lives=lambda row: row.c.is_active)
+OLDEST_FIRST = Order(lambda row: {"start_time": row.c.start_time, "id": row.c.id}, tuple[CursorInteger, str])
+NEWEST_FIRST = replace(OLDEST_FIRST, falling=True)
+RUNNING = replace(TIMESHEETS, lives=lambda row: row.c.is_active, order=OLDEST_FIRST)
 STARTED = replace(
     TIMESHEETS, filters={name: replace(TIMESHEETS.filters[name], indexed=True) for name in ("user", "from_", "to")}
 )
-OLDEST_FIRST = Order(lambda row: {"start_time": row.c.start_time, "id": row.c.id}, tuple[CursorInteger, str])
-NEWEST_FIRST = replace(OLDEST_FIRST, falling=True)
 
 
 async def list_timesheets(
