@@ -84,7 +84,7 @@ async def file(visit: Visit) -> Answer:
         comments=comments,
         may_write=access.may_write,
         writable=view.writable,
-        folders=await actions.all_folders(visit.database, access.repository.id),
+        folders=await actions.all_folders(visit.database, access),
         task=await view.read_task(visit, found),
     )
 

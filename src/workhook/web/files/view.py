@@ -27,6 +27,8 @@ from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder
 from workhook.work.history.activity.task_history import LastEdit, Noun, find_last_edits
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import NEWEST_FIRST, read
+from workhook.work.kernel.scopes import in_project
 
 FILES_MAX = 100
 COMMENTS_MAX = 100
@@ -67,17 +69,14 @@ class Comments(msgspec.Struct, frozen=True):
 async def read_folder(visit: Visit, access: Access) -> FolderPage:
     """Return the folder and page of the address. Raises `NotFound`."""
     folder_id, before = visit.query("folder"), visit.query("before")
-    folders = await actions.all_folders(visit.database, access.repository.id)
+    folders = await actions.all_folders(visit.database, access)
     folder = next((each for each in folders if each.id == folder_id), None)
     if folder_id and folder is None:
         raise NotFound()
-    found = await actions.list_folder_files(
-        visit.database,
-        access.repository,
-        folder_id=folder.id if folder else None,
-        not_private=access.is_client,
-        before=before[:TITLE_MAX_CHARS],
-        limit=FILES_MAX + 1,
+    filters = {"folder": folder.id} if folder else {"unfiled": True}
+    after = (before[:TITLE_MAX_CHARS],) if before else None
+    found = await read(
+        visit.database, actions.FILES, in_project(access), filters, order=NEWEST_FIRST, after=after, limit=FILES_MAX + 1
     )
     shown = found[:FILES_MAX]
     older = shown[-1].id if len(found) > FILES_MAX else None

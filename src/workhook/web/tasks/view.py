@@ -35,12 +35,13 @@ from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes, urgency
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
-from workhook.work.files.actions import list_files
+from workhook.work.files.actions import FILES
 from workhook.work.files.schemas import File
 from workhook.work.history.activity.task_history import LastEdit, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.durations import display
+from workhook.work.kernel.lists import read
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.scopes import in_project
 from workhook.work.time.timesheets.queries import list_timesheets
@@ -154,7 +155,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         choices.list_labels(reader, access),
         list_task_comments(reader, actor, task_id, after=after, limit=COMMENTS_MAX + 1),
         asyncio.gather(
-            list_files(reader, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),
+            read(reader, FILES, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),
             _read_subtasks(reader, access, task),
             find_related(
                 reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id, task.next_id])}

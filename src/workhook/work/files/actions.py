@@ -6,8 +6,7 @@ folders they only see. What is deleted can be restored for `trash.KEPT_MS`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import product
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +17,6 @@ from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call
-from workhook.http.lists import Found, Key
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -49,7 +47,7 @@ from workhook.work.kernel.people import membership_of, person_columns, person_of
 from workhook.work.kernel.quota import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.scopes import Scope, Source
+from workhook.work.kernel.scopes import Scope, in_project
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -97,12 +95,6 @@ _task_to_hold = (
     .with_for_update(of=tasks, read=True, key_share=True)
 )
 _folder_to_delete = _folder.with_for_update(of=folders)
-_folders = (
-    sa.select(*_folder_columns)
-    .where(folders.c.repository_id == big("repository_id"), folders.c.id > sa.bindparam("after"))
-    .order_by(folders.c.id)
-    .limit(big("limit"))
-)
 _insert_folder = insert_into(folders, "repository_id", *stored_names(Folder))
 # A statement after the lock, which sees the current files. Files in the trash leave the folder.
 _delete_empty_folder = sa.delete(folders).where(
@@ -128,18 +120,13 @@ FILES = Listing(
     length(files.c.title),
     {
         "folder": Filter(lambda row: row.c.folder_id == sa.bindparam("folder"), indexed=True, project=_of_folder),
+        "unfiled": Filter(lambda row: row.c.folder_id.is_(None), indexed=True),
         "task_id": Filter(lambda row: row.c.task_id == sa.bindparam("task_id"), indexed=True, project=_of_task),
         "user": BY_USER,
     },
     seen=lambda row, insider: sa.and_(row.c.deleted_at.is_(None), sa.or_(insider, row.c.private.is_(sa.false()))),
     reads=["deleted_at", "private"],
 )
-
-
-async def list_files(
-    reader: Reader, source: Source, filters: Mapping[str, object], *, after: Key | None, limit: int
-) -> Found[File]:
-    return await lists.read(reader, FILES, source, filters, after=after, limit=limit)
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
@@ -285,9 +272,12 @@ async def _publish(write: Write, access: Access, action: str, file: File) -> Wir
 # --- folders ----------------------------------------------------------------------------------------------------------
 
 
-async def list_folders(reader: Reader, repository_id: int, *, after: str, limit: int) -> list[Folder]:
-    params = {"repository_id": repository_id, "after": after, "limit": limit}
-    return [_folder_of(row) for row in await reader.fetch_all(_folders, params)]
+FOLDERS = Listing[Folder](
+    folders,
+    lambda page, _: sa.select(*_folder_columns).join(page, page.c.id == folders.c.id),
+    lambda row, _, __: _folder_of(row),
+    length(folders.c.title),
+)
 
 
 async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folder]:
@@ -450,42 +440,7 @@ async def edit_folder(write: Write, access: Access, folder: Folder, edit: Folder
     return record
 
 
-FOLDERS_STEP = 500
-NEWEST = "g"  # comes after every id
-
-
-def _listed(in_folder: bool, not_private: bool) -> sa.Select[Any]:
-    statement = files_with_people.where(
-        files.c.repository_id == big("repository_id"),
-        files.c.folder_id == sa.bindparam("folder_id") if in_folder else files.c.folder_id.is_(None),
-        files.c.deleted_at.is_(None),
-        files.c.id < sa.bindparam("before"),
-    )
-    if not_private:
-        statement = statement.where(files.c.private.is_(sa.false()))
-    return statement.order_by(files.c.id.desc()).limit(big("limit"))
-
-
-_lists = {which: _listed(*which) for which in product((False, True), repeat=2)}
-
-
-async def list_folder_files(
-    reader: Reader, repository: Repository, *, folder_id: str | None, not_private: bool, before: str, limit: int
-) -> list[File]:
-    """Return the newest first, from before the id `before`. `folder_id` None: files in no folder."""
-    params = {"repository_id": repository.id, "before": before or NEWEST, "limit": limit}
-    if folder_id is not None:
-        params["folder_id"] = folder_id
-    rows = await reader.fetch_all(_lists[folder_id is not None, not_private], params)
-    return [file_of(row, repository) for row in rows]
-
-
-async def all_folders(reader: Reader, repository_id: int) -> list[Folder]:
+async def all_folders(reader: Reader, access: Access) -> list[Folder]:
     """Return the folders by title."""
-    found: list[Folder] = []
-    while True:
-        after = found[-1].id if found else ""
-        some = await list_folders(reader, repository_id, after=after, limit=FOLDERS_STEP)
-        found += some
-        if len(some) < FOLDERS_STEP:
-            return sorted(found, key=lambda each: (each.title.casefold(), each.id))
+    found = await lists.every(reader, FOLDERS, in_project(access))
+    return sorted(found, key=lambda each: (each.title.casefold(), each.id))

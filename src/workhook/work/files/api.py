@@ -11,7 +11,7 @@ from prometheus_client import Counter
 
 from workhook.core.errors import Forbidden, PreconditionFailed, Problem, Unauthenticated, existing
 from workhook.core.records import to_response
-from workhook.http import idempotency, lists, parameters
+from workhook.http import idempotency, parameters
 from workhook.http.calls import Answer, Call, names_tag
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
@@ -40,7 +40,7 @@ from workhook.work.files.schemas import (
 )
 from workhook.work.files.upload import FORM, inert_media_type, receive
 from workhook.work.kernel.access import find_access
-from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.scopes import Source, in_project
 
@@ -89,11 +89,8 @@ async def list_task_files(call: Call, task_id: str, query: ListQuery) -> Listed[
 
 
 async def list_page(call: Call, source: Source, query: ListQuery, **more: object) -> Listed[FilesAnswer]:
-    filters = {**actions.FILES.given(query, source), **more}
-    after, limit = cursor_of(query), query.limit + 1
-    found = await actions.list_files(call.database, source, filters, after=after, limit=limit)
-    files, headers = lists.page(call, found, query)
-    links = links_of(call)
+    filters, links = {**actions.FILES.given(query, source), **more}, links_of(call)
+    files, headers = await read_for(call, actions.FILES, source, query, cursor_of(query), **filters)
     return Listed(FilesAnswer([file_to_response(each, links) for each in files]), headers)
 
 
@@ -277,12 +274,9 @@ def _number(digits: str) -> int:
 @routes.get("/projects/{id}/folders")
 async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[FoldersAnswer]:
     """List the folders of a project."""
-    key = lists.after(query, tuple[str])
+    after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await actions.list_folders(
-        call.database, access.repository.id, after=key[0] if key else "", limit=query.limit + 1
-    )
-    folders, headers = lists.page(call, found, query, lambda folder: (folder.id,))
+    folders, headers = await read_for(call, actions.FOLDERS, in_project(access), query, after)
     return Listed(FoldersAnswer([to_response(each) for each in folders]), headers)
 
 

@@ -14,9 +14,9 @@ from workhook.core.clock import to_millis_text
 from workhook.core.errors import Forbidden, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
-from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.http.wire_types import Time
 from workhook.identity import removal
@@ -31,9 +31,12 @@ from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
+from workhook.work.kernel.lists import Listing, cursor_of, read_for
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.scopes import in_project
 from workhook.work.kernel.tables import Client, clients, without_address
 from workhook.work.people.membership import invite, send_link
 
@@ -127,10 +130,11 @@ _own_locked = with_access(
     _each.where(clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")),
     clients.c.repository_id,
 ).with_for_update(of=clients)
-_page = (
-    _each.where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
-    .order_by(clients.c.id)
-    .limit(big("limit"))
+CLIENTS = Listing[Client](
+    clients,
+    lambda page, _: _each.join(page, page.c.id == clients.c.id),
+    lambda row, _, __: _client_of(row),
+    length(clients.c.email),
 )
 
 _with_address = _each.where(
@@ -141,17 +145,15 @@ _with_address = _each.where(
 
 
 @routes.get("/projects/{id}/clients")
-async def list_clients(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ClientsAnswer]:
+async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[ClientsAnswer]:
     """List the clients of a project.
 
     A client does not see the other clients.
     """
-    key = lists.after(query, tuple[str])
+    after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("see who else is a client")
-    params = {"repository_id": access.repository.id, "after": key[0] if key else "", "limit": query.limit + 1}
-    found = [_client_of(row) for row in await call.database.fetch_all(_page, params)]
-    page, headers = lists.page(call, found, query, lambda client: (client.id,))
+    page, headers = await read_for(call, CLIENTS, in_project(access), query, after)
     return Listed(ClientsAnswer([to_response(_as_seen(access, each)) for each in page]), headers)
 
 
