@@ -110,7 +110,7 @@ def require_place(visit: Visit, access: Access) -> None:
 
 async def read_comments(visit: Visit, file: File) -> Comments:
     """Return the comments after the one in the address; for clients without private ones."""
-    after = visit.query_id("after") or 0
+    after = (visit.query_id("after") or 0,)
     access, found = await comments.list_file_comments(
         visit.database, visit.actor, file.id, after=after, limit=COMMENTS_MAX + 1
     )

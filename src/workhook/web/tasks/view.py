@@ -153,7 +153,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         columns.list_all(reader, access.repository.id),
         choices.list_people(reader, access),
         choices.list_labels(reader, access),
-        list_task_comments(reader, actor, task_id, after=after, limit=COMMENTS_MAX + 1),
+        list_task_comments(reader, actor, task_id, after=(after,), limit=COMMENTS_MAX + 1),
         asyncio.gather(
             read(reader, FILES, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),
             _read_subtasks(reader, access, task),

@@ -7,17 +7,18 @@ private. What belongs to a task or file that was deleted is not there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Conflict, Forbidden, Number, compose, part, say
 from workhook.core.records import Record, to_response
-from workhook.http.lists import Found
+from workhook.http.lists import Found, Key
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, mail_messages, notifications
@@ -47,9 +48,11 @@ from workhook.work.discussion.schemas import (
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, access_of, with_access
-from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.lists import BY_ID, Filter, Listing, read
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
 from workhook.work.kernel.record_events import differences, publish_event
+from workhook.work.kernel.scopes import in_project
 from workhook.work.kernel.tables import import_links
 
 C = TypeVar("C", TaskComment, FileComment, Reply)
@@ -132,23 +135,6 @@ _length_of_replies = (
 )
 
 
-def _lists(
-    whole: sa.Select[Any], table: sa.Table, parent: str, weight: sa.ColumnElement[int]
-) -> dict[bool, sa.Select[Any]]:
-    """Return the statements for the comments on one thing, by whether private ones are listed: each has its index."""
-    listed = sa.select(table.c.id).where(table.c[parent] == sa.bindparam("parent_id"), table.c.id > big("after"))
-    lists = {True: listed, False: listed.where(table.c.private.is_(sa.false()))}
-    return {
-        private: bounded(whole, some.order_by(table.c.id).limit(big("limit")), table.c.id, weight)
-        for private, some in lists.items()
-    }
-
-
-_lists_of_task = _lists(_task_comments, task_comments, "task_id", length(task_comments.c.text))
-_lists_of_file = _lists(
-    _file_comments.add_columns(_nested), file_comments, "file_id", length(file_comments.c.text) + _length_of_replies
-)
-
 _weight_of_replies = sa.select(
     sa.func.count().label("count"), sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0).label("chars")
 ).where(file_comment_replies.c.file_comment_id == big("id"))
@@ -193,6 +179,32 @@ def _listed_file_comment(row: Row) -> FileComment:
 
 def _reply_of(row: Row) -> Reply:
     return _read_reply(row, person_of_row(row))
+
+
+def _on(
+    parent: str, whole: sa.Select[Any], table: sa.Table, make: Callable[[Row], C], weight: sa.ColumnElement[int]
+) -> Listing[C]:
+    """Declare the list of the comments on one thing. Each has its index, and so has the one that clients see."""
+    return Listing(
+        table,
+        lambda page, _: whole.join(page, page.c.id == table.c.id),
+        lambda row, _, __: make(row),
+        weight,
+        {parent: Filter(lambda row: row.c[parent] == sa.bindparam(parent), alone=True)},
+        seen=lambda row, insider: sa.or_(insider, row.c.private.is_(sa.false())),
+        order=IN_TIME,
+    )
+
+
+IN_TIME = replace(BY_ID, cursor=tuple[Annotated[int, Meta(ge=0, le=2**63 - 1)]])  # what both databases take
+_ON_TASK = _on("task_id", _task_comments, task_comments, _task_comment_of, length(task_comments.c.text))
+_ON_FILE = _on(
+    "file_id",
+    _file_comments.add_columns(_nested),
+    file_comments,
+    _listed_file_comment,
+    length(file_comments.c.text) + _length_of_replies,
+)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -241,19 +253,17 @@ def _values(comment: C) -> dict[str, object]:
 
 
 async def list_task_comments(
-    reader: Reader, actor: Actor, task_id: str, *, after: int, limit: int
+    reader: Reader, actor: Actor, task_id: str, *, after: Key | None, limit: int
 ) -> Found[TaskComment]:
     access, _ = await _find(reader, actor, _task, id=task_id)
-    params = {"parent_id": task_id, "after": after, "limit": limit}
-    return await fetch(reader, _lists_of_task[not access.is_client], params, _task_comment_of)
+    return await read(reader, _ON_TASK, in_project(access), {"task_id": task_id}, after=after, limit=limit)
 
 
 async def list_file_comments(
-    reader: Reader, actor: Actor, file_id: str, *, after: int, limit: int
+    reader: Reader, actor: Actor, file_id: str, *, after: Key | None, limit: int
 ) -> tuple[Access, Found[FileComment]]:
     access, _ = await _find(reader, actor, _file, "private", id=file_id)
-    params = {"parent_id": file_id, "after": after, "limit": limit}
-    return access, await fetch(reader, _lists_of_file[not access.is_client], params, _listed_file_comment)
+    return access, await read(reader, _ON_FILE, in_project(access), {"file_id": file_id}, after=after, limit=limit)
 
 
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskComment:

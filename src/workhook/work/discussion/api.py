@@ -15,7 +15,6 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.discussion import actions
 from workhook.work.discussion.schemas import (
-    After,
     CommentCreate,
     CommentEdit,
     FileComment,
@@ -29,6 +28,7 @@ from workhook.work.discussion.schemas import (
 )
 from workhook.work.files.links import links_of
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
 
 of_tasks = Routes(WORK_API, "Task Comments", read="work.read", write="work.write")
@@ -38,11 +38,9 @@ of_files = Routes(WORK_API, "File comments", read="work.read", write="work.write
 @of_tasks.get("/tasks/{id}/task_comments")
 async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> Listed[TaskCommentsAnswer]:
     """List the comments on a task, the newest last."""
-    key = lists.after(query, After)
-    found = await actions.list_task_comments(
-        call.database, actor_of(call), task_id, after=key.id if key else 0, limit=query.limit + 1
-    )
-    comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
+    after = cursor_of(query, actions.IN_TIME)
+    found = await actions.list_task_comments(call.database, actor_of(call), task_id, after=after, limit=query.limit + 1)
+    comments, headers = lists.page(call, found, query)
     return Listed(TaskCommentsAnswer([to_response(each) for each in comments]), headers)
 
 
@@ -86,11 +84,11 @@ async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> List
 
     The answer is the list itself.
     """
-    key = lists.after(query, After)
+    after = cursor_of(query, actions.IN_TIME)
     access, found = await actions.list_file_comments(
-        call.database, actor_of(call), file_id, after=key.id if key else 0, limit=query.limit + 1
+        call.database, actor_of(call), file_id, after=after, limit=query.limit + 1
     )
-    comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
+    comments, headers = lists.page(call, found, query)
     links = links_of(call)
     return Listed([file_comment_to_response(each, links, to_client=access.is_client) for each in comments], headers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
@@ -36,12 +36,6 @@ Markup = Annotated[
     ),
     Read(read_markup),
 ]
-
-
-class After(NamedTuple):
-    """The position where a page starts."""
-
-    id: Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for an integer
 
 
 class CommentCreate(msgspec.Struct):

@@ -311,7 +311,12 @@ def size_of(page: sa.CTE, table: sa.Table, weight: sa.ColumnElement[int]) -> sa.
 
 def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
     """Select the rows of a page that has the `weight` of each, without those at the end that are too much for one
-    answer; `page_found` is their number before that."""
+    answer: a thousand invoices could have gigabytes. At least one is left; `page_found` is their number before that.
+
+    A plan for all values expects that few rows match the conditions of `weighed`. So what joins the rows must not
+    repeat these, or the page may be searched again for each row, and `weighed` must join no more than it needs, or all
+    rows may be joined before they are sorted.
+    """
     some = weighed.subquery("weighed")
     over = order.of(some, names)
     before = sa.cast(sa.func.sum(some.c.weight).over(order_by=over), sa.BigInteger) - some.c.weight
@@ -450,9 +455,14 @@ def read_page(
         if row["page_last"]:  # later rows may have gaps: further ones of this project were not scanned
             found.behind = key
             return found
-    found.cut = bool(rows) and len(rows) < rows[0]["page_found"]
+    found.cut = is_cut(rows)
     found.behind = found.keys[-1] if found.cut or (rows and len(rows) == limit) else None
     return found
+
+
+def is_cut(rows: Sequence[Row]) -> bool:
+    """Tell whether `sized` left out rows of the page."""
+    return bool(rows) and len(rows) < rows[0]["page_found"]
 
 
 def after_params(names: Sequence[str], after: Key | None) -> dict[str, object]:

@@ -1,8 +1,5 @@
 """Statements that read one page of a list, at a cost that does not depend on what others have.
 
-A page is limited by its number of rows, and by its size if rows can be large: a thousand invoices could have gigabytes
-(`bounded`). It has at least one row.
-
 A list across organizations starts from the caller's accounts (`caller_accounts`). The rows of each are a range of an
 index, in order. The first rows of each account are read (`first_of_each`), and of these the first ones overall
 (`first_of`), so the number of rows that are read is bounded by accounts times page.
@@ -11,20 +8,16 @@ index, in order. The first rows of each account are read (`first_of_each`), and 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.sql.expression import Executable
 
-from workhook.http.lists import Found
 from workhook.identity.tables import accounts, memberships
-from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 
-T = TypeVar("T")
 Columns = Sequence[sa.ColumnElement[Any]]
 
 PAGE_CHARS = 8 * 1024 * 1024
@@ -40,39 +33,6 @@ _CALLER = big("user_id")
 def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """Return the number of characters of all texts together; null counts as empty."""
     return reduce(operator.add, (sa.func.coalesce(sa.func.length(each), 0) for each in texts))
-
-
-def bounded(
-    whole: sa.Select[Any], listed: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]
-) -> sa.Select[Any]:
-    """Select the rows of `whole` that `listed` finds, without those at the end that are too much for one answer.
-
-    `listed` is ordered by its `key` and limited; `weight` is a row's size in characters. The database does not read the
-    texts of omitted rows. Run the statement with `fetch`.
-
-    A plan for all values expects that few rows match the conditions of `listed`. So `whole` must not repeat them, or
-    the page may be searched again for each row, and `listed` must join no more than it needs, or all rows may be joined
-    before they are sorted.
-    """
-    some = listed.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
-        "some"
-    )
-    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=some.c.page_key), sa.BigInteger) - some.c.weight
-    sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
-    return (
-        whole.join(sized, sized.c.page_key == key)
-        .where(sized.c.before < ROOM)
-        .order_by(key)
-        .add_columns(sized.c.found.label("page_found"))
-    )
-
-
-async def fetch(
-    reader: Reader, statement: Executable, params: Mapping[str, object], make: Callable[[Row], T]
-) -> Found[T]:
-    """Run a `bounded` statement; `make` makes an item from a row."""
-    rows = await reader.fetch_all(statement, params)
-    return Found(map(make, rows), cut=bool(rows) and len(rows) < rows[0]["page_found"])
 
 
 def caller_accounts(*, within: str | None) -> sa.Subquery:

@@ -26,11 +26,10 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
 from workhook.work.kernel.access import Owner, choose_owner
+from workhook.work.kernel.lists import BY_ID, is_cut, sized
 from workhook.work.kernel.pages import (
     Columns,
-    bounded,
     caller_accounts,
-    fetch,
     first_of,
     first_of_each,
     length,
@@ -97,7 +96,8 @@ async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Fo
     if not isinstance(query.organization, UnsetType):
         given["login_key"] = key_of(query.organization)
     statement = _listed(actor.grants is not None, frozenset(given), if_set(query.active))
-    return await fetch(reader, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
+    rows = await reader.fetch_all(statement, {**params, **given})
+    return Found([_service_of(row, actor.user.id) for row in rows], cut=is_cut(rows))
 
 
 async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
@@ -214,8 +214,9 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
 
     def make(dialect: str) -> sa.Select[Any]:
         first = first_of([first_of_each(dialect, services, "id", each, fits, by_id, ["id"])], ["id"], by_id)
-        some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
-        return bounded(_existing, some, services.c.id, length(services.c.description, services.c.prices))
+        weight = length(services.c.description, services.c.prices).label("weight")
+        page = sized(sa.select(services.c.id, weight).where(services.c.id.in_(first)), BY_ID, ["id"])
+        return _existing.join(page, page.c.id == services.c.id).add_columns(page.c.page_found).order_by(services.c.id)
 
     return PerDialect.made_by(make)
 

@@ -27,7 +27,7 @@ from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access, find_with_access, is_insider, with_access
 from workhook.work.kernel.day_bounds import start_ms
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, Order
-from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.scopes import Place, Scope, Source, in_project
 from workhook.work.time.rates import TaskTerms, TimeTerms, terms_of, with_terms
@@ -308,7 +308,7 @@ _here = with_terms(
     _me,
 )
 _newest_own = (
-    sa.select(timesheets.c.id)
+    sa.select(timesheets.c.id, length(timesheets.c.notes).label("weight"))
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .where(timesheets.c.user_id == _me, *_started)
     .where(timesheets.c.start_time > sa.literal_column("-1"))  # as the index `ix_timesheets_own` has it
@@ -316,16 +316,17 @@ _newest_own = (
     .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
     .limit(big("limit"))
 )
-_own = bounded(anywhere.order_by(None), _newest_own, timesheets.c.id, length(timesheets.c.notes))
+_page = lists.sized(_newest_own, lists.BY_ID, ["id"])
+_own = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c.id).add_columns(_page.c.page_found)
 
 
 async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Found[Timesheet]:
     """Return the user's timesheets that started from `since` until before `to`, the newest first, in the projects that
     the user sees as an owner or a member."""
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
-    found = await fetch(reader, _own, params, lambda row: timesheets_of([row], user.id)[0])
-    found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
-    return found
+    rows = await reader.fetch_all(_own, params)
+    found = sorted(timesheets_of(rows, user.id), key=lambda each: (each.times.start, each.id), reverse=True)
+    return Found(found, cut=lists.is_cut(rows))
 
 
 @lru_cache(maxsize=2)
