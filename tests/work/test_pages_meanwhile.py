@@ -25,7 +25,7 @@ from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import in_project
-from workhook.work.time.timesheets.queries import list_timesheets
+from workhook.work.time.timesheets.queries import TIMESHEETS
 
 LOOKS = 4
 
@@ -79,7 +79,7 @@ def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
             reader: Any = Meanwhile(services.database, happens)
             listed: Any
             if kind == "timesheets":
-                listed = await list_timesheets(reader, source, {"billable": True}, after=after, limit=10)
+                listed = await lists.read(reader, TIMESHEETS, source, {"billable": True}, after=after, limit=10)
             else:
                 sort = "-title" if "title" in what else "id"
                 listed = await listing.list_tasks(reader, source, {"label": "rare"}, sort=sort, after=after, limit=10)

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
@@ -19,7 +18,7 @@ from workhook.web.frame.forms import UNSENT, PageForm, form_page, refused_form
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import in_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
@@ -43,8 +42,7 @@ async def list_subscriptions(visit: Visit) -> Answer:
     cursor = visit.query("cursor")
     query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
     source, after = in_project(access), cursor_of(query)
-    found = await read(visit.database, billing.CHECKOUTS, source, {}, after=after, limit=ROWS + 1)
-    checkouts, headers = lists.page(visit.call, found, query)
+    checkouts, headers = await read_for(visit.call, billing.CHECKOUTS, source, query, after)
     return await billing_page(
         visit,
         access,

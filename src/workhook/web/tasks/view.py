@@ -44,7 +44,7 @@ from workhook.work.kernel.durations import display
 from workhook.work.kernel.lists import read
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.scopes import in_project
-from workhook.work.time.timesheets.queries import list_timesheets
+from workhook.work.time.timesheets.queries import TIMESHEETS
 from workhook.work.time.timesheets.rules import elapsed_ms
 from workhook.work.time.timesheets.schemas import Timesheet
 
@@ -213,7 +213,7 @@ async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Tim
     if access.is_client:
         return Found()
     filters, limit = {"task_id": task_id}, TIMESHEETS_MAX + 1
-    return await list_timesheets(reader, in_project(access), filters, after=None, limit=limit)
+    return await read(reader, TIMESHEETS, in_project(access), filters, after=None, limit=limit)
 
 
 # --- fields in forms -------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.across.schemas import AllTasksQuery, AllTimesheetsQuery
 from workhook.work.kernel import csv_tables
+from workhook.work.kernel.lists import read
 from workhook.work.kernel.scopes import across
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries
@@ -121,7 +122,7 @@ async def own_table(visit: Visit) -> Answer:
     query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms(zone), to=shown.to_ms(zone))
     source = across(visit.actor, query, team_only=True, zone=zone)
     filters, limit = queries.TIMESHEETS.given(query, source), WHOLE_LIST_MAX
-    found = await queries.list_timesheets(visit.database, source, filters, after=None, limit=limit)
+    found = await read(visit.database, queries.TIMESHEETS, source, filters, after=None, limit=limit)
     headers = csv_tables.headers(f"time-{shown.first}")
     body = whole_table(visit.database, source, filters, found, zone)
     return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)

@@ -19,7 +19,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.day_bounds import find_zone, is_bare, zone_named
-from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.lists import cursor_of, read
 from workhook.work.kernel.scopes import Source, in_project
 from workhook.work.time.timesheets import actions, export, queries
 from workhook.work.time.timesheets.schemas import (
@@ -55,7 +55,7 @@ async def answer_list(
     """Return a page of the list, or a table for a file called `name`. `days`: the zone of the days in the table; None:
     that of each project."""
     filters = queries.TIMESHEETS.given(query, source)
-    found = await queries.list_timesheets(call.database, source, filters, after=after, limit=query.limit + 1)
+    found = await read(call.database, queries.TIMESHEETS, source, filters, after=after, limit=query.limit + 1)
     timesheets, link = lists.page(call, found, query)
     if not csv_tables.wants_csv(call.header("accept")):
         now = now_ms()

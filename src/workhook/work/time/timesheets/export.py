@@ -15,10 +15,10 @@ from workhook.storage import Reader
 from workhook.work.kernel.csv_tables import Cell, write_rows
 from workhook.work.kernel.day_bounds import find_zones
 from workhook.work.kernel.durations import amount_minor, hours_text
-from workhook.work.kernel.lists import whole_list
+from workhook.work.kernel.lists import read, whole_list
 from workhook.work.kernel.scopes import Source
 from workhook.work.time.timesheets import rules
-from workhook.work.time.timesheets.queries import list_timesheets
+from workhook.work.time.timesheets.queries import TIMESHEETS
 from workhook.work.time.timesheets.schemas import Timesheet
 
 _OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
@@ -73,7 +73,7 @@ async def whole_table(
     """Yield the table of `first` and of all timesheets behind it, a page at a time."""
 
     async def ask(after: Key | None) -> Found[Timesheet]:
-        return await list_timesheets(reader, source, filters, after=after, limit=WHOLE_LIST_MAX)
+        return await read(reader, TIMESHEETS, source, filters, after=after, limit=WHOLE_LIST_MAX)
 
     async for page in whole_list(ask, first):
         yield await table(reader, source, page, zone, head=page is first)

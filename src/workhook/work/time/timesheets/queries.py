@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.http.lists import Found, Key
+from workhook.http.lists import Found
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -417,13 +417,6 @@ RUNNING = replace(TIMESHEETS, lives=lambda row: row.c.is_active, order=OLDEST_FI
 STARTED = replace(
     TIMESHEETS, filters={name: replace(TIMESHEETS.filters[name], indexed=True) for name in ("user", "from_", "to")}
 )
-
-
-async def list_timesheets(
-    reader: Reader, source: Source, filters: Mapping[str, object], *, after: Key | None, limit: int
-) -> Found[Timesheet]:
-    """Return the timesheets that fit, by id; `after` is the key of the last one before them."""
-    return await lists.read(reader, TIMESHEETS, source, filters, after=after, limit=limit)
 
 
 async def list_started(
