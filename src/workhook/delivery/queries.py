@@ -11,7 +11,7 @@ from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.dialects import any_of, arrays
+from workhook.storage.dialects import any_of, arrays, join_few
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.statements import PerDialect, hot
 
@@ -63,16 +63,6 @@ def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
     return each, each.c.hook_id, each.c.since
 
 
-def _of_each(dialect: str, lanes_: Any, first: sa.Select[Any], id_: sa.Column[int], name: str) -> tuple[Any, Any]:
-    """Select the `first` dispatches of each lane, and their columns: a LATERAL on PostgreSQL, which SQLite does not
-    have."""
-    if dialect == "postgresql":
-        lateral = first.lateral(name)
-        return lanes_.join(lateral, sa.true()), lateral.c
-    ids = first.with_only_columns(id_).correlate(lanes_)
-    return lanes_.join(dispatches, dispatches.c.id.in_(ids)), dispatches.c
-
-
 def _due(dialect: str) -> sa.Select[Any]:
     """Select the next dispatches of each of the given hooks, oldest due first, without those already in hand."""
     inner = dispatches.alias("inner_dispatches")
@@ -87,18 +77,19 @@ def _due(dialect: str) -> sa.Select[Any]:
         )
         .order_by(inner.c.next_attempt_at, inner.c.id)
         .limit(big("per_lane"))
+        .correlate(each)
     )
-    source, found = _of_each(dialect, each, top, inner.c.id, "due")
-    source = source.join(events, events.c.id == found.event_id).join(hooks, hooks.c.id == found.hook_id)
+    joined, few = join_few(dialect, each, top, dispatches)
+    joined = joined.join(events, events.c.id == few.c.event_id).join(hooks, hooks.c.id == few.c.hook_id)
     return (
         sa.select(
-            *(found[name] for name in _WORK),
+            *(few.c[name] for name in _WORK),
             events.c.name.label("event"),
             *(events.c[name] for name in ("action", "repository_id", "installation_id", "size", "traceparent")),
             hooks.c.version,
         )
-        .select_from(source)
-        .order_by(found.next_attempt_at, found.id)
+        .select_from(joined)
+        .order_by(few.c.next_attempt_at, few.c.id)
     )
 
 
@@ -111,9 +102,10 @@ def _later(dialect: str) -> sa.Select[Any]:
         .where(inner.c.hook_id == hook_id, inner.c.next_attempt_at > big("now"))
         .order_by(inner.c.next_attempt_at, inner.c.id)
         .limit(big("per_lane"))
+        .correlate(each)
     )
-    source, found = _of_each(dialect, each, top, inner.c.id, "later")
-    return sa.select(found.hook_id, found.next_attempt_at).select_from(source)
+    joined, few = join_few(dialect, each, top, dispatches)
+    return sa.select(few.c.hook_id, few.c.next_attempt_at).select_from(joined)
 
 
 _pending_hooks = _pending()

@@ -24,7 +24,7 @@ from workhook.events.tables import events
 from workhook.hooks import dispatch_states
 from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, join_few
 from workhook.storage.index_ranges import IdRange, TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
@@ -221,12 +221,8 @@ def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     if "action" in shape.given:
         conditions += [row.c.action == sa.bindparam("action"), row.c.action.is_not(None)]
     top = _first(sa.select(row.c.id).where(*conditions), row.c.id, newest_first)
-    each = event.join(kind, sa.true())
-    if dialect == "postgresql":
-        few = top.correlate(event, kind).lateral("few")
-        return sa.select(few.c.id).select_from(each.join(few, sa.true()))
-    found = deliveries.alias("few")
-    return sa.select(found.c.id).select_from(each.join(found, found.c.id.in_(top.correlate(event, kind))))
+    joined, few = join_few(dialect, event.join(kind, sa.true()), top.correlate(event, kind), deliveries)
+    return sa.select(few.c.id).select_from(joined)
 
 
 def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:

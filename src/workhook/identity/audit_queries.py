@@ -26,7 +26,7 @@ from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, audit_log, projects, tokens
 from workhook.identity.tokens.issue import KINDS
 from workhook.storage import Database, Reader, Row
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, join_few
 from workhook.storage.index_ranges import TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
@@ -307,11 +307,8 @@ def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Sel
     conditions += [row.c.action == each.c.action, *_at(row, given, each.c.place)]
     order = row.c.id.desc() if newest_first else row.c.id
     top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
-    if dialect == "postgresql":
-        few = top.correlate(each).lateral("few")
-        return sa.select(few.c.id).select_from(each.join(few, sa.true()))
-    found = audit_log.alias("few")
-    return sa.select(found.c.id).select_from(each.join(found, found.c.id.in_(top.correlate(each))))
+    joined, few = join_few(dialect, each, top.correlate(each), audit_log)
+    return sa.select(few.c.id).select_from(joined)
 
 
 def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:

@@ -197,6 +197,21 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
     return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()
 
 
+def join_few(
+    dialect: str, each: sa.FromClause, top: sa.Select[Any], table: sa.Table, key: str = "id"
+) -> tuple[sa.Join, sa.FromClause]:
+    """Join each row with those of a table that `top`, which is correlated with it, selects. Return the join, and these
+    rows in it.
+
+    SQLite has no LATERAL: it finds the rows again by their primary key `key`, with all columns of the table.
+    """
+    if dialect == "postgresql":
+        few: sa.FromClause = top.lateral("few")
+        return each.join(few, sa.true()), few
+    few = table.alias("few")
+    return each.join(few, few.c[key].in_(top.with_only_columns(top.selected_columns[key]))), few
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """Return the program's error for a driver's error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):

@@ -24,6 +24,7 @@ from workhook.http.calls import Call
 from workhook.http.lists import WHOLE_LIST_MAX, Found, Key, ListQuery
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
+from workhook.storage.dialects import join_few
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.kernel.pages import MOST, ROOM
@@ -233,15 +234,9 @@ def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[A
     place, share = visible.each, _share(walk, visible.number)
     row = walk.table.alias("stretch")
     top = walk.rows_in(row, place.c.repository_id, dialect).limit(share).correlate(place)
-    if dialect == "postgresql":
-        few: sa.FromClause = top.lateral("few")
-        seen = sa.select(place.c.repository_id, place.c.insider, *few.c).select_from(place.join(few, sa.true()))
-    else:
-        some = walk.table.alias("few")
-        mine = some.c.id.in_(top.with_only_columns(row.c.id))
-        columns = walk.columns(some, dialect)
-        seen = sa.select(place.c.repository_id, place.c.insider, *columns).select_from(place.join(some, mine))
-    of_all = seen.subquery("seen")
+    joined, few = join_few(dialect, place, top, walk.table)
+    columns = few.c if dialect == "postgresql" else walk.columns(few, dialect)
+    of_all = sa.select(place.c.repository_id, place.c.insider, *columns).select_from(joined).subquery("seen")
     order = walk.order.of(of_all, walk.order.key(row))
     place_in_project = sa.func.row_number().over(partition_by=of_all.c.repository_id, order_by=order)
     numbered = sa.select(of_all, place_in_project.label("nth")).cte(f"numbered_{walk.table.name}")

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.identity.tables import accounts, memberships
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, join_few
 from workhook.storage.metadata import big
 
 Columns = Sequence[sa.ColumnElement[Any]]
@@ -79,12 +79,8 @@ def first_of_each(
     row = table.alias("stretch")
     top = sa.select(*(row.c[name] for name in {key: None, **dict.fromkeys(answered)}))
     top = top.where(*conditions(row)).order_by(*order(row)).limit(big("limit")).correlate(each)
-    if dialect == "postgresql":
-        few = top.lateral("few")
-        return sa.select(*(few.c[name] for name in answered)).select_from(each.join(few, sa.true()))
-    found = table.alias("few")
-    mine = found.c[key].in_(top.with_only_columns(row.c[key]))
-    return sa.select(*(found.c[name] for name in answered)).select_from(each.join(found, mine))
+    joined, few = join_few(dialect, each, top, table, key)
+    return sa.select(*(few.c[name] for name in answered)).select_from(joined)
 
 
 def first_of(
