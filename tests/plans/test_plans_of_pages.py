@@ -36,7 +36,7 @@ from workhook.work.money import budgets
 from workhook.work.money.credits.ledger import ENTRIES
 from workhook.work.money.invoices import drafts
 from workhook.work.money.invoices import queries as due_invoices
-from workhook.work.money.invoices.queries import list_due, list_invoices
+from workhook.work.money.invoices.queries import INVOICES, filters_of, list_due
 from workhook.work.money.invoices.schemas import InvoiceList
 from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.queries import find_running
@@ -115,16 +115,16 @@ def _access(role: Literal["member", "client"] = "member") -> Access:
 
 
 def _invoices(role: Literal["member", "client"], after: str | None = None) -> Ask:
-    wanted = InvoiceList(per_page=PER_PAGE)
-
     def ask(reader: Asking) -> Awaitable[Any]:
-        return list_invoices(
+        source = in_project(_access(role))
+        return read(
             reader,  # type: ignore[arg-type]
-            in_project(_access(role)),
-            wanted,
-            now=NOW,
+            INVOICES,
+            source,
+            filters_of(InvoiceList(), source, NOW),
+            order=NEWEST_FIRST,
             after=None if after is None else (after,),
-            newest=True,
+            limit=PER_PAGE + 1,
         )
 
     return ask

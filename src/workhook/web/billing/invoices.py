@@ -32,7 +32,7 @@ from workhook.web.frame.texts import gettext
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.history.across.schemas import AllInvoicesQuery
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.lists import cursor_of, every
+from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, every, read
 from workhook.work.kernel.scopes import across, in_project
 from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import actions as credit_notes
@@ -41,7 +41,7 @@ from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNo
 from workhook.work.money.invoices import actions, documents, einvoice, printing, rules, unprintable
 from workhook.work.money.invoices.drafts import TimeOnInvoice, find_rounded
 from workhook.work.money.invoices.mail import find_mailed
-from workhook.work.money.invoices.queries import list_invoices, open_sums
+from workhook.work.money.invoices.queries import INVOICES, filters_of, open_sums
 from workhook.work.money.invoices.rules import Item, Status, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
 from workhook.work.money.payments import booking
@@ -106,7 +106,8 @@ async def billing(visit: Visit) -> Answer:
     cursor = visit.query("cursor")
     query = InvoiceList(per_page=ROWS, cursor=cursor or UNSET)
     source, after = in_project(access), cursor_of(query)
-    found = await list_invoices(visit.database, source, query, now=now_ms(), after=after, newest=True)
+    filters = filters_of(query, source, now_ms())
+    found = await read(visit.database, INVOICES, source, filters, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
     invoices, headers = lists.page(visit.call, found, query)
     return await billing_page(
         visit,
@@ -444,11 +445,12 @@ async def all_invoices(visit: Visit) -> Answer:
     given = defaultdict(str, paging.given(visit))
     query = paging.query_of(AllInvoicesQuery, given, ROWS)
     now, after, source = now_ms(), cursor_of(query), across(visit.actor, query)
+    filters, limit = filters_of(query, source, now), ROWS + 1
 
     async def ask(behind: Key | None) -> Found[Invoice]:
-        return await list_invoices(visit.database, source, query, now=now, after=behind, newest=True)
+        return await read(visit.database, INVOICES, source, filters, order=NEWEST_FIRST, after=behind, limit=limit)
 
-    found, options = await asyncio.gather(fill_page(ask, after, ROWS + 1), project_options(visit))
+    found, options = await asyncio.gather(fill_page(ask, after, limit), project_options(visit))
     page, headers = lists.page(visit.call, found, query)
     listed = [invoice for invoice in page if isinstance(invoice, PlacedInvoice)]
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})

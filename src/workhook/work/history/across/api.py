@@ -37,7 +37,7 @@ from workhook.work.kernel import csv_tables
 from workhook.work.kernel.day_bounds import zone_named
 from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import across
-from workhook.work.money.invoices.queries import list_invoices
+from workhook.work.money.invoices.queries import INVOICES, filters_of
 from workhook.work.money.invoices.schemas import PlacedInvoice, invoice_to_response
 from workhook.work.time.timesheets import api as timesheets
 from workhook.work.time.timesheets.queries import RUNNING
@@ -90,9 +90,8 @@ async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[Place
 
     Clients do not see drafts. A page may be short, or empty, and not be the last: `Link` leads on.
     """
-    after, now = cursor_of(query), now_ms()
-    found = await list_invoices(call.database, across(actor_of(call), query), query, now=now, after=after)
-    rows, headers = lists.page(call, found, query)
+    after, source, now = cursor_of(query), across(actor_of(call), query), now_ms()
+    rows, headers = await read_for(call, INVOICES, source, query, after, **filters_of(query, source, now))
     placed = cast(list[Wire[PlacedInvoice]], [invoice_to_response(each, now) for each in rows])
     return Listed(PlacedInvoicesAnswer(placed), headers)
 

@@ -6,14 +6,13 @@ Owners and members make invoices, clients see what was sent.
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
-from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.access import find_access
-from workhook.work.kernel.lists import cursor_of
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import in_project
 from workhook.work.money.invoices import actions, documents, queries
 from workhook.work.money.invoices.einvoice import XML
@@ -35,9 +34,9 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
     Clients do not see drafts.
     """
     after, now = cursor_of(query), now_ms()
-    access = await find_access(call.database, actor_of(call), project_id)
-    found = await queries.list_invoices(call.database, in_project(access), query, now=now, after=after)
-    invoices, headers = lists.page(call, found, query)
+    source = in_project(await find_access(call.database, actor_of(call), project_id))
+    filters = queries.filters_of(query, source, now)
+    invoices, headers = await read_for(call, queries.INVOICES, source, query, after, **filters)
     return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
 

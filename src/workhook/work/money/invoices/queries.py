@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Conflict, Number, say
-from workhook.http.lists import Found, Key
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
@@ -28,9 +27,8 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
-from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access, is_insider, with_access
-from workhook.work.kernel.lists import BY_ID, BY_USER, NEWEST_FIRST, Condition, Filter, Listing, Words, with_place
+from workhook.work.kernel.lists import BY_USER, Condition, Filter, Listing, Words, with_place
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
@@ -421,17 +419,10 @@ INVOICES = Listing(
 )
 
 
-async def list_invoices(
-    reader: Reader, source: Source, query: InvoiceList, *, now: int, after: Key | None, newest: bool = False
-) -> Found[Invoice]:
-    """List the invoices by id, one more than the page shows; `after` is the key of the last one before them. `newest`:
-    the newest first."""
-    filters = INVOICES.given(query, source)
+def filters_of(query: InvoiceList, source: Source, now: int) -> dict[str, object]:
+    found = {**INVOICES.given(query, source), "now": now}
     if not isinstance(query.overdue, UnsetType):
-        filters["late" if query.overdue else "not_late"] = query.overdue
+        found["late" if query.overdue else "not_late"] = query.overdue
     if (words := getattr(query, "q", UNSET)) is not UNSET:
-        filters["q"] = words_of(words)
-    order = NEWEST_FIRST if newest else BY_ID
-    return await lists.read(
-        reader, INVOICES, source, {**filters, "now": now}, order=order, after=after, limit=query.limit + 1
-    )
+        found["q"] = words_of(words)
+    return found
