@@ -50,29 +50,32 @@ log = structlog.get_logger(__name__)
 KEPT_MS = 30 * DAY_MS
 TASKS_BATCH = 100  # deleted tasks that one transaction removes
 
+_TRASH = ("id", "title", "deleted_at")
 
-def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
+
+def _last_first(found: sa.FromClause) -> Columns:
+    return [found.c.deleted_at.desc(), found.c.id.desc()]
+
+
+def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[bool]]:
+    behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
+    return [sa.tuple_(found.c.deleted_at, found.c.id) < behind] if continues else []
+
+
+def _deleted_of(table: sa.Table, kind: str, continues: bool) -> sa.Select[Any]:
     """Select a page of one kind by its own index, in order."""
-    some = (
-        sa.select(table.c.id, table.c.title, table.c.deleted_at)
-        .where(table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None))
-        .order_by(table.c.deleted_at.desc(), table.c.id.desc())
-        .limit(big("limit"))
-    )
-    if further:
-        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
-        some = some.where(sa.tuple_(table.c.deleted_at, table.c.id) < behind)
-    found = some.subquery(kind)
-    return sa.select(sa.literal_column(f"'{kind}'").label("type"), found.c.id, found.c.title, found.c.deleted_at)
+    here = [table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None)]
+    some = sa.select(*(table.c[name] for name in _TRASH)).where(*here, *_further(table, continues))
+    found = some.order_by(*_last_first(table)).limit(big("limit")).subquery(kind)
+    return sa.select(sa.literal_column(f"'{kind}'").label("type"), *found.c)
 
 
-def _deleted_in_project(further: bool) -> sa.Select[Any]:
-    each = [_deleted_of(tasks, "task", further=further), _deleted_of(files, "file", further=further)]
-    either = sa.union_all(*each).subquery("deleted")
-    return sa.select(either).order_by(either.c.deleted_at.desc(), either.c.id.desc()).limit(big("limit"))
+def _deleted_in_project(continues: bool) -> sa.Select[Any]:
+    ways = [_deleted_of(tasks, "task", continues), _deleted_of(files, "file", continues)]
+    return first_of(ways, ["type", *_TRASH], _last_first)
 
 
-_in_trash = {further: _deleted_in_project(further) for further in (False, True)}
+_in_trash = {continues: _deleted_in_project(continues) for continues in (False, True)}
 _deleted = (
     sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.label_colors, projects.c.deleted_at)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
@@ -174,12 +177,6 @@ async def restore_project(write: Write, project_id: str) -> schemas.ProjectAnswe
 
 # --- deleted projects, the last one first ----------------------------------------------------------------------------
 
-_TRASH = ("id", "title", "deleted_at")
-
-
-def _last_first(found: sa.FromClause) -> Columns:
-    return [found.c.deleted_at.desc(), found.c.id.desc()]
-
 
 def _restorable(project: sa.FromClause, continues: bool) -> Columns:
     """Include projects with issued invoices, which are never removed."""
@@ -191,11 +188,8 @@ def _restorable(project: sa.FromClause, continues: bool) -> Columns:
         .correlate(project)
         .scalar_subquery()
     )
-    fits = [project.c.deleted_at.is_not(None), sa.or_(project.c.deleted_at >= big("since"), issued.is_not(None))]
-    if continues:
-        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
-        fits.append(sa.tuple_(project.c.deleted_at, project.c.id) < behind)
-    return fits
+    kept = sa.or_(project.c.deleted_at >= big("since"), issued.is_not(None))
+    return [project.c.deleted_at.is_not(None), kept, *_further(project, continues)]
 
 
 def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
