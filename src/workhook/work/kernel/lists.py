@@ -442,9 +442,9 @@ async def read_for(
 def read_page(
     rows: Sequence[Row], names: Sequence[str], source: Source, make: Callable[[Row, Place, Source], T], limit: int
 ) -> Found[T]:
-    found = Found[T]()
+    found, labels = Found[T](), [f"page_{name}" for name in names]
     for row in rows:
-        key = tuple(row[f"page_{name}"] for name in names)
+        key = tuple([row[label] for label in labels])
         if row["page_fits"]:
             found.add(make(row, source.place or read_place(row, source.actor), source), key)
         if row["page_last"]:  # later rows may have gaps: further ones of this project were not scanned
