@@ -18,7 +18,6 @@ from workhook.work.money.checkouts.schemas import service_checkouts
 from workhook.work.money.credit_notes.schemas import credit_notes
 from workhook.work.money.credits.schemas import task_credits
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.money.payments.schemas import payments
 from workhook.work.money.services.schemas import services as offers
 from workhook.work.time.timesheets.schemas import timesheets
 
@@ -49,14 +48,11 @@ def _five(what: str, path: str) -> Any:
     return make
 
 
-def _booked(what: str, **body: Any) -> Any:
-    def make(scene: Scene) -> str:
-        path = f"/invoices/{scene.invoice('send')}/{what}"
-        for _ in range(5):
-            scene.owner.post(path, json=body)
-        return path
-
-    return make
+def _credit_notes(scene: Scene) -> str:
+    path = f"/invoices/{scene.invoice('send')}/credit_notes"
+    for _ in range(5):
+        scene.owner.post(path, json={"total": 1, "reason": "Late"})
+    return path
 
 
 def _tasks(scene: Scene) -> str:
@@ -73,8 +69,7 @@ LISTS = {
     "replies": (_file_comments, file_comment_replies.c.body),
     "services": (_five("service", ""), offers.c.description),
     "service_checkouts": (_five("checkout", "/service_checkouts"), service_checkouts.c.unsubscribed_feedback),
-    "payments": (_booked("payments", amount=1), payments.c.reference),
-    "credit_notes": (_booked("credit_notes", total=1, reason="Late"), credit_notes.c.reason),
+    "credit_notes": (_credit_notes, credit_notes.c.reason),
     "invoices": (_five("invoice", "/invoices"), invoices.c.bill_to),
     "timesheets": (_five("timesheet", "/timesheets"), timesheets.c.notes),
     "task_credits": (_five("credit", "/task_credits"), task_credits.c.notes),

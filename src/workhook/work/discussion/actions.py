@@ -48,7 +48,7 @@ from workhook.work.discussion.schemas import (
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, access_of, with_access
-from workhook.work.kernel.lists import BY_ID, Filter, Listing, read
+from workhook.work.kernel.lists import BY_ID, Filter, Listing, Weight, read
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
 from workhook.work.kernel.record_events import differences, publish_event
@@ -181,9 +181,7 @@ def _reply_of(row: Row) -> Reply:
     return _read_reply(row, person_of_row(row))
 
 
-def _on(
-    parent: str, whole: sa.Select[Any], table: sa.Table, make: Callable[[Row], C], weight: sa.ColumnElement[int]
-) -> Listing[C]:
+def _on(parent: str, whole: sa.Select[Any], table: sa.Table, make: Callable[[Row], C], weight: Weight) -> Listing[C]:
     """Declare the list of the comments on one thing. Each has its index, and so has the one that clients see."""
     return Listing(
         table,

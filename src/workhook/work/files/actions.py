@@ -42,7 +42,6 @@ from workhook.work.files.schemas import (
 from workhook.work.kernel import lists, questions
 from workhook.work.kernel.access import Access, access_of, find_access, with_access
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.quota import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
@@ -117,8 +116,7 @@ FILES = Listing(
     files,
     _whole,
     lambda row, place, _: file_in(row, FileProject(place.id, place.title)),
-    length(files.c.title),
-    {
+    filters={
         "folder": Filter(lambda row: row.c.folder_id == sa.bindparam("folder"), indexed=True, project=_of_folder),
         "unfiled": Filter(lambda row: row.c.folder_id.is_(None), indexed=True),
         "task_id": Filter(lambda row: row.c.task_id == sa.bindparam("task_id"), indexed=True, project=_of_task),
@@ -276,7 +274,6 @@ FOLDERS = Listing[Folder](
     folders,
     lambda page, _: sa.select(*_folder_columns).join(page, page.c.id == folders.c.id),
     lambda row, _, __: _folder_of(row),
-    length(folders.c.title),
 )
 
 

@@ -40,6 +40,7 @@ from workhook.work.kernel.scopes import (
 
 T = TypeVar("T")
 Condition = sa.ColumnElement[bool]
+Weight = sa.ColumnElement[int]
 
 LOOKS_AT_MOST = 10_000
 """The most rows that a page across projects scans, so that it takes less than 100 ms."""
@@ -140,15 +141,16 @@ class Listing(Generic[T]):
     """The list of a resource.
 
     `whole`: selects all columns of a row, joined with a page (of rows with `id` and `insider`), and with `projects`
-    unless the scope is one project. `make`: makes the record of such a row. `weight`: the characters of its texts.
-    `lives`: the condition of the list's indexes. `seen`: the condition that the caller sees a row, who is an insider of
-    its project or not. `order`: unless another one is asked for.
+    unless the scope is one project. `make`: makes the record of such a row. `weight`: the characters of its texts;
+    None: they are short, so that those of a page need not be added up. `lives`: the condition of the list's indexes.
+    `seen`: the condition that the caller sees a row, who is an insider of its project or not. `order`: unless another
+    one is asked for.
     """
 
     table: sa.Table
     whole: Callable[[sa.CTE, Scope], sa.Select[Any]]
     make: Callable[[Row, Place, Source], T]
-    weight: sa.ColumnElement[int]
+    weight: Weight | None = None
     filters: Mapping[str, Filter] = field(default_factory=dict)
     words: Words | None = None
     lives: Callable[[sa.FromClause], Condition] | None = None
@@ -299,13 +301,15 @@ def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names
     return sa.select(first.subquery("first")).limit(MOST).cte("page")
 
 
-def size_of(page: sa.CTE, table: sa.Table, weight: sa.ColumnElement[int]) -> sa.Select[Any]:
+def size_of(page: sa.CTE, table: sa.Table, weight: Weight | None) -> sa.Select[Any]:
+    if weight is None:
+        return sa.select(page)
     weighed = sa.cast(weight, sa.BigInteger).label("weight")
     return sa.select(page, weighed).select_from(page.join(table, table.c.id == page.c.id))
 
 
 def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
-    """Select the rows of a page that has the `weight` of each, without those at the end that are too much for one
+    """Select the rows of a page that may have the `weight` of each, without those at the end that are too much for one
     answer: a thousand invoices could have gigabytes. At least one is left; `page_found` is their number before that.
 
     A plan for all values expects that few rows match the conditions of `weighed`. So what joins the rows must not
@@ -313,6 +317,8 @@ def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names:
     rows may be joined before they are sorted.
     """
     some = weighed.subquery("weighed")
+    if "weight" not in some.c:
+        return sa.select(some, sa.literal_column("0").label("page_found")).cte("sized")
     over = order.of(some, names)
     before = sa.cast(sa.func.sum(some.c.weight).over(order_by=over), sa.BigInteger) - some.c.weight
     every = sa.select(some, before.label("before"), sa.func.count().over().label("page_found")).subquery("every")
@@ -383,8 +389,9 @@ def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[A
     matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None
     if scope.project is not None and not walk.fits and walk.words is None and matching is None:
         found = walk.rows_in(walk.table, big("repository_id"), dialect).limit(big("limit"))
-        constants = (sa.true().label("fits"), sa.false().label("last"), listing.weight.label("weight"))
-        return found.add_columns(walk.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
+        constants = [sa.true().label("fits"), sa.false().label("last")]
+        found = found.add_columns(walk.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
+        return found if listing.weight is None else found.add_columns(listing.weight.label("weight"))
     of = [listing.filters[name].project for name in sorted(chosen.names & listing.filters.keys())]
     narrower = [projects.c.repository_id == each for each in of if each is not None]
     if matching is not None:

@@ -32,7 +32,6 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
 from workhook.work.kernel.lists import Listing, cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited
 from workhook.work.kernel.schemas import Done
@@ -134,7 +133,6 @@ CLIENTS = Listing[Client](
     clients,
     lambda page, _: _each.join(page, page.c.id == clients.c.id),
     lambda row, _, __: _client_of(row),
-    length(clients.c.email),
 )
 
 _with_address = _each.where(

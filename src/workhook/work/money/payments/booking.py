@@ -18,7 +18,6 @@ from workhook.storage import Reader
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.schemas import if_set
 from workhook.work.money.invoices.actions import change_invoice, require_issued, tell_of_payment
@@ -39,7 +38,7 @@ BOOKED_MAX = 1000
 """Payments, refunds and credit notes of one invoice, which its record lists. Beyond that, only the rest can be paid,
 refunded or credited at once; a payment of the rest only up to twice as many."""
 
-rows = OfInvoices(Payment, payments, length(payments.c.method, payments.c.reference))
+rows = OfInvoices(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))

@@ -26,7 +26,7 @@ from workhook.storage import Row
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, table_columns
 from workhook.work.kernel.access import with_access
-from workhook.work.kernel.lists import Filter, Listing, Order
+from workhook.work.kernel.lists import Filter, Listing, Order, Weight
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import MoneyAboveZero
 from workhook.work.money.invoices.schemas import invoices
@@ -130,7 +130,7 @@ class OfInvoices(Generic[R]):
     the parameter `invoice_id`; `of_invoice`: fields from the row of the invoice."""
 
     def __init__(
-        self, record: type[R], table: sa.Table, weight: sa.ColumnElement[int], **of_invoice: sa.ColumnElement[Any]
+        self, record: type[R], table: sa.Table, weight: Weight | None = None, **of_invoice: sa.ColumnElement[Any]
     ) -> None:
         every = (
             sa.select(
