@@ -19,7 +19,7 @@ from workhook.storage.online import (
 )
 
 revision = "9999"
-down_revision = "0057"
+down_revision = "0058"
 
 LARGE = ("audit_log", "deliveries", "events", "dispatches")
 CHANGED = {"accounts", "deliveries", "files", "tasks", "workers"}

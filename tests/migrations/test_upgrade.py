@@ -1,6 +1,6 @@
 """A database that an earlier version has filled is upgraded, and goes on where it was.
 
-`filled_0057.json` holds rows that a version with schema 0057 wrote: a repository with two hooks. One was sent a
+`filled_0058.json` holds rows that a version with schema 0058 wrote: a repository with two hooks. One was sent a
 ping and an event; the other could not be reached, and its event waits for the next attempt.
 """
 
@@ -25,7 +25,7 @@ from workhook.core.config import load
 from workhook.storage import migrate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
-FILLED = json.loads(Path(__file__).with_name("filled_0057.json").read_text())
+FILLED = json.loads(Path(__file__).with_name("filled_0058.json").read_text())
 _A_TIME = 10**12  # no other number in it is as large
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.walls.dump import SUMMED, TABLES, Dump, Row
 from tests.walls.owners import rows_of
+from workhook.events.payloads import from_stored
 
 _ID = re.compile(r"\b([a-z]{2,4})_[0-9a-hjkmnp-tv-z]{26}\b")
 _NUMBER = re.compile(r"(?<![\w.])1[3-6]\d{8}(?!\w)")
@@ -68,6 +69,8 @@ class Likeness:
             return "time"
         if isinstance(value, int):
             return self._mark(str(value)) if name.endswith("id") else value
+        if name == "payload":
+            value = from_stored(value) or b""
         text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
         if name == "place":  # of an invitation: a letter, and a number
             return text[:1] + self._mark(text[1:])

@@ -121,7 +121,10 @@ class Place:
             assert user is not None
             return list(await services.database.fetch_all(_told, {"actor_id": user.id}))
 
-        return [(row["name"], row["action"], json.decode(from_stored(row["payload"]))) for row in self.server.run(read)]
+        return [
+            (row["name"], row["action"], json.decode(from_stored(row["payload"]) or b""))
+            for row in self.server.run(read)
+        ]
 
 
 @pytest.fixture

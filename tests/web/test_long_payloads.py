@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import re
+from functools import partial
+
 import pytest
 import sqlalchemy as sa
 
@@ -9,7 +13,9 @@ from tests.web.webhooks import Office, listening, office
 from workhook.core import json
 from workhook.events.payloads import COMPRESSED_FROM, from_stored, to_stored
 from workhook.events.tables import events
+from workhook.http.calls import Services
 from workhook.identity.tables import projects
+from workhook.storage.metadata import big
 
 __all__ = ["office"]
 
@@ -20,6 +26,12 @@ _NEWEST = (
     .order_by(events.c.id.desc())
     .limit(1)
 )
+_REPLACE = (
+    sa.update(events)
+    .where(events.c.id == big("event_id"))
+    .values(payload=sa.bindparam("stored", type_=sa.LargeBinary()))
+)
+_DAMAGED = re.compile(r"^workhook_payloads_damaged_total (\S+)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +65,36 @@ def test_what_was_published_is_what_everybody_reads(office: Office, event: str, 
         assert json.decode(office.receiver.wait_for(4)[3].body)["text"] == text
 
 
+@pytest.mark.parametrize("damage", [b"\x00\xff\xff\xff\x7f{", b"\x00\x00\x04\x00\x00\xf0", b"\x00"])
+def test_a_damaged_payload_holds_up_nothing_else(office: Office, damage: bytes) -> None:
+    """Its claim to have 2 GB, a block that ends early, and nothing at all."""
+    hook, owner = listening(office), office.visitor()
+    [delivery, _] = office.publish(hook, {"text": "lost " * 1_000})
+    with office.server.client(office.world.token) as api:
+        damaged = float(_DAMAGED.findall(api.get("/metrics").text)[0])
+    activity = f"/api/v1/projects/{office.world.project_id}/activity?per_page=1"
+    [happened] = office.api("GET", activity)["activity"]
+    office.server.run(partial(_damage, damage, happened["id"]))
+
+    path = f"{office.world.repo_path}/hooks/{hook}/deliveries/{delivery['id']}"
+    assert office.api("GET", path)["request"]["payload"] == {}
+    assert office.api("GET", activity)["activity"] == [{**happened, "payload": {}}]
+    owner.get(f"/{office.world.full_name}/activity/{happened['id']}")
+    owner.get(f"/{hook}/deliveries?q=lost")
+    office.api("POST", f"{path}/attempts")
+    other = listening(office, url=f"{office.receiver.url}?other")
+    [arrived, *_] = office.publish(other, {"text": "found"})
+    assert arrived["status_code"] == 200
+    with office.server.client(office.world.token) as api:
+        assert float(_DAMAGED.findall(api.get("/metrics").text)[0]) >= damaged + 4
+    office.api("DELETE", f"{office.world.repo_path}/hooks/{hook}")
+
+
+async def _damage(stored: bytes, event_id: int, services: Services) -> None:
+    async with services.database.transaction() as tx:
+        assert await tx.execute(_REPLACE, {"stored": stored, "event_id": event_id}) == 1
+
+
 @pytest.mark.parametrize("length", [0, 1, COMPRESSED_FROM - 1, COMPRESSED_FROM, 70_000])
 def test_each_length_is_read_as_it_was_stored(length: int) -> None:
     payload = (b'{"a":"' + b"x" * length)[:length]
@@ -60,3 +102,5 @@ def test_each_length_is_read_as_it_was_stored(length: int) -> None:
         assert from_stored(to_stored(name, payload)) == payload
     assert (len(to_stored("push", payload)) < length) is (length >= COMPRESSED_FROM)
     assert to_stored("task", payload) == payload, "the history of a task is searched in SQL"
+    drawn = random.Random(length).randbytes(length // 2).hex().encode()
+    assert len(to_stored("push", drawn)) <= len(drawn)

@@ -101,6 +101,23 @@ def test_the_page_shows_the_week_of_what_was_added(place: Place, query: str) -> 
         assert filtered.headers["location"] == f"{place.path}?week=2026-01-05&by=task"
 
 
+@pytest.mark.parametrize(
+    ("zone", "start", "week"),
+    [
+        ("Pacific/Auckland", "2026-01-12T00:30", "2026-01-12"),
+        ("America/Los_Angeles", "2026-01-11T23:30", "2026-01-05"),
+        ("UTC", "1970-01-01T09:00", "1969-12-29"),
+    ],
+)
+def test_the_week_is_that_of_the_readers_zone(place: Place, zone: str, start: str, week: str) -> None:
+    with place.visit(place.team.member) as browser:
+        browser.client.cookies.set("workhook_timezone", zone)
+        fields = {"task_id": place.task_id, "start": start, "duration": "1:30"}
+        answer = browser.fill(place.path, f"{place.path}/entries", **fields)
+        assert answer.headers["location"] == f"{place.path}?week={week}"
+        assert '<strong id="week-total">1:30</strong>' in browser.get(answer.headers["location"]).text
+
+
 def test_saving_an_entry_as_it_is_keeps_its_seconds(place: Place) -> None:
     given = {"task_id": place.task_id, "start_time": "2026-01-05T09:00:13Z", "end_time": "2026-01-05T09:10:47Z"}
     with place.api() as api:

@@ -220,7 +220,7 @@ class Studio:
         rows = self.server.fetch(_events, {"project_id": self.project_id})
         found = [row for row in rows if row["id"] not in self._seen]  # one with a lower id may be committed later
         self._seen |= {row["id"] for row in found}
-        new = [Happened(row["name"], row["action"], json.decode(from_stored(row["payload"]))) for row in found]
+        new = [Happened(row["name"], row["action"], json.decode(from_stored(row["payload"]) or b"")) for row in found]
         for each in new:
             _validator(each.name).validate(each.payload)
         return new

@@ -141,10 +141,10 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    return {
-        row["id"]: from_stored(row["payload"])
-        for row in await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
-    }
+    """Return the payloads by their events, without damaged ones."""
+    rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
+    found = {row["id"]: from_stored(row["payload"]) for row in rows}
+    return {event_id: payload for event_id, payload in found.items() if payload is not None}
 
 
 # --- hooks -----------------------------------------------------------------------------------------------------------

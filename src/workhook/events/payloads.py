@@ -1,37 +1,52 @@
-"""Payloads as `events` stores them: the bytes that are sent and signed or, where others publish long ones, LZ4.
+"""Payloads as `events` stores them: the bytes that are sent and signed or, if they are long, a block of LZ4.
 
 PostgreSQL compresses what is longer than 2 KB by itself, at ten times the cost (`pglz`), and SQLite does not compress.
-Payloads of Workhook's own events stay as they are: the history of a task is searched in SQL.
+Payloads of events about Workhook's own records stay as they are: the history of a task is searched in SQL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import structlog
 from lz4 import block
+from prometheus_client import Counter
 
 from workhook.events.catalog import CATALOG
 from workhook.events.tables import events
 from workhook.storage.schema import ddl
 
 COMPRESSED_FROM = 1024  # bytes; what is shorter gains too little
-_SEARCHED = frozenset(name for name, event in CATALOG.items() if event.origin == "own")
-_MARK = b"\x00"  # no JSON begins with it
+RATIO_MAX = 255  # of LZ4: a block that claims to be larger is damaged
+_PLAIN = frozenset(name for name, event in CATALOG.items() if event.origin == "own")
+_MARK = b"\x00"  # no JSON begins with this byte
+_SIZE_BYTES = 4  # before the block: the length of the payload, the lowest byte first
+
+DAMAGED = Counter("workhook_payloads_damaged_total", "Times that a stored payload could not be read.")
+log = structlog.get_logger(__name__)
 
 
 def to_stored(name: str, payload: bytes) -> bytes:
     """Return the payload of an event of this name as it is stored."""
-    if len(payload) < COMPRESSED_FROM or name in _SEARCHED:
+    if len(payload) < COMPRESSED_FROM or name in _PLAIN:
         return payload
-    compressed: bytes = block.compress(payload)
-    return _MARK + compressed
+    compressed: bytes = _MARK + block.compress(payload)
+    return compressed if len(compressed) < len(payload) else payload
 
 
-def from_stored(stored: bytes) -> bytes:
-    """Return the payload as it was sent."""
+def from_stored(stored: bytes) -> bytes | None:
+    """Return the payload as it was sent, or None if it is damaged, which is logged."""
     if not stored.startswith(_MARK):
         return stored
-    payload: bytes = block.decompress(stored[len(_MARK) :])
+    compressed = stored[len(_MARK) :]
+    try:
+        if int.from_bytes(compressed[:_SIZE_BYTES], "little") > RATIO_MAX * len(compressed):
+            raise ValueError("it claims to be larger than it can be")
+        payload: bytes = block.decompress(compressed)
+    except (block.LZ4BlockError, ValueError) as error:
+        DAMAGED.inc()
+        log.error("payload_damaged", stored_bytes=len(stored), error=str(error))
+        return None
     return payload
 
 

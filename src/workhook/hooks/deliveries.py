@@ -206,7 +206,8 @@ async def find_delivery(
 ) -> DeliveryDetail:
     """Raises `NotFound`."""
     row = existing(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
-    payload = json.decode(from_stored(row["payload"])) if row["payload"] is not None else {}
+    sent = from_stored(row["payload"]) if row["payload"] is not None else None
+    payload = json.decode(sent) if sent is not None else {}
     if payload and row["hook_installation_id"] is not None:  # as it was sent
         payload["installation"] = installation_shape(row["hook_installation_id"])
     body = bytes(row["response_body"]).decode("utf-8", "replace")
@@ -250,7 +251,8 @@ async def count_manual(tx: Transaction, hook_id: int, most: int) -> None:
 async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     """Send the repository's latest push to this hook alone, if there was one and the hook wants pushes."""
     row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
-    if row is None or not wants(hook.events, "push"):
+    payload = from_stored(row["payload"]) if row is not None and wants(hook.events, "push") else None
+    if row is None or payload is None:
         return
-    draft = owner.draft("push", None, json.decode(from_stored(row["payload"])), row["installation_id"])
+    draft = owner.draft("push", None, json.decode(payload), row["installation_id"])
     await send_by_hand(tx, draft, hook)

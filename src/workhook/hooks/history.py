@@ -329,7 +329,7 @@ async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: st
         if row["payload"] is None:
             too_large += 1
             continue
-        payload = from_stored(row["payload"]).decode("utf-8", "replace").casefold()
+        payload = (from_stored(row["payload"]) or b"").decode("utf-8", "replace").casefold()
         if any(each in payload for each in wanted):
             found.add(row["id"])
     return Matches(frozenset(found), too_large)

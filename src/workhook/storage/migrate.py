@@ -24,7 +24,7 @@ from workhook.storage import Database, dialects, schema
 log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0057"
+HEAD = "0058"
 # In place of a revision, so that every version refuses the database (`storage.copying`).
 MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
 COPYING = "copying"  # a database whose copy is not whole yet

@@ -407,7 +407,7 @@ async def payload(visit: Visit) -> Answer:
     )
     if not rows or rows[0]["id"] != event_id:
         raise NotFound()
-    sent = from_stored(rows[0]["payload"])
+    sent = from_stored(rows[0]["payload"]) or b"{}"
     text = json.indented(sent) or sent.decode("utf-8", "replace")
     return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
 

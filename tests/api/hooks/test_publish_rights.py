@@ -98,7 +98,7 @@ def test_a_payload_shows_the_repository_as_it_is(server: Server, world: World, w
     here = projects.c.id == world.project_id
     server.execute(sa.update(projects).where(here).values(title="Shop", private=True))
     assert writer.post(f"{world.repo_path}/events", json=PUSH).status_code == 202
-    payload = from_stored(_events(server, world)[1]["payload"])
+    payload = from_stored(_events(server, world)[1]["payload"]) or b""
     assert b'"description":"Shop"' in payload
     assert b'"private":true' in payload
 

@@ -33,6 +33,8 @@ from tests.harness.waiting import until
 from tests.harness.world import add_user
 from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person
 from workhook.core.vault import KEY_FILE
+from workhook.events.payloads import from_stored
+from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.storage.metadata import metadata
 
@@ -399,13 +401,16 @@ def found_in(haystack: bytes, known: dict[str, str]) -> set[str]:
 
 
 def _stored(server: Server) -> bytes:
-    """Every row of every table; on SQLite every byte of the data folder besides, but for the key."""
+    """Every row of every table; on SQLite every byte of the data folder besides, but for the key. In these bytes long
+    payloads are compressed, where a text need not be in one piece."""
 
     async def dump(services: Services) -> bytes:
         found = []
         for table in metadata.sorted_tables:
             for row in await services.database.fetch_all(sa.select(table)):
                 values = [row[index] for index in range(len(row))]
+                if table is events:
+                    values.append(from_stored(row["payload"]) or b"")
                 found += [value if isinstance(value, bytes) else str(value).encode() for value in values]
         return b"\n".join(found)
 

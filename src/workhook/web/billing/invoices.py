@@ -275,7 +275,7 @@ async def show_refused(visit: Visit, form: PageForm) -> Answer:
 async def _book(
     visit: Visit,
     kind: str,
-    read: Callable[[Access, Invoice], Awaitable[T]],
+    read_form: Callable[[Access, Invoice], Awaitable[T]],
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Answer:
@@ -285,7 +285,7 @@ async def _book(
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
     async def run(visit: Visit) -> Answer:
         access, invoice = await invoice_at(visit)
-        wanted = await read(access, invoice)
+        wanted = await read_form(access, invoice)
 
         async def step(write: Write) -> None:
             access, current = await actions.lock_invoice(write, invoice.id)
@@ -307,10 +307,10 @@ def balance_of(invoice: Invoice) -> str:
 async def book_payment(visit: Visit) -> Answer:
     """Book a payment of an invoice."""
 
-    async def read(_: Access, invoice: Invoice) -> PaymentCreate:
+    async def read_form(_: Access, invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
-    return await _book(visit, PAYMENT, read, booking.pay, gettext("The payment was booked."))
+    return await _book(visit, PAYMENT, read_form, booking.pay, gettext("The payment was booked."))
 
 
 @places.post(
@@ -320,7 +320,7 @@ async def give_back(visit: Visit) -> Answer:
     """Book that a payment, or a part of it, was given back."""
     payment_id = visit.path("payment_id")
 
-    async def read(_: Access, invoice: Invoice) -> RefundCreate:
+    async def read_form(_: Access, invoice: Invoice) -> RefundCreate:
         return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
 
     async def book(write: Write, access: Access, invoice: Invoice, wanted: RefundCreate) -> None:
@@ -329,7 +329,7 @@ async def give_back(visit: Visit) -> Answer:
             raise NotFound()
         await booking.refund(write, access, invoice, payment, wanted)
 
-    return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
+    return await _book(visit, payment_id, read_form, book, gettext("The refund was booked."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True, action="invoice.credit")
@@ -337,11 +337,11 @@ async def make_credit_note(visit: Visit) -> Answer:
     """Credit an invoice, a part of it, or one of its lines."""
     is_line = "line" in visit.fields
 
-    async def read(access: Access, invoice: Invoice) -> CreditNoteCreate:
+    async def read_form(access: Access, invoice: Invoice) -> CreditNoteCreate:
         return await _credited_line(visit, access, invoice) if is_line else _credited_total(visit, invoice)
 
     return await _book(
-        visit, CREDIT_LINE if is_line else CREDIT, read, credit_notes.credit, gettext("The credit note was made.")
+        visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("The credit note was made.")
     )
 
 

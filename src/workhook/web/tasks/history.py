@@ -31,7 +31,7 @@ async def task_history(visit: Visit) -> Answer:
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
-    payloads = [json.decode_stored(from_stored(row["payload"])) for row in found.rows]
+    payloads = [json.decode_stored(from_stored(row["payload"]) or b"{}") for row in found.rows]
     for row, payload in zip(found.rows, payloads, strict=True):
         if not row["published"]:
             await prepare_mentions(row["name"], payload, task.number)

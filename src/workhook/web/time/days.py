@@ -19,7 +19,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.durations import AmbiguousNumber, display, typed_duration_ms
 
 DAYS = 7
-_YEARS = range(1970, 9999)
+_YEARS = range(1969, 9999)  # in which the first week of 1970 begins
 
 
 def zone_name(visit: Visit) -> str:

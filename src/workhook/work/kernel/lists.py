@@ -84,8 +84,8 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """A sort order. `key`: columns of a row by name, which no other row of the list has; usually `id` last. `cursor`:
-    the types of their values. `constant`: names that are the same for all rows of a table."""
+    """A sort order. `key`: columns of a row by name, whose values together no other row has; usually `id` last.
+    `cursor`: the types of their values. `constant`: names that are the same for all rows of a table."""
 
     key: Callable[[sa.FromClause], Mapping[str, sa.ColumnElement[Any]]]
     cursor: Any = tuple[str]
@@ -309,7 +309,7 @@ def size_of(page: sa.CTE, table: sa.Table, weight: Weight | None) -> sa.Select[A
 
 
 def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
-    """Select the rows of a page that may have the `weight` of each, without those at the end that are too much for one
+    """Select the rows of a page, with a `weight` each or without, but for those at the end that are too much for one
     answer: a thousand invoices could have gigabytes. At least one is left; `page_found` is their number before that.
 
     A plan for all values expects that few rows match the conditions of `weighed`. So what joins the rows must not

@@ -54,7 +54,7 @@ def frame(row: Row) -> bytes:
         row["id"],
         row["name"].encode(),
         json.encode(head)[:-1],
-        json.on_one_line(from_stored(row["payload"])),
+        json.on_one_line(from_stored(row["payload"]) or b"{}"),
     )
 
 

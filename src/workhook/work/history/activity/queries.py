@@ -265,5 +265,5 @@ def _activity_shape(row: Row) -> ActivityShape:
         actor=person_of_row(row) if row["user_id"] is not None else None,
         created_at=to_millis_text(row["created_at"]),
         published=bool(row["published"]),
-        payload=msgspec.Raw(from_stored(row["payload"])),
+        payload=msgspec.Raw(from_stored(row["payload"]) or b"{}"),
     )

@@ -3,7 +3,7 @@
 Its number follows those of the commits before the release, so that neither takes the other's database for its own.
 """
 
-revision = "0057"
+revision = "0058"
 down_revision = None
 
 
