@@ -22,6 +22,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.statements import Params
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.schemas import Task
+from workhook.work.files.actions import all_folders
 from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import in_project
@@ -90,6 +91,19 @@ def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
         raise AssertionError("the pages do not end")
 
     assert sorted(studio.server.run(page)) == sorted(fits)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_a_whole_list_is_read_page_by_page(studio: Studio, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(lists, "WHOLE_LIST_MAX", size)
+    titles = ["One", "two", "Three", "four"]
+    for title in titles:
+        studio.owner.post(f"{studio.project}/folders", json={"title": title})
+
+    async def whole(services: Services) -> list[str]:
+        return [each.title for each in await all_folders(services.database, await access(services, studio))]
+
+    assert studio.server.run(whole) == sorted(titles, key=str.casefold)
 
 
 @pytest.mark.parametrize("sort", ["id", "-title"])
