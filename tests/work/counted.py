@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 LOOK_UP = "SELECT tokens.id AS token_id"
+NOTE = "UPDATE tokens SET last_used_at"
 COUNTED = ("fetch_all", "fetch_one", "fetch_row", "fetch_slow", "execute", "execute_many", "flush")
 
 
@@ -132,8 +133,9 @@ class CountedServer:
 
     @property
     def of_requests(self) -> list[str]:
-        """Those without the look-up of a token, which is remembered for a moment: only some requests have one."""
-        return [each for each in self._counted.statements if not each.startswith(LOOK_UP)]
+        """Those without the look-up of a token, which is remembered for a moment: only some requests have one. Nor the
+        note of its use, which may be written while the next request is answered."""
+        return [each for each in self._counted.statements if not each.startswith((LOOK_UP, NOTE))]
 
     def forget(self) -> None:
         self._counted.statements.clear()
