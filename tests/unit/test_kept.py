@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 
-from workhook.core.kept import ENTRY_BYTES, SHORT_CHARS, Kept
+from workhook.core.kept import ENTRY_BYTES, SHORT_CHARS, Kept, put_newest
 
 LONG = "x" * (SHORT_CHARS + 1)
 
@@ -19,6 +20,13 @@ class Worker:
     def _work(self, text: str) -> str:
         self.worked_on.append(text)
         return text.upper()
+
+
+def test_only_the_newest_entries_are_kept() -> None:
+    kept = OrderedDict[str, int]()
+    for number, key in enumerate("abcad"):
+        put_newest(kept, key, number, 3)
+    assert list(kept.items()) == [("c", 2), ("a", 3), ("d", 4)], "one that was put again is not the oldest"
 
 
 def test_a_text_is_worked_on_once() -> None:

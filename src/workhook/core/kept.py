@@ -1,4 +1,4 @@
-"""Results of slow functions of a text, remembered by the hash of the text, up to a number of bytes."""
+"""What a process remembers, within bounds: the newest entries, and results of slow functions of a text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
+K = TypeVar("K")
+V = TypeVar("V")
 R = TypeVar("R")
 
 _thread = ThreadPoolExecutor(1, "workhook-texts")
@@ -20,9 +22,20 @@ ENTRY_BYTES = 200
 """What an entry takes besides its result."""
 
 
+def put_newest(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Put an entry behind the others, and drop the oldest if there are more than `most`.
+
+    A plain dict would look for its first entry among all that were deleted before it.
+    """
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > most:
+        kept.popitem(last=False)
+
+
 class Kept(Generic[R]):
-    """Results of `work`, which raises nothing and depends on the text alone. Those that were used longest ago are
-    dropped once all of them have more than `max_bytes`."""
+    """Results of `work`, which raises nothing and depends on the text alone, by the hash of the text. Those that were
+    used longest ago are dropped once all of them have more than `max_bytes`."""
 
     def __init__(self, work: Callable[[str], R], max_bytes: int, size: Callable[[R], int]) -> None:
         self._work, self._max_bytes, self._size = work, max_bytes, size

@@ -12,17 +12,15 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from workhook.core.kept import put_newest
 from workhook.delivery.address_policy import OwnTrouble, Resolved, own_trouble
 
 _Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
 _Answer = list[_Found] | OSError
 _Key = tuple[bytes, socket.AddressFamily]
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 
 LOOKUPS_AT_ONCE = 32
 LOOKUPS_OF_A_DOMAIN = 4
@@ -142,12 +140,12 @@ class SystemResolver:
     def _keep(self, key: _Key, domain: bytes, found: _Answer, took_s: float) -> None:
         now = time.monotonic()
         if took_s >= SLOW_S:
-            _put(self._slow, domain, now + SLOW_FOR_S)
+            put_newest(self._slow, domain, now + SLOW_FOR_S, _REMEMBERED)
         least_s, most_s = FAILED_S
         if not isinstance(found, OSError):
-            _put(self._kept, key, (now + FOUND_S, found))
+            put_newest(self._kept, key, (now + FOUND_S, found), _REMEMBERED)
         elif not isinstance(found, OwnTrouble):
-            _put(self._kept, key, (now + min(max(took_s * FAILED_FACTOR, least_s), most_s), found))
+            put_newest(self._kept, key, (now + min(max(took_s * FAILED_FACTOR, least_s), most_s), found), _REMEMBERED)
 
 
 def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
@@ -178,14 +176,6 @@ def _release(held: list[asyncio.Semaphore]) -> None:
     for gate in held:
         gate.release()
     held.clear()
-
-
-def _put(kept: OrderedDict[_K, _V], key: _K, value: _V) -> None:
-    """Add an entry, replacing the oldest if there is no room."""
-    kept.pop(key, None)
-    if len(kept) >= _REMEMBERED:
-        kept.popitem(last=False)
-    kept[key] = value
 
 
 def _address_of(where: _Where) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workhook.core.clock import now_ms
+from workhook.core.kept import put_newest
 from workhook.delivery import queries
 from workhook.delivery.lanes import Lane, Offered, Work, work_of
 from workhook.delivery.leased_lanes import LeasedLanes
@@ -46,7 +47,6 @@ class Prefetcher:
         self._bytes = 0  # of payloads that are loaded before their turn
         self._left_behind = False  # lanes that are not slow want more than there was room for
         self._turn = 0
-        # A dict looks for its first entry among all that were deleted before it.
         self._recorded: OrderedDict[int, None] = OrderedDict()
 
     def started(self) -> None:
@@ -67,9 +67,7 @@ class Prefetcher:
     def recorded(self, works: Iterable[Work]) -> None:
         """Remember them: a commit that began earlier still saw them due."""
         for work in works:
-            self._recorded[work.id] = None
-        while len(self._recorded) > RECORDED_MAX:
-            self._recorded.popitem(last=False)
+            put_newest(self._recorded, work.id, None, RECORDED_MAX)
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
         """Return the lane that has taken over the new dispatch, or None."""

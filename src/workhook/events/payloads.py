@@ -50,6 +50,12 @@ def from_stored(stored: bytes) -> bytes | None:
     return payload
 
 
+def to_show(stored: bytes | None) -> bytes:
+    """Return the payload for people to read: an empty object if it is damaged, or gone with its event (None)."""
+    payload = from_stored(stored) if stored is not None else None
+    return payload if payload is not None else b"{}"
+
+
 @ddl
 def _storage(dialect: str) -> Iterable[str]:
     """Keep PostgreSQL from compressing payloads itself."""

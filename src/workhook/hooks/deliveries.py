@@ -12,7 +12,7 @@ from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, existing, must_be, say, shown
 from workhook.events.hook_config import whole_number
-from workhook.events.payloads import from_stored
+from workhook.events.payloads import from_stored, to_show
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states, history
 from workhook.hooks.bodies import check_types
@@ -206,8 +206,7 @@ async def find_delivery(
 ) -> DeliveryDetail:
     """Raises `NotFound`."""
     row = existing(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
-    sent = from_stored(row["payload"]) if row["payload"] is not None else None
-    payload = json.decode(sent) if sent is not None else {}
+    payload = json.decode(to_show(row["payload"]))
     if payload and row["hook_installation_id"] is not None:  # as it was sent
         payload["installation"] = installation_shape(row["hook_installation_id"])
     body = bytes(row["response_body"]).decode("utf-8", "replace")
@@ -251,8 +250,7 @@ async def count_manual(tx: Transaction, hook_id: int, most: int) -> None:
 async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     """Send the repository's latest push to this hook alone, if there was one and the hook wants pushes."""
     row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
-    payload = from_stored(row["payload"]) if row is not None and wants(hook.events, "push") else None
-    if row is None or payload is None:
+    if row is None or not wants(hook.events, "push") or (payload := from_stored(row["payload"])) is None:
         return
     draft = owner.draft("push", None, json.decode(payload), row["installation_id"])
     await send_by_hand(tx, draft, hook)

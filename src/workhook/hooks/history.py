@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from workhook.events.payloads import from_stored
+from workhook.events.payloads import to_show
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states
 from workhook.hooks.tables import deliveries, succeeded
@@ -329,7 +329,7 @@ async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: st
         if row["payload"] is None:
             too_large += 1
             continue
-        payload = (from_stored(row["payload"]) or b"").decode("utf-8", "replace").casefold()
+        payload = to_show(row["payload"]).decode("utf-8", "replace").casefold()
         if any(each in payload for each in wanted):
             found.add(row["id"])
     return Matches(frozenset(found), too_large)

@@ -13,6 +13,7 @@ import structlog
 
 from workhook.core.clock import now_ms, to_utc_text
 from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated, Unavailable
+from workhook.core.kept import put_newest
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
@@ -169,9 +170,7 @@ class Authenticator:
         repository, premise = await self._sought.add(named) or (None, None)
         checked = policy.check_repository(repository, rule, actor)
         assert premise is not None, "what is not there was refused"
-        self._premises[named] = checked, premise
-        if len(self._premises) > PREMISES_MAX:
-            self._premises.popitem(last=False)
+        put_newest(self._premises, named, (checked, premise), PREMISES_MAX)
         return checked, premise
 
     def _note_use(self, call: Call, actor: Actor) -> None:

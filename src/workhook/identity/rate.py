@@ -21,6 +21,7 @@ from prometheus_client import Counter
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import TooManyRequests, Unavailable, say
+from workhook.core.kept import put_newest
 from workhook.identity.tables import rate_windows
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
@@ -32,7 +33,7 @@ IDLE_S = 60.0  # after which a block is given back
 SWEEP_S = 10.0
 ASK_AGAIN_S = 1.0  # at the limit: another process may have returned a block
 ALONE_S = 5.0  # until a database that could not be written is tried again
-ADDRESSES_MAX = 10_000
+CALLERS_MAX = 10_000
 ADDRESS_TIMES = 5
 TAKEN_BACK_TIMES = 10  # the limit, in one process
 
@@ -96,7 +97,7 @@ class _Share:
 
 
 class Windows:
-    """Counts in this process alone, of the last `ADDRESSES_MAX` callers."""
+    """Counts in this process alone, of the last `CALLERS_MAX` callers."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -106,14 +107,12 @@ class Windows:
     def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
         """Count a request. Return the usage and whether it is within the limit."""
         now = now_ms() // 1000
-        end, used = self._counts.pop(caller, (0, 0))  # moved to the end: the first is the least recent
+        end, used = self._counts.get(caller, (0, 0))
         if now >= end:
             end, used = now + WINDOW_S, 0
         within = used + count <= self._limit
         used += count if within else 0
-        if len(self._counts) >= ADDRESSES_MAX:
-            self._counts.popitem(last=False)
-        self._counts[caller] = (end, used)
+        put_newest(self._counts, caller, (end, used), CALLERS_MAX)
         return Usage(self._limit, used, self._limit - used, end), within
 
 

@@ -13,7 +13,7 @@ from workhook.core import json
 from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import NotFound
 from workhook.events import order
-from workhook.events.payloads import from_stored
+from workhook.events.payloads import to_show
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
 from workhook.web.frame.names import Names, logins_of
@@ -407,7 +407,7 @@ async def payload(visit: Visit) -> Answer:
     )
     if not rows or rows[0]["id"] != event_id:
         raise NotFound()
-    sent = from_stored(rows[0]["payload"]) or b"{}"
+    sent = to_show(rows[0]["payload"])
     text = json.indented(sent) or sent.decode("utf-8", "replace")
     return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workhook.core import json
-from workhook.events.payloads import from_stored
+from workhook.events.payloads import to_show
 from workhook.http.calls import Answer
 from workhook.storage import Row
 from workhook.web.activity import ActivityEntry, ProjectNames, found_in, mention_sentence, sentence
@@ -31,7 +31,7 @@ async def task_history(visit: Visit) -> Answer:
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
-    payloads = [json.decode_stored(from_stored(row["payload"]) or b"{}") for row in found.rows]
+    payloads = [json.decode_stored(to_show(row["payload"])) for row in found.rows]
     for row, payload in zip(found.rows, payloads, strict=True):
         if not row["published"]:
             await prepare_mentions(row["name"], payload, task.number)

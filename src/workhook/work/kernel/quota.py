@@ -22,6 +22,7 @@ from prometheus_client import Counter, Gauge
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.config import Settings
 from workhook.core.errors import Conflict, Forbidden, Number, Problem, TooLarge, Unavailable, say
+from workhook.core.kept import put_newest
 from workhook.events.catalog import CATALOG
 from workhook.events.outbox import Draft
 from workhook.http.calls import Call, Services, current
@@ -206,10 +207,7 @@ class UsageMemory:
             usage = before.usage if before else None
         now_s = time.monotonic()
         known = _Known(usage, now_s + max(AGAIN_S, TIMES_AS_LONG * (now_s - begun_s)))
-        self._known.pop(account_id, None)
-        self._known[account_id] = known
-        if len(self._known) > ACCOUNTS_MAX:
-            self._known.popitem(last=False)
+        put_newest(self._known, account_id, known, ACCOUNTS_MAX)
         self._show()
         return known
 

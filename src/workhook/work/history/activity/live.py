@@ -25,7 +25,7 @@ from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import TooManyRequests, Unavailable, say
 from workhook.events import order
-from workhook.events.payloads import from_stored
+from workhook.events.payloads import to_show
 from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.identity.schemas import Actor
@@ -54,7 +54,7 @@ def frame(row: Row) -> bytes:
         row["id"],
         row["name"].encode(),
         json.encode(head)[:-1],
-        json.on_one_line(from_stored(row["payload"]) or b"{}"),
+        json.on_one_line(to_show(row["payload"])),
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import MINUTE_MS, now_ms, to_millis_text
 from workhook.events import order
-from workhook.events.payloads import from_stored
+from workhook.events.payloads import to_show
 from workhook.events.tables import events
 from workhook.http import lists
 from workhook.http.calls import Call
@@ -265,5 +265,5 @@ def _activity_shape(row: Row) -> ActivityShape:
         actor=person_of_row(row) if row["user_id"] is not None else None,
         created_at=to_millis_text(row["created_at"]),
         published=bool(row["published"]),
-        payload=msgspec.Raw(from_stored(row["payload"]) or b"{}"),
+        payload=msgspec.Raw(to_show(row["payload"])),
     )

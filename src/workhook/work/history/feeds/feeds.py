@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import OrderedDict
 from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
+from workhook.core.clock import DAY_MS
 from workhook.core.errors import NotFound, TooManyRequests
 from workhook.identity.context import Write
 from workhook.identity.queries import account_columns
+from workhook.identity.rate import Windows
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
@@ -51,8 +51,8 @@ calendar_feeds = sa.Table(
 )
 
 REQUESTS_MAX = 120
-"""Reads of a feed an hour, in each process. Calendars ask a few times an hour."""
-COUNTED_MAX = 10_000
+"""Reads of a feed an hour, in each process: a read must not cause writes. Calendars ask a few times an hour."""
+_reads = Windows(REQUESTS_MAX)
 
 _KEY_BYTES = 32
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # what `secrets.token_urlsafe` makes of so many bytes
@@ -125,7 +125,9 @@ async def require_feed(reader: Reader, key: str) -> FoundFeed:
     if row is None:
         raise NotFound()
     feed = Feed(row["feed_id"], row["feed_repository_id"], row["feed_created_at"])
-    _counts.hit(feed.id, now_ms())
+    usage, within = _reads.hit(str(feed.id))
+    if not within:
+        raise TooManyRequests("The calendar was read too often. Try again later.", retry_after_s=usage.wait_s)
     return FoundFeed(feed, account_of(row), row["project_id"])
 
 
@@ -136,27 +138,6 @@ def _feed_of(row: Row | None) -> Feed | None:
 def _target(repository_id: int | None) -> str:
     return "assigned" if repository_id is None else str(repository_id)
 
-
-class _Counts:
-    """Counters of reads an hour, in this process: a read must not cause writes."""
-
-    def __init__(self) -> None:
-        # Feed → (when its hour ends, how often it was read).
-        self._hours: OrderedDict[int, tuple[int, int]] = OrderedDict()
-
-    def hit(self, feed_id: int, now: int) -> None:
-        ends, count = self._hours.pop(feed_id, (0, 0))  # and to the end: the first is the one not read for longest
-        if now >= ends:
-            ends, count = now + HOUR_MS, 0
-        if len(self._hours) >= COUNTED_MAX:
-            self._hours.popitem(last=False)
-        self._hours[feed_id] = (ends, min(count + 1, REQUESTS_MAX))
-        if count >= REQUESTS_MAX:
-            wait = {"Retry-After": str(max(1, (ends - now) // 1000))}
-            raise TooManyRequests("The calendar was read too often. Try again later.", headers=wait)
-
-
-_counts = _Counts()
 
 TASKS_MAX = 1_000
 LOOKS_AT_MOST = 4_000
