@@ -276,7 +276,7 @@ async def test_credits_are_for_everybody(visit: Visits, server: Server, team: Te
     await page.get_by_label("Credits to spend").fill("2,000")
     await page.get_by_label("Task that they pay for").select_option(index=1)
     await page.get_by_role("button", name="Spend").click()
-    await page.get_by_text("The balance is 1250.5; 2000 cannot be spent.").wait_for()
+    await page.get_by_text("The balance is 1250.5, so 2000 cannot be spent.").wait_for()
     await expect(page.get_by_label("Credits to spend")).to_have_value("2,000")
     await accessible(page)
     await fits(page)

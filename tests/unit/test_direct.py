@@ -117,7 +117,7 @@ def test_a_body_that_ends_early_is_no_body() -> None:
 
     asyncio.run(_app()({**scope}, receive, send))
     assert sent[0]["status"] == 400
-    assert b"The request ended before its body did." in sent[1]["body"]
+    assert b"The request ended before its body was complete." in sent[1]["body"]
 
 
 def test_what_leads_to_no_operation_is_a_problem() -> None:

@@ -123,7 +123,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
             "Sie wurden abgemeldet. Bitte melden Sie sich neu an.",
         ),
         (
-            say("There were too many {}. Try again in {}.", say("failed attempts to sign in"), say("{} seconds", 90)),
+            say("Too many {}. Try again in {}.", say("failed sign-in attempts"), say("{} seconds", 90)),
             "Es gab zu viele fehlgeschlagene Anmeldeversuche. Bitte versuchen Sie es in 90 Sekunden noch einmal.",
         ),
         (say("Clients cannot {}.", "change columns"), "Kunden ist das nicht möglich."),

@@ -22,7 +22,7 @@ Ids = tuple[Any, ...]
 
 
 class _Counting(MarkedScene):
-    """Invites the same addresses in every run, and has room for many tasks: a project has at most 200 columns."""
+    """Invites the same addresses in every run, and has room for many tasks: a project can have at most 200 columns."""
 
     invited = 0
     shelf = ""

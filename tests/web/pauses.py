@@ -1,4 +1,4 @@
-"""Pauses after failed attempts to sign in, ended or lengthened: no test has to be faster than one, or waits for it."""
+"""Pauses after failed sign-in attempts, ended or lengthened: no test has to be faster than one, or waits for it."""
 
 from __future__ import annotations
 

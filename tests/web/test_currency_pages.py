@@ -75,7 +75,7 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
         assert missing.status_code == 422
         said = text_of(missing.text)
         assert "Something is missing for an e-invoice:" in said
-        assert "The country of who pays: the studio has to complete its billing settings." in said
+        assert "The country of who pays: the studio must complete its billing settings." in said
         assert "/settings/billing" not in missing.text[missing.text.index("<main") :]
     missing = studio.owner.client.get(f"{path}/xml")
     assert "The client's country: it is written in the billing settings of the project." in text_of(missing.text)

@@ -119,7 +119,7 @@ def test_faults_stand_beside_their_fields(fresh: Server, open_browser: Callable[
     assert refused.status_code == 422
     assert 'id="organization-fault"' in refused.text
     assert 'id="password-fault"' in refused.text
-    assert "The two passwords are not the same." in text_of(refused.text)
+    assert "The passwords do not match." in text_of(refused.text)
     assert HOSTILE not in refused.text, "what was typed is kept, as text"
     assert "onerror=alert(1)&gt;" in refused.text
     assert PASSWORD not in refused.text

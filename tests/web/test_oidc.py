@@ -162,7 +162,7 @@ def test_who_is_disabled_is_told_so_and_not_let_in(site: Site) -> None:
         site.server.run(run)
 
     turn(lambda tx, user: actions.disable(tx, user, base=site.server.url))
-    refused(site.sign_in(known), 403, "Your account here is disabled. Ask whoever runs this server.")
+    refused(site.sign_in(known), 403, "Your account is disabled. Ask your administrator.")
     refused(site.sign_in(fresh), 403, "signs in with another account of your provider")
     turn(actions.enable)
     assert site.sign_in(known).status_code == 303

@@ -101,7 +101,7 @@ def test_a_price_too_many_is_refused_until_one_is_removed(studio: Studio) -> Non
     price = {"amount": "1.50", "currency": "EUR", "interval": "month"}
     answer = send(studio.owner, f"{path}/prices", **price)  # its page has no form for one more
     assert answer.status_code == 409
-    assert f"A service has at most {PRICES_MAX} prices. Remove one first." in text_of(answer.text)
+    assert f"A service can have at most {PRICES_MAX} prices. Remove one first." in text_of(answer.text)
     send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
     assert send(studio.owner, f"{path}/prices", **price).status_code == 303
 
@@ -364,7 +364,7 @@ def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) 
         ("grant", {"amount": "5", "expires_at": "2020-01-01"}, 422, "The last day must be today or later"),
         ("grant", {"amount": "5", "expires_at": "soon"}, 422, "The last day must be a date"),
         ("spend", {"amount": "5", "task_id": ""}, 422, "Choose the task that the credits pay for."),
-        ("spend", {"amount": "5", "task_id": task}, 409, "The balance is 0; 5 cannot be spent."),
+        ("spend", {"amount": "5", "task_id": task}, 409, "The balance is 0, so 5 cannot be spent."),
     ):
         answer = send(studio.member, f"{base}/{action}", notes="Kept note", **typed)
         assert answer.status_code == status, typed

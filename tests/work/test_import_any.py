@@ -328,9 +328,9 @@ def test_a_table_that_begins_like_one_is_a_table() -> None:
     ("data", "said"),
     [
         (b"[" * 100_000, "it is nested too deeply"),
-        (b"[" + b"9" * 5_000 + b"]", "it has a number of more than 4,300 digits"),
+        (b"[" + b"9" * 5_000 + b"]", "a number has more than 4,300 digits"),
         (b'["\xff"]', "it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"),
-        (b"[NaN]", "it is not JSON: NaN is no number of JSON"),
+        (b"[NaN]", "the file is not valid JSON: NaN is no number of JSON"),
     ],
 )
 def test_limits_of_the_reader_are_told_in_words_of_ours(data: bytes, said: str) -> None:

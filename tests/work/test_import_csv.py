@@ -196,23 +196,23 @@ def test_each_fault_has_its_line_and_field() -> None:
     [
         (b"", "it is empty: the first line has to name the fields"),
         (b"\n \n", "it is empty: the first line has to name the fields"),
-        (b"A,B\n1,2\n", "line 1: no field is called Title or Name; it has A, B"),
-        (b"Title,B\n1,2\n3,4,5\n", "line 3: it has 3 fields, and the first line 2: '5' is of none"),
-        (b'Title\nok\n"never ends\n', "line 3, column 1: the quotation mark that opens here is not closed"),
-        (b'Title,B\r\n"a",b\r\nc, "d"\r\ne,"', "line 4, column 3: the quotation mark that opens here is not closed"),
+        (b"A,B\n1,2\n", "line 1: there is no field named Title or Name; the fields are A, B"),
+        (b"Title,B\n1,2\n3,4,5\n", "line 3: 3 fields, but the first line has 2: '5' belongs to none of them"),
+        (b'Title\nok\n"never ends\n', "line 3, column 1: the quotation mark that opens here is never closed"),
+        (b'Title,B\r\n"a",b\r\nc, "d"\r\ne,"', "line 4, column 3: the quotation mark that opens here is never closed"),
         (
             b'Title\n"a"b\n',
-            "line 2, column 4: 'b' stands behind a quotation mark; within a text write it twice",
+            "line 2, column 4: 'b' follows a closing quotation mark; write a quotation mark inside a text twice",
         ),
-        (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that begins here has more than 131,072 characters"),
+        (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that starts here has more than 131,072 characters"),
         (
             b'A,Title\n"two\nlines",b\n"c","' + b"x\n" * 100_000,
-            "line 4, column 5: the field that begins here has more than 131,072 characters; perhaps its quotation mark "
+            "line 4, column 5: the field that starts here has more than 131,072 characters; perhaps its quotation mark "
             "is not closed",
         ),
-        (b"Title\na\nb\0\n", "line 3, column 2: it has a NUL character; save the file as CSV in UTF-8"),
-        (b"Title\nGr\x81\xe1e\n", "line 2: it is not UTF-8; save the file as CSV in UTF-8"),
-        (b"\xff\xfeT", "line 1: it is not UTF-8; save the file as CSV in UTF-8"),
+        (b"Title\na\nb\0\n", "line 3, column 2: NUL character; save the file as CSV in UTF-8"),
+        (b"Title\nGr\x81\xe1e\n", "line 2: not valid UTF-8; save the file as CSV in UTF-8"),
+        (b"\xff\xfeT", "line 1: not valid UTF-8; save the file as CSV in UTF-8"),
     ],
 )
 def test_what_is_no_table_is_said(data: bytes, said: str) -> None:
@@ -226,7 +226,7 @@ def test_what_is_no_table_is_said(data: bytes, said: str) -> None:
 def test_what_is_clearly_windows_1252_is_read_and_said(text: str) -> None:
     made = plan(f'Title\n"{text}"\n'.encode("cp1252"))
     assert [each.title for each in made.tasks] == [text]
-    assert made.warnings[0].startswith("it is not UTF-8 and was read as Windows-1252: ")
+    assert made.warnings[0].startswith("the file is not UTF-8 and was read as Windows-1252: ")
     assert plan(f'Title\n"{text}"\n').warnings == []
 
 
@@ -240,11 +240,11 @@ def test_what_is_clearly_windows_1252_is_read_and_said(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_may_be_another_code_page_is_refused(text: str, encoding: str) -> None:
-    assert faults(f"Title\n{text}\n".encode(encoding)) == ["line 2: it is not UTF-8; save the file as CSV in UTF-8"]
+    assert faults(f"Title\n{text}\n".encode(encoding)) == ["line 2: not valid UTF-8; save the file as CSV in UTF-8"]
 
 
 def test_damaged_utf_8_is_no_windows_1252() -> None:
-    assert faults("Title\nCafé\nMenü\nCafé".encode()[:-1]) == ["line 4: it is not UTF-8; save the file as CSV in UTF-8"]
+    assert faults("Title\nCafé\nMenü\nCafé".encode()[:-1]) == ["line 4: not valid UTF-8; save the file as CSV in UTF-8"]
 
 
 def test_empty_cells_take_no_place() -> None:
@@ -255,13 +255,13 @@ def test_empty_cells_take_no_place() -> None:
 def test_a_table_has_only_so_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "ROWS_MAX", 2)
     assert len(plan("Title\na\nb\n").tasks) == 2
-    assert faults("Title\na\nb\nc\n") == ["line 4: more than 2 lines are not read; part the file into several"]
+    assert faults("Title\na\nb\nc\n") == ["line 4: a file can have at most 2 lines; split it into several files"]
 
 
 def test_a_header_that_looks_like_other_faults_is_told_at_once() -> None:
     names = ",".join(f'"x{each}, column : stands behind a: , field :"' for each in range(400))
     [fault] = faults(f"{names}\n")
-    assert fault.startswith("line 1: no field is called Title or Name; it has x0, column")
+    assert fault.startswith("line 1: there is no field named Title or Name; the fields are x0, column")
     assert fault.endswith("and 390 more")
     assert in_words(fault) != fault
 
@@ -374,7 +374,7 @@ def test_a_subtask_stands_alone_where_the_task_above_is_one_itself(studio: Studi
     first, second = tasks_of(studio, column)
     studio.owner.patch(f"/tasks/{second['id']}", json={"parent_id": first["id"]})
     made = importer.plan(plan("Id,Title,Parent\n1,a,\n2,b,\n3,c,2\n4,d,1\n"))
-    assert "tasks that cannot be subtasks here stand by themselves: c" in made["warnings"]
+    assert "tasks that cannot be subtasks here were imported as separate tasks: c" in made["warnings"]
     parents = {each["title"]: each["parent_id"] for each in tasks_of(studio, column)}
     assert parents == {"a": None, "b": first["id"], "c": None, "d": first["id"]}
 

@@ -221,7 +221,7 @@ def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Import
         "workhook: this cannot be imported:",
         f"  {wrong}: cards[0].pos has to be a number, and is the text 'top'",
         f"  {wrong}: cards[1].closed has to be true or false, and is the number 1",
-        f"  {none}: it is not JSON: line 1, column 1: Expecting value",
+        f"  {none}: the file is not valid JSON: line 1, column 1: Expecting value",
         "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported.",
     ]
     assert "No such file" in importer.refused(good, str(importer.folder / "gone.json"))
@@ -373,7 +373,10 @@ def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, import
     assert again["created"] == {"projects": 0, "columns": 1, "tasks": 2, "comments": 2, "labels": 0}
     assert again["skipped"] == {"columns": 2, "tasks": 3, "comments": 2}
     assert again["changed"] == 1
-    assert "1 task has changed there since, and stayed as here: Edited there" in again["warnings"]
+    assert (
+        "1 task was changed in the source since the last import and was left as it is here: Edited there"
+        in again["warnings"]
+    )
     assert board_of(studio, project_id) == {
         "Thoughts": ["Card 2", "New"], "Done": ["Edited here"], "Later": ["In a new list"],
     }  # fmt: skip
@@ -421,7 +424,7 @@ def test_a_card_that_moved_to_another_board_stays_and_is_named(studio: Studio, i
     other = {**small({"id": "moved", "name": "Moved"}, {"id": "new", "name": "New"}), "id": "b2", "name": "Other"}
     for board in (other, other):
         made = importer.board(board)
-        assert "imported to another project before, and left there: Moved" in made["warnings"]
+        assert "already imported to another project and left there: Moved" in made["warnings"]
         assert [each for some in board_of(studio, made["project_id"]).values() for each in some] == ["New"]
 
 

@@ -250,9 +250,9 @@ def test_what_is_too_much_is_told_by_card() -> None:
     [task] = made.tasks
     card = f"card '{'n' * 77}...': "
     assert set(made.warnings) == {
-        card + "its name is cut to 255 characters; the description begins with all of it",
+        card + "its name is cut to 255 characters; the full text is at the start of the description",
         card + "its description is cut to 64 KiB",
-        card + "its due date 'soon' is no time; the field trello_due keeps it",
+        card + "its due date 'soon' is not a valid time and is kept in the field trello_due",
         card + "items of its checklists are cut to 255 characters",
         card + "only 100 of its checklists are kept",
         card + "only 99 of its fields are kept",
@@ -494,7 +494,7 @@ def test_the_history_says_when_a_card_was_completed() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"Card ID,Card Name\n", "it is not JSON: line 1, column 1"),
+        (b"Card ID,Card Name\n", "the file is not valid JSON: line 1, column 1"),
         (b"[]", "it is no export of a board: it holds a list, not an object"),
         (b'"text"', "it is no export of a board: it holds the text 'text', not an object"),
         (b'{"name": "package", "version": "1"}', "it is no export of a board: it has neither lists nor cards"),

@@ -275,9 +275,11 @@ def test_a_client_who_leaves_takes_nothing_with_them(family: Family, studio: Stu
 # Subtasks: one level below a task of the same project, counted by it, and each a task of its own.
 
 
-NOT_FOUND = "parent_id: there is no such task in the task's project"
-NO_LEVELS = "parent_id: a subtask cannot have subtasks; name the task above it"
-HAS_SUBTASKS = "parent_id: the task has subtasks, perhaps in the trash, so it cannot be one; move them first"
+NOT_FOUND = "parent_id: the task's project has no such task"
+NO_LEVELS = "parent_id: a subtask cannot have subtasks; use its parent task"
+HAS_SUBTASKS = (
+    "parent_id: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash"
+)
 
 
 def _counts(studio: Studio, task: str) -> tuple[int, int]:
@@ -435,7 +437,7 @@ def test_what_is_no_id_is_refused(studio: Studio, value: str) -> None:
 # Tasks that wait for others: of the same project, never in a circle, and blocked while one of them is open.
 
 
-NO_SUCH_TASK = "blocked_by: there is no such task in the task's project"
+NO_SUCH_TASK = "blocked_by: the task's project has no such task"
 
 
 def _task(studio: Studio, task: str) -> JsonObject:
@@ -505,7 +507,7 @@ def test_only_tasks_of_the_same_project_will_do(studio: Studio) -> None:
     studio.owner.delete(f"/tasks/{deleted}")
     for wrong in (theirs, deleted, "tsk_nothing"):
         assert _fault(studio, task, first, wrong)["message"] == NO_SUCH_TASK
-    assert _fault(studio, task, task)["message"] == "blocked_by: a task cannot wait for itself"
+    assert _fault(studio, task, task)["message"] == "blocked_by: a task cannot be blocked by itself"
     _fault(studio, task, *(f"tsk_{number}" for number in range(BLOCKERS_MAX + 1)))
 
 
@@ -518,7 +520,7 @@ def test_a_circle_is_refused_and_named(studio: Studio) -> None:
     names = f"A ({a}) → C ({c}) → B ({b}) → A ({a})"
     assert (fault["code"], fault["message"]) == (
         "circle",
-        f"blocked_by: these tasks would wait for one another: {names}",
+        f"blocked_by: these tasks would block each other: {names}",
     )
     studio.owner.delete(f"/tasks/{b}")
     assert _fault(studio, a, c)["code"] == "circle", "it can be restored"

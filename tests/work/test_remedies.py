@@ -489,7 +489,7 @@ def time_in_a_currency_with_fewer_decimals(at: Ground, before: str, currency: st
 CASES: dict[str, list[tuple[str, Case]]] = {
     "{} is the last owner of {} who is not disabled; make somebody else an owner first, or "
     "delete the organization": [("", last_owner)],
-    "{} is the last administrator who is not disabled; make somebody else one first": [
+    "{} is the last active administrator; appoint another one first": [
         ("", last_administrator),
     ],
     "{} has projects of their own ({}): delete them, and wait until they have left the trash, or have "
@@ -503,18 +503,18 @@ CASES: dict[str, list[tuple[str, Case]]] = {
         ("", partial(time_in_a_currency_with_fewer_decimals, before="BHD", currency="EUR", rate=80.125)),
     ],
     "The project is archived; unarchive it (archive: false) to change it.": [("", archived)],
-    "The folder holds files; delete them first.": [("", folder_with_files)],
-    "{}: a subtask cannot have subtasks; name the task above it": [("", nested_subtasks)],
-    "{}: the task has subtasks, perhaps in the trash, so it cannot be one; move them first": [
+    "The folder contains files; delete them first.": [("", folder_with_files)],
+    "{}: a subtask cannot have subtasks; use its parent task": [("", nested_subtasks)],
+    "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash": [
         ("", task_with_subtasks), ("in the trash", partial(task_with_subtasks, deleted=True)),
     ],
     "{}: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.": [
         ("", others_worked_on_it),
     ],
-    "The timesheet is on the draft invoice {}; remove it there first, then it can be {}.": [
+    "The timesheet is on the draft invoice {}. Remove it from the draft first; then it can be {}.": [
         ("changed", time_on_a_draft), ("deleted", partial(time_on_a_draft, method="DELETE")),
     ],
-    "The timesheet is on invoice {}; void or credit that first, then it can be {}.": [
+    "The timesheet is on invoice {}. Void or credit the invoice first; then the timesheet can be {}.": [
         ("void", partial(time_on_an_invoice, remedy=void)),
         ("changed", partial(time_on_an_invoice, remedy=void, method="PATCH")),
         ("credit", partial(time_on_an_invoice, remedy=Ground.credit)),
@@ -540,32 +540,32 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The file is the logo of issued invoices ({}), so it cannot be {}; give the project another avatar "
     "first.": [("deleted", logo_of_invoices), ("private", partial(logo_of_invoices, method="PATCH"))],
     "The invoice is {}; send it first.": [("", draft_that_is_paid)],
-    "invoice_items: the invoice has no lines; add some before it is sent": [("", draft_without_lines)],
+    "invoice_items: the invoice has no lines; add some before sending it": [("", draft_without_lines)],
     "seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {} first": [
         ("", partial(reverse_charge, who="seller")),
     ],
     "buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {} first": [
         ("", partial(reverse_charge, who="buyer")),
     ],
-    "Something was paid on the invoice; give it back first (refund).": [("", voided_after_a_payment)],
+    "The invoice has payments; refund them first.": [("", voided_after_a_payment)],
     "The invoice is {}; credit it instead (credit_notes).": [("", voided_after_all_was_paid)],
     "The invoice has credit notes; credit the rest of it instead.": [
         ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
     ],
-    "The invoice has {} payments and credit notes; leave out the amount to book all that is left.": [
+    "The invoice has {} payments and credit notes; omit the amount to record everything that is still due.": [
         (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
     ],
-    "The invoice has {} payments and credit notes; credit the rest of it instead.": [
+    "The invoice has {} payments and credit notes; credit the remaining amount instead.": [
         ("", partial(with_very_many_bookings, step="pay", count=2 * BOOKED_MAX)),
     ],
     "this is the app's last key: add another one first": [("", last_key)],
-    "an app has at most {} keys: delete one that is not used any more first": [
+    "an app can have at most {} keys; delete one that is no longer used": [
         ("", partial(one_too_many, what="keys", most=KEYS_MAX)),
     ],
-    "an app has at most {} secrets: delete the one that is not used any more first": [
+    "an app can have at most {} secrets; delete one that is no longer used": [
         ("", partial(one_too_many, what="secrets", most=SECRETS_MAX)),
     ],
-    "A comment can have {} replies with {} characters together. Add a comment to the file instead.": [
+    "A comment can have at most {} replies, {} characters in total. Add a new comment to the file instead.": [
         ("", comment_with_many_replies),
     ],
     "username {} is a client of the project; remove the client first": [("", client_as_member)],
@@ -585,7 +585,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "billable_rate": [("", partial(rate_of_time_on_an_invoice, currency="JPY"))],
     "{} ({}): an amount in {} has at most {} decimals, and its rate has more; give it "
     "another billable_rate": [("", partial(rate_of_time_on_an_invoice, currency="EUR", before="BHD", rate=7.125))],
-    "{} ({}): nobody said what an hour of it costs: give it a billable_rate, which can be 0": [
+    "{} ({}): it has no hourly rate: set billable_rate, which can be 0": [
         ("", time_without_a_rate),
     ],
     "seller.country: an e-invoice needs it; write country in {}": [
@@ -606,7 +606,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
 # Another value in the same request, or another day: what cannot be out of reach. The last two wait for a thousand
 # invitations and for a zone that only another server knows.
 IN_THE_REQUEST = {
-    "This address was sent {} invitations today. Try again tomorrow, or send a link yourself.",
+    "This address has already received {} invitations today. Try again tomorrow, or send the link yourself.",
     "{} {} is reserved for a page of the server; choose another",
     "repeat: there is no next time by this rule; give one that goes on, or null",
     "The tasks have too much text to be changed in one request; change fewer at once.",
@@ -615,17 +615,17 @@ IN_THE_REQUEST = {
     "Shorten them, or make several invoices",
     "{}: a tax that is {} has 0 percent; leave out one of both",
     "{}: the lines state the amounts and rates that are credited; leave out one of both",
-    "amount: {} is left of the payment; give back that or less",
+    "amount: {} of the payment can be refunded; enter that amount or less",
     "callback_urls: {} must have no wildcard: name each URL",
-    "This password is among the first that anybody would try.",
+    "This password is too common. Choose one that is harder to guess.",
     "The password must not be your login, name or e-mail address, or the name of this product.",
     "The URL you've entered is not valid. Please make sure that you encode all special characters first",
     "url must not contain a user name, password or token. Send them as username and password of the configuration; "
     "they become an Authorization header.",
-    "{} is ********, which stands for a stored {}, and none is stored. Send the {} itself or leave it out.",
+    "{} is ********, the mask of a stored {}, but none is stored. Send the actual {} or omit it.",
     "{} has {} invitations that nobody has accepted yet, and can have no more: take some back, or wait "
     "until they are accepted or end, {} days after they were made",
-    "seller.timezone: this server does not know {}; set timezone in {} to one that it knows first",
+    "seller.timezone: this server does not know the time zone {}; choose another timezone in {} first",
 }
 _REMEDY = re.compile(
     r"\b(first|instead)\b|[;:.,]( or)? (add|archive|ask|change|choose|complete|create|credit|delete|give|leave|move|"
@@ -649,7 +649,7 @@ def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
 def test_nothing_is_left_to_void_of_what_is_credited(studio: Studio, draw: Draw) -> None:
     path = f"/invoices/{draw('send')}"
     studio.owner.post(f"{path}/credit_notes", json={"reason": "Wrong"})
-    assert studio.owner.refused(409, "POST", f"{path}/void")["message"] == "All of the invoice is credited."
+    assert studio.owner.refused(409, "POST", f"{path}/void")["message"] == "The invoice is fully credited."
 
 
 _PAIRS = [(sentence, each[1]) for sentence, found in CASES.items() for each in found]

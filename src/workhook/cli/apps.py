@@ -102,7 +102,7 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
     if public_key is None:
         return await credentials.new_key()
     if key_file is not None:
-        raise Misuse("--key-file and --public-key exclude each other.", "Your own private key stays where it is.")
+        raise Misuse("--key-file and --public-key cannot be combined.", "Your own private key stays where it is.")
     with public_key.open(encoding="ascii", errors="replace") as file:
         text = file.read(credentials.PEM_MAX + 1)
     try:
@@ -122,7 +122,9 @@ def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise CliError(f"{path} is there already.", "Give --key-file another name: no key is overwritten.") from None
+        raise CliError(
+            f"{path} already exists.", "Choose another --key-file: existing keys are never overwritten."
+        ) from None
 
     def write(pem: str) -> None:
         file.write(pem.encode("ascii"))

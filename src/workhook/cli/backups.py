@@ -95,7 +95,7 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
             raise no_room(folder, ", but keep its secret.key" if folder == settings.data else "") from error
         if code == sqlite3.SQLITE_IOERR:  # SQLite does not say which of the two files it is
             both = f"{settings.sqlite_path or settings.data} and {folder}"
-            raise CliError(f"{both}: {error}.", "Check both disks, and the room on them.") from error
+            raise CliError(f"{both}: {error}.", "Check both disks and their free space.") from error
         raise
 
 
@@ -179,7 +179,7 @@ async def _require_empty(settings: Settings) -> None:
         raise CliError(f"the data folder {data} is not empty: it holds {', '.join(there[:3])}.", remedy)
     if sqlite_path is not None:
         if sqlite_path.exists():
-            raise CliError(f"the database {sqlite_path} is there already.", "Give --database-url another file.")
+            raise CliError(f"the database {sqlite_path} already exists.", "Set --database-url to another file.")
         return
     from workhook.storage.copying import CopyTarget
 
@@ -187,7 +187,7 @@ async def _require_empty(settings: Settings) -> None:
     try:
         if await target.unfinished() is not None:
             what = "the database holds a copy or a restore that was interrupted."
-            raise CliError(what, "Drop it, make it anew, and run the command again.")
+            raise CliError(what, "Drop it, create it again, and rerun the command.")
     finally:
         await target.close()
 
@@ -210,7 +210,7 @@ def _check_key(settings: Settings, folder: Path) -> str:
         vault.Vault(keys).open(bytes(row[0]) if row else None)
     except vault.VaultError:
         what = f"{where} is not the key that the backup was made with."
-        raise CliError(what, "Nothing was restored. Give the right key.") from None
+        raise CliError(what, "Nothing was restored. Use the key that belongs to the backup.") from None
     return state
 
 

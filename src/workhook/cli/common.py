@@ -285,12 +285,10 @@ async def find_repository(reader: Reader, full_name: str) -> Repository:
     """Find a repository by `owner/name`. Raises `CliError`."""
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
-        raise Misuse(f"{full_name!r} does not name a repository.", "Write OWNER/NAME, such as acme/website.")
+        raise Misuse(f"{full_name} is not the name of a repository.", "Write OWNER/NAME, such as acme/website.")
     repository = await queries.find_repository(reader, owner, name)
     if repository is None:
-        raise CliError(
-            f"there is no repository {full_name}.", "Make its project over the API or with `workhook setup`."
-        )
+        raise CliError(f"there is no repository {full_name}.", "Create its project with the API or `workhook setup`.")
     return repository
 
 

@@ -94,7 +94,7 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
 def _path(file: str) -> Path:
     """Raise `Misuse` for the address of a server, which may hold a password."""
     if "://" in file and not file.startswith("sqlite:///"):
-        raise Misuse("SQLITE is a URL, and no file.", "Give the path of a database file, such as data/workhook.db.")
+        raise Misuse("SQLITE must be a file, not a URL.", "Name a database file, such as data/workhook.db.")
     path = Path(file.removeprefix("sqlite:///"))
     return path / "workhook.db" if path.is_dir() else path
 

@@ -102,7 +102,7 @@ class DeliveryOptions:
     async def hook_ids(self, reader: Reader) -> list[int]:
         """Return the ids of the webhooks that the options name. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
-            raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
+            raise Misuse("which webhooks?", "Use one of --hook, --repository and --organization.")
         if self.hook is not None:
             if not await hooks_queries.hooks_by_id(reader, [self.hook]):
                 remedy = "`workhook deliveries list --repository` shows hook ids."
@@ -174,7 +174,7 @@ async def redeliver(
         wanted: dict[int, history.Filters] = {}
         if ids:
             if given or any(chosen.owners):
-                raise Misuse("ids and filters do not go together.", "Give the one or the other.")
+                raise Misuse("ids and filters cannot be combined.", "Use one or the other.")
             of_hook: dict[int, list[int]] = {}
             for each in ids:
                 of_hook.setdefault(await _hook_of(services.database, each), []).append(each)

@@ -97,7 +97,7 @@ def _folder(settings: Settings) -> Check:
         if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there
             return Check("data folder", True, f"{data} will be made by the server", "")
         if (wrong := no_folder(data)) is not None:
-            return Check("data folder", False, wrong, "Give --data or WORKHOOK_DATA another folder.")
+            return Check("data folder", False, wrong, "Set --data or WORKHOOK_DATA to another folder.")
         return Check("data folder", False, f"{data} is not there", "Start the server once, or give --data.")
     usable = os.access(data, os.R_OK | os.W_OK | os.X_OK)
     return Check("data folder", usable, str(data), "Give the user that runs Workhook the right to write there.")
@@ -267,9 +267,9 @@ async def send_trial(
     """Send a message to try out the settings of e-mail, and show what the mail server says."""
     settings = context.settings
     if settings.smtp_url is None or settings.mail_from is None:
-        raise CliError("no mail server is set.", NOT_SET)
+        raise CliError("no mail server is configured.", NOT_SET)
     if not is_address(address):
-        raise Misuse(f"{address!r} is no e-mail address.", "Give one such as ada@example.com.")
+        raise Misuse(f"{address} is not an e-mail address.", "Use one such as ada@example.com.")
     from workhook.core.mail_address import sender_of, smtp_server
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
     from workhook.web.mail.letters import trial_letter

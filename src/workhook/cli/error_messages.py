@@ -41,7 +41,7 @@ def require_postgresql(name: str, url: str) -> None:
         config.postgresql_url(url)
     except ValueError:  # it names the password
         remedy = "In a user's name or a password write %2F for /, %40 for @ and %3A for a colon."
-        raise Misuse(f"{name} is not postgresql://USER@HOST/NAME.", remedy) from None
+        raise Misuse(f"{name} must have the form postgresql://USER@HOST/NAME.", remedy) from None
 
 
 def not_together(given: dict[str, bool]) -> None:
@@ -67,13 +67,13 @@ def is_disk_full(error: Exception) -> bool:
 def no_room(folder: Path, kept: str = "") -> CliError:
     """`kept`: what of the folder is not to be deleted."""
     return CliError(
-        f"{folder}: there is no room.", f"Make room on its disk, delete the folder{kept}, and run this again."
+        f"{folder}: no space left on the disk.", f"Make room on its disk, delete the folder{kept}, and run this again."
     )
 
 
 def no_data(settings: Settings) -> CliError:
     if settings.database_url is None and (wrong := no_folder(settings.data)) is not None:
-        return CliError(f"{wrong}.", "Give --data or WORKHOOK_DATA another folder.")
+        return CliError(f"{wrong}.", "Set --data or WORKHOOK_DATA to another folder.")
     if settings.database_url is None:
         place, flag = str(settings.data.absolute()), "--data or WORKHOOK_DATA"
     else:
@@ -83,7 +83,7 @@ def no_data(settings: Settings) -> CliError:
 
 def no_key(settings: Settings) -> CliError:
     text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
-    return CliError(text, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
+    return CliError(text, "Set --data or WORKHOOK_DATA, or put the key itself into WORKHOOK_SECRET_KEY.")
 
 
 def _database(settings: Settings | None) -> str:
@@ -124,7 +124,7 @@ def _ours(error: Exception, settings: Settings | None, given: str | None) -> lis
     if isinstance(error, vault.VaultError):
         return _the_key(error, settings)
     if isinstance(error, UniqueViolation):
-        return ["somebody else made the same thing at the same moment.", "Run the command again."]
+        return ["somebody else made the same thing at the same moment.", "Rerun the command."]
     return None
 
 
@@ -171,7 +171,7 @@ def _the_system(error: OSError, settings: Settings | None, given: str | None) ->
     if isinstance(error, FileExistsError | NotADirectoryError) and given is None and settings is not None:
         wrong = no_folder(settings.data)
         if wrong is not None:
-            return [f"{wrong}.", "Give --data or WORKHOOK_DATA another folder."]
+            return [f"{wrong}.", "Set --data or WORKHOOK_DATA to another folder."]
     if error.filename is not None:
         text = (error.strerror or type(error).__name__).rstrip(".")
         below = settings is not None and given is None and str(error.filename).startswith(str(settings.data))

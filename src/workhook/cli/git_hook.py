@@ -50,7 +50,9 @@ async def install(
     data_dir = context.settings.data.absolute()
     full_name = repository
     if token is not None and issue.kind_of(token) is None:  # it carries a checksum
-        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
+        raise Misuse(
+            "--token is not a token: it is mistyped or incomplete.", "Create one with `workhook token create`."
+        )
     path = context.settings.sqlite_path
     has_database = path is None or path.exists()
     # The tokens of another server are not in the database of this one; without a database only the form is known.
@@ -62,7 +64,7 @@ async def install(
                 token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
             elif await _publisher(services, token, found) is None:
                 remedy = f"It must be valid, have the scope {SCOPE} or repo, and belong to a user with write access."
-                raise CliError(f"the --token may not publish in {full_name}.", remedy)
+                raise CliError(f"the --token is not allowed to publish in {full_name}.", remedy)
     address = url or context.settings.base_url
     done = git_push.install(where, full_name, data_dir=data_dir, token=token, url=address)
     chained = str(done.chained) if done.chained else None

@@ -149,7 +149,7 @@ async def csv(
     this title adds its new lines. A line is known by its id, else by its title.
     """
     if title is not None and len(files) > 1:
-        raise Misuse("--title is of one project, and each file makes one.", "Import the files one by one.")
+        raise Misuse("--title names one project, but each file becomes a project.", "Import the files one by one.")
     named = {name.strip(): header.strip() for name, _, header in (each.partition("=") for each in mapping)}
     await _import(context, "csv", files, target, title or "", named)
 
@@ -212,7 +212,7 @@ def _read(file: Path, progress: Progress, source: Source) -> bytes:
             return bytes(data)
     except OSError as error:
         raise CliError(
-            f"{file} cannot be read: {error.strerror}.", "Give the path of an export. Nothing was imported."
+            f"{file} cannot be read: {error.strerror}.", "Nothing was imported. Name the folder of an export."
         ) from error
 
 
@@ -221,7 +221,7 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
     if user is None:
         raise CliError(f"{place.login} has no owner.", "Add one with `workhook member add --role owner`.")
     if login and await identity_queries.find_member_role(reader, place.id, user.id) is None:
-        raise CliError(f"{user.login} is not in {place.login}.", "Add them with `workhook member add`.")
+        raise CliError(f"{user.login} is not in {place.login}.", "Add the user with `workhook member add`.")
     return queries.acting(user)
 
 
@@ -232,7 +232,7 @@ async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> peopl
         return people.People(await people.members_of(reader, place.id), named, addresses)
     except KeyError as error:
         raise Misuse(
-            f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."
+            f"--member: {error.args[0]} is not in {place.login}.", "Add the user with `workhook member add`."
         ) from error
 
 

@@ -50,12 +50,12 @@ async def listen(
     deleted in the end.
     """
     if (fault := _fault(forward)) is not None:
-        raise Misuse(f"--forward is no address. {fault}", "Give one such as http://localhost:3000/webhook.")
+        raise Misuse(f"--forward is no address. {fault}", "Use one such as http://localhost:3000/webhook.")
     names = comma_list(events or "*")
     if (repository is None) == (hook is None):
-        raise Misuse("which deliveries?", "Name one of --repository and --hook.")
+        raise Misuse("which deliveries?", "Use one of --repository and --hook.")
     if hook is not None and secret_file is not None:
-        raise Misuse("--hook and --secret-file exclude each other.", "The webhook has its secret.")
+        raise Misuse("--hook and --secret-file cannot be combined.", "The webhook has its secret.")
     task = asyncio.current_task()
     assert task is not None, "a command runs in one"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -85,9 +85,9 @@ def _read_secret(path: str | None) -> str | None:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{path} cannot be read.", "Give --secret-file the path of a text file.") from error
+        raise CliError(f"{path} cannot be read.", "Set --secret-file to the path of a text file.") from error
     if not lines or not lines[0].strip():
-        raise CliError(f"{path} has no secret in its first line.", "Write one there, or leave out --secret-file.")
+        raise CliError(f"{path} has no secret in its first line.", "Write one into it, or omit --secret-file.")
     return lines[0].strip()
 
 

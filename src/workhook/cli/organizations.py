@@ -184,11 +184,11 @@ def _refused(context: Context) -> Iterator[None]:
     except reading.ExportNotUsable as error:
         raise CliError(f"the export was changed while it was read: {error.faults[0]}", _NOTHING) from error
     except UniqueViolation as error:
-        raise CliError(f"two lines of the export exclude each other: {error}.", _NOTHING) from error
+        raise CliError(f"two lines of the export contradict each other: {error}.", _NOTHING) from error
     except (sqlite3.Error, asyncpg.PostgresError) as error:
         if explain(error, context.settings) is not None:
             raise
-        raise CliError(f"the database does not take what is in the export: {error}.", _NOTHING) from error
+        raise CliError(f"the database rejects the export: {error}.", _NOTHING) from error
 
 
 async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
@@ -207,7 +207,7 @@ async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[s
         remedy = (
             f"Say who of its owners ({owners}) is who here: --member {(checked.owners or ['OLD'])[0]}=LOGIN. {_NOTHING}"
         )
-        raise Misuse("nobody here would own the organization.", remedy)
+        raise Misuse("the organization would have no owner.", remedy)
     return found
 
 
@@ -249,14 +249,14 @@ async def _which(reader: Reader, login: str | None) -> Account:
     if len(found) != 1:
         named = ", ".join(each.login for each in found[:5])
         what = f"this server has several organizations ({named})" if found else "this server has no organization"
-        raise Misuse(f"{what}.", "Say which with --organization LOGIN.")
+        raise Misuse(f"{what}.", "Choose one with --organization LOGIN.")
     return found[0]
 
 
 def _make_private(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(path.iterdir()):
-        raise CliError(f"{path} is not empty.", "Give a folder that is empty or not there yet.")
+        raise CliError(f"{path} is not empty.", "Name an empty or new folder.")
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def _in_words(path: Path) -> Iterator[None]:
         if error.filename is None:
             raise
         raise CliError(
-            f"{error.filename}: {error.strerror}.", "Check the path, and what this user may do there."
+            f"{error.filename}: {error.strerror}.", "Check the path and the permissions of this user."
         ) from error
 
 

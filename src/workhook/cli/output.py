@@ -82,11 +82,11 @@ def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
 def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
     """Ask for the login before an account is deleted for good. `complaint`: what to say first. Raises `CliError`."""
     if not sys.stdin.isatty():
-        raise Misuse("there is no terminal to confirm the deletion.", "Give --yes.")
+        raise Misuse("the deletion cannot be confirmed without a terminal.", "Give --yes.")
     if complaint:
         complain(complaint)
     if click.prompt(f"Type {login} to delete it for good", default="") != login:
-        raise CliError("the login is not the same.", "Nothing was deleted.")
+        raise CliError("the login does not match.", "Nothing was deleted.")
 
 
 @contextmanager

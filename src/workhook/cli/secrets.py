@@ -77,7 +77,7 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
     if not ended:
         raise CliError(
             "the old key is kept: a transaction that began before the new key was there goes on in the database.",
-            "Run the command again when it has ended.",
+            "Rerun the command when that has ended.",
         )
 
 
@@ -116,7 +116,7 @@ def _alone(data: Path) -> Iterator[None]:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise CliError("a rotation is under way already.", "Wait for it to end.") from None
+            raise CliError("a rotation is already in progress.", "Wait for it to end.") from None
         yield
     finally:
         os.close(folder)

@@ -63,8 +63,8 @@ async def serve(
     settings = context.settings
     if workers > 1 and settings.database_url is None:
         raise Misuse(
-            "--workers needs PostgreSQL: a SQLite file has one writer, and further processes would only wait for it.",
-            "Set WORKHOOK_DATABASE_URL, or leave out --workers.",
+            "--workers needs PostgreSQL: a SQLite file has one writer, and more processes would only wait for it.",
+            "Set WORKHOOK_DATABASE_URL, or omit --workers.",
         )
     with _loading():
         run = process.serve

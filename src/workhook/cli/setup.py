@@ -95,7 +95,7 @@ async def setup(
     --scopes gives it others.
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
-        raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Issue a new token each year.")
+        raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Create a new token each year.")
     granted = comma_list(scopes) or list(TOKEN_SCOPES)
 
     async def step(tx: Transaction) -> tuple[Account, Account, Repository | None, str | None]:

@@ -82,7 +82,7 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
     """Raise `Misuse` for options of the other kind of token, and for missing ones."""
     if kind == _FINE_GRAINED:
         if scopes is not None:
-            raise Misuse("--scopes is for a classic token.", "Give a fine-grained one --permissions.")
+            raise Misuse("--scopes is only for classic tokens.", "Use --permissions for a fine-grained token.")
         missing = [name for name, given in zip(_OF_FINE_GRAINED[:2], options, strict=False) if given is None]
         if missing:
             raise Misuse(f"a fine-grained token needs {' and '.join(missing)}.", "See `workhook token create --help`.")
@@ -91,7 +91,7 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
     if beyond:
         raise Misuse(f"{', '.join(beyond)}: only for a fine-grained token.", f"Add --kind {_FINE_GRAINED}.")
     if scopes is None:
-        raise Misuse("Missing option '--scopes': a classic token needs them.", "Such as --scopes repo,work.")
+        raise Misuse("Missing option '--scopes': a classic token needs them.", "For example: --scopes repo,work.")
 
 
 def _wanted(

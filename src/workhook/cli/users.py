@@ -193,7 +193,7 @@ async def password_link(
 
 async def _link(context: Context, login: str, purpose: str, minutes: int, mail: bool) -> None:
     if mail and context.settings.smtp_url is None:
-        raise CliError("no mail server is set.", NOT_SET)
+        raise CliError("no mail server is configured.", NOT_SET)
     async with context.services() as services, services.database.transaction() as tx:
         user = await find_enabled_user(tx, login)
         address = await _address_of(tx, user.id, login) if mail else None
@@ -215,11 +215,13 @@ async def _link(context: Context, login: str, purpose: str, minutes: int, mail: 
 async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
     recipient = await recipients.find_recipient(tx, user_id)
     if recipient is None or not recipient.address:
-        raise CliError(f"{login} has no e-mail address.", "Run the command without --mail, and send the link yourself.")
+        raise CliError(
+            f"{login} has no e-mail address.", "Rerun the command without --mail, and send the link yourself."
+        )
     if recipient.bounce:
         raise CliError(
             f"a mail server refused the address of {login}: {recipient.bounce}",
-            "Run the command without --mail, and send the link yourself.",
+            "Rerun the command without --mail, and send the link yourself.",
         )
     return recipient.address
 
@@ -264,10 +266,12 @@ async def link_identity(
     """
     provider = issuer or context.settings.oidc_issuer
     if not provider:
-        raise Misuse("--issuer is missing, and no oidc_issuer is set.", "Give the provider as it names itself.")
+        raise Misuse("--issuer is missing, and oidc_issuer is not set.", "Set it to the provider's own issuer URL.")
     if not subject.strip() or not subject.isprintable() or len(subject) > identities.SUBJECT_MAX_CHARS:
         most = identities.SUBJECT_MAX_CHARS
-        raise Misuse(f"--subject {subject!r} is no subject.", f"It has 1 to {most} characters that can be printed.")
+        raise Misuse(
+            f"--subject {subject} is not a valid subject.", f"It has 1 to {most} characters that can be printed."
+        )
     async with context.transaction() as tx:
         user = await find_user(tx, login)
         linked = await identities.link(tx, user, provider, subject)
@@ -283,10 +287,12 @@ def _asked() -> str:
     import getpass
 
     if not sys.stdin.isatty():
-        raise Misuse("there is no terminal to ask for the password.", "Give --password-file FILE, or - for a pipe.")
+        raise Misuse(
+            "the password cannot be asked for without a terminal.", "Use --password-file FILE, or - for standard input."
+        )
     password = getpass.getpass("New password: ")
     if getpass.getpass("The same again: ") != password:
-        raise CliError("the two passwords are not the same.", "Run the command again.")
+        raise CliError("the passwords do not match.", "Rerun the command.")
     return password
 
 
@@ -294,5 +300,5 @@ def _first_line(path: Path) -> str:
     try:
         text = sys.stdin.read() if path == _STANDARD_INPUT else path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise Misuse(f"{path} is not UTF-8.", "Write the password in UTF-8.") from error
+        raise Misuse(f"{path} is not UTF-8.", "Save the file as UTF-8.") from error
     return text.partition("\n")[0].removesuffix("\r")

@@ -136,7 +136,7 @@ class OutcomeWriter:
             raise
         except Exception as error:
             log.exception("record_look_failed", outcomes=len(batch))
-            raise Unavailable("It is not known what was recorded.") from error
+            raise Unavailable("Whether the outcome was recorded is unknown.") from error
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
     async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:

@@ -105,7 +105,7 @@ def why_not(name: str, target: HookTarget | None = None) -> str:
         if any(name in names for names in _VALID.values()):
             others = "organizations" if target == "repository" else "repositories"
             return say('Only webhooks of {} can name the event "{}".', others, name)
-        return say('No webhook can name the event "{}". One with the event "*" gets it.', name)
+        return say('A webhook cannot subscribe to the event "{}" by name. Subscribe to "*" to receive it.', name)
     return say(
         'Unknown event "{}". List events with GET /webhook-events; publish your own with POST …/dispatches.',
         shown(name),

@@ -237,7 +237,7 @@ def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: 
     faults = []
     for name in (each for each, wrong in masked.items() if wrong):
         message = say(
-            "{} is ********, which stands for a stored {}, and none is stored. Send the {} itself or leave it out.",
+            "{} is ********, the mask of a stored {}, but none is stored. Send the actual {} or omit it.",
             name, name, name,
         )  # fmt: skip
         faults.append(fault(message, field=name))

@@ -67,7 +67,7 @@ def install(
     if not _REPOSITORY.fullmatch(repository):
         raise InstallError(f"{repository!r} is not OWNER/NAME")
     if not token or not token.isascii() or not token.isprintable():
-        raise InstallError("the token is empty or has characters that no token has")
+        raise InstallError("the token is empty or has invalid characters")
     if url is not None and not url.startswith(("http://", "https://")):
         raise InstallError(f"{url!r} does not start with http:// or https://")
     folder = HookFolder(find_git_dir(git_dir))

@@ -120,7 +120,7 @@ def load_config(folder: HookFolder) -> Config:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"config.json is not usable ({type(error).__name__}: {error}); install again") from error
     if not all(isinstance(text, str) for text in texts) or texts[0].count("/") != 1:
-        raise ConfigError("config.json has a wrong value; install again")
+        raise ConfigError("config.json has an invalid value; run the installation again")
     return Config(texts[0], Path(texts[1]), texts[2], url)
 
 

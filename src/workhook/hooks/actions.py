@@ -246,7 +246,7 @@ async def lock_owner(write: HookWrite) -> None:
     if await tx.fetch_one(_lock_user if owner.account.id == actor.user.id else _lock_ownership, named) is not None:
         return
     if owner.repository is None or await tx.fetch_one(_lock_admin, named) is None:
-        raise Forbidden(say("The right to have webhooks here was taken away."), code="missing_role")
+        raise Forbidden(say("You no longer have permission to manage webhooks here."), code="missing_role")
 
 
 async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> Hook:

@@ -150,7 +150,7 @@ def parse_cursor(text: str | None) -> int | None:
         return None
     number = text.removeprefix(_CURSOR)
     if not text.startswith(_CURSOR) or not number.isascii() or not number.isdigit() or len(number) > 16:
-        raise Malformed("The cursor is not one that a Link header gave out.", code="bad_cursor")
+        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
     return int(number)
 
 

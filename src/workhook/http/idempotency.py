@@ -94,7 +94,7 @@ def _fingerprint(call: Call, content: bytes | None) -> bytes:
 
 
 def _under_way() -> Conflict:
-    return Conflict(f"A request with this {HEADER} is under way. Try again later.", code="idempotency_in_flight")
+    return Conflict(f"A request with this {HEADER} is in progress. Try again later.", code="idempotency_in_flight")
 
 
 async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:

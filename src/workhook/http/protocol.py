@@ -184,7 +184,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) > PIPELINED_MAX:
             self.pipeline.popleft()  # this request
             self._refuses_last = True
-            self._stop(Malformed("Too many requests wait on this connection."))
+            self._stop(Malformed("Too many requests are pending on this connection."))
 
     def on_body(self, body: bytes) -> None:
         self._seen += 1
@@ -401,7 +401,7 @@ def _head_too_large() -> Problem:
 
 
 def _busy() -> Problem:
-    return Unavailable(say("The server has too many requests at once."), code="busy")
+    return Unavailable(say("The server is handling too many requests at once."), code="busy")
 
 
 def _note(problem: Problem, method: str, address: str | None) -> str:

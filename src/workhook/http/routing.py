@@ -154,7 +154,7 @@ class _Endpoint:
             self._note_refused(call, problem)
             response = _refuse(call, problem, problem_page)
         except ClientGone:
-            response = _refuse(call, Malformed("The request ended before its body did."), None)
+            response = _refuse(call, Malformed("The request ended before its body was complete."), None)
         except Exception:
             log.exception("request_failed", request_id=call.request_id, route=self._route, method=operation.method)
             response = _refuse(call, Problem(_FAILED), problem_page)

@@ -272,7 +272,7 @@ _enable = (
 
 def _last_owner(user: Account, organizations: str) -> str:
     return say(
-        "{} is the last owner of {} who is not disabled; make somebody else an owner first, or delete the organization",
+        "{} is the last active owner of {}; make another member an owner first, or delete the organization",
         user.login,
         organizations,
     )

@@ -69,5 +69,5 @@ async def keep_one(tx: Transaction, user: Account) -> None:
     """Lock the administrators. Raise `Invalid` if the user is the last one who is not disabled."""
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_others, {"user_id": user.id}) is None:
-        message = say("{} is the last administrator who is not disabled; make somebody else one first", user.login)
+        message = say("{} is the last active administrator; appoint another one first", user.login)
         raise Invalid(faults=[Fault(field="login", message=message)])

@@ -105,7 +105,7 @@ def _cursor(call: Call, name: str) -> int | None:
         return None
     number = text.removeprefix(_MARK)
     if not text.startswith(_MARK) or not number.isascii() or not number.isdigit() or len(number) > 16:
-        raise Malformed("The cursor is not one that a Link header gave out.", code="bad_cursor")
+        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
     return int(number)
 
 

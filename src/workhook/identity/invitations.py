@@ -42,7 +42,9 @@ NOBODY = 0  # no account has this id
 _SECRET_BYTES = 32
 _SECRET_MAX_CHARS = 100
 
-NO_STRANGERS = say("On this server only owners of an organization invite people by e-mail address, and only to it.")
+NO_STRANGERS = say(
+    "On this server, only owners of an organization can invite people by e-mail, and only to their own organization."
+)
 BY_EMAIL = "(by e-mail)"
 """The audit log's name for somebody invited by address, which it does not show."""
 
@@ -255,14 +257,14 @@ async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, obj
     await lock_account(tx, inviter.id)
     row = await tx.fetch_row(_room, {**values, "now": now})
     if not row["may_invite"]:
-        raise Forbidden(say("You may not invite anybody here any more."), code="missing_role")
+        raise Forbidden(say("You no longer have permission to invite people here."), code="missing_role")
     return row
 
 
 def _too_many(place: str, field: str) -> Invalid:
     message = say(
-        "{} has {} invitations that nobody has accepted yet, and can have no more: take some back, or wait "
-        "until they are accepted or end, {} days after they were made",
+        "{} has {} pending invitations, the maximum. Cancel some, or wait until they are accepted or expire, "
+        "{} days after they were created",
         place,
         Number(PENDING_MAX),
         HOLDS_MS // DAY_MS,

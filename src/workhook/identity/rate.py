@@ -138,9 +138,7 @@ class PageLimiter:
         usage, within = windows.hit(caller)
         if not within:
             minutes = -(-usage.wait_s // 60)
-            message = say(
-                "You have opened {} pages within an hour, which is the most. Wait {} min.", usage.limit, minutes
-            )
+            message = say("You have reached the limit of {} pages per hour. Try again in {} min.", usage.limit, minutes)
             raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
 
@@ -195,9 +193,7 @@ class RateLimiter:
         usage, within = await self.hit(caller)
         if not within:
             minutes = -(-usage.wait_s // 60)
-            message = say(
-                "You have sent {} forms within an hour, which is the most. Wait {} min.", usage.limit, minutes
-            )
+            message = say("You have reached the limit of {} forms per hour. Try again in {} min.", usage.limit, minutes)
             raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     async def close(self) -> None:

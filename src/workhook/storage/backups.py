@@ -200,7 +200,7 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
     wrong = await asyncio.to_thread(_differing, target, tables, sums)
     if wrong:
         what = f"the copy has other rows than the database: {', '.join(wrong)}."
-        raise CopyRefused(what, "Run the command again into another folder.")
+        raise CopyRefused(what, "Rerun the command with another folder.")
 
 
 async def _copy_rows(
@@ -504,16 +504,18 @@ def read_manifest(folder: Path) -> Manifest:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
-            raise CopyRefused(f"there is no folder {folder}.", "Give the folder of a backup.") from None
+            raise CopyRefused(f"there is no folder {folder}.", "Name the folder of a backup.") from None
         what = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
-        raise CopyRefused(what, "Give another backup. This one was interrupted, or it is none.") from None
+        raise CopyRefused(what, "Use another backup: this one was interrupted, or is not a backup.") from None
     try:
         form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
         if isinstance(form, int) and form > FORMAT:
-            raise CopyRefused(f"a newer version of Workhook made the backup in {folder}.", "Restore it with that one.")
+            raise CopyRefused(
+                f"a newer version of Workhook made the backup in {folder}.", "Restore it with that version."
+            )
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CopyRefused(f"{folder / MANIFEST} is damaged: {error}.", "Give another backup.") from None
+        raise CopyRefused(f"{folder / MANIFEST} is damaged: {error}.", "Use another backup.") from None
     if manifest.schema not in known_revisions():
         raise CopyRefused(
             f"the backup has schema {manifest.schema}, which this version of Workhook ({HEAD}) does not know.",
@@ -584,7 +586,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         if not folder.is_dir():
-            raise CopyRefused(f"{folder} is no folder.", "Give a folder that is empty or not there yet.") from None
+            raise CopyRefused(f"{folder} is not a folder.", "Name an empty or new folder.") from None
         if any(folder.iterdir()):
             remedy = "Give a folder that is empty or not there yet. A backup that was interrupted can be deleted."
             raise CopyRefused(f"{folder} is not empty.", remedy) from None

@@ -88,7 +88,7 @@ class CopySource:
     @classmethod
     def open(cls, path: Path) -> Self:
         if not path.is_file():
-            raise CopyRefused(f"there is no file {path}.", "Give the path of a database, such as data/workhook.db.")
+            raise CopyRefused(f"there is no file {path}.", "Name a database file, such as data/workhook.db.")
         connection = open_file(path, WAIT_S)
         try:
             _lock(connection, path)
@@ -179,7 +179,7 @@ class CopySource:
                 shown = dict(zip((each.name for each in table.columns), row, strict=True))
                 key = ", ".join(f"{each.name} {shown[each.name]}" for each in table.primary_key.columns)
                 raise CopyRefused(
-                    f"{table.name}, {key}: {error}.", "Mend the row with `sqlite3`, and run the command again."
+                    f"{table.name}, {key}: {error}.", "Fix the row with `sqlite3`, and rerun the command."
                 ) from error
 
     def close(self) -> None:
@@ -191,12 +191,12 @@ def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if there else None
     if row is None:
         raise CopyRefused(
-            f"{path} holds no studio of Workhook's.", "Give the database file of a data folder: its workhook.db."
+            f"{path} is not a Workhook database.", "Name the database file of a data folder: its workhook.db."
         )
     if row[0] not in (HEAD, MOVED):
         raise CopyRefused(
             f"{path} has schema {row[0]}, and this version of Workhook copies schema {HEAD}.",
-            "Run `workhook migrate` on it first, with the version that you will go on with.",
+            "Run `workhook migrate` on it first, with the version that you will keep using.",
         )
 
 
@@ -210,7 +210,7 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
-        raise CopyRefused(f"{path} is in use.", _STOP) from error
+        raise CopyRefused(f"{path} is in use by another process.", _STOP) from error
     connection.execute("PRAGMA synchronous=FULL")
 
 
@@ -410,7 +410,7 @@ class _Copy:
         if wrong:
             raise CopyRefused(
                 f"the copy differs from the file: {'; '.join(wrong)}.",
-                "Somebody wrote to the database meanwhile. Drop it, make it anew, and run the command again.",
+                "The database was written to in the meantime. Drop it, create it again, and rerun the command.",
             )
 
     async def finish(self, mark: Mark) -> None:
@@ -459,7 +459,7 @@ async def copy(
             await work.finish(mark)
         except Interfered:
             raise CopyRefused(
-                f"another process copies into {place(url)}.", "Let it finish, or stop it and run this again."
+                f"another process is copying into {place(url)}.", "Let it finish, or stop it and rerun the command."
             ) from None
         finally:
             await target.close()
@@ -476,7 +476,7 @@ async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Ma
             raise CopyRefused(
                 f"the database at {where} holds an unfinished copy of another file, or of this one before it was used"
                 " again.",
-                "Drop the database, make it anew, and run the command again.",
+                "Drop the database, create it again, and rerun the command.",
             )
         return mark, True
     if mark is not None and mark.done:

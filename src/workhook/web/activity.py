@@ -370,7 +370,7 @@ class ActivityEntry(msgspec.Struct, frozen=True):
 async def activity(visit: Visit) -> Answer:
     """Show what happened in a project, the newest first."""
     access = await visit.follow()
-    access.require_member("see what happens in a project")
+    access.require_member("see the activity of a project")
     given = paging.given(visit)
     query = paging.query_of(ActivityQuery, given, ROWS)
     listed = await queries.list_activity(visit.call, access.repository.project_id, query)
@@ -400,7 +400,7 @@ async def activity(visit: Visit) -> Answer:
 async def payload(visit: Visit) -> Answer:
     """Show what webhooks get of an event: a part of the page, or a page of its own without JavaScript."""
     access = await visit.access()
-    access.require_member("see what happens in a project")
+    access.require_member("see the activity of a project")
     event_id = visit.call.path_integer("event_id")
     rows = await queries.find_activity(
         visit.database, access.repository.id, before=event_id + 1, limit=1, event=None, actor=None, since=None
@@ -441,7 +441,7 @@ class Changes(AsyncIterator[bytes]):
 async def live(visit: Visit) -> Answer:
     """Tell a page when something has happened. Not for clients, who must not learn of what is private."""
     access = await visit.access()
-    access.require_member("follow what happens in a project")
+    access.require_member("follow the activity of a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
     stream = await follow(visit.call.services, access.repository.id, listener, None)
     seen = visit.query_id("seen")

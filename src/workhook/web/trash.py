@@ -46,7 +46,7 @@ async def trash(visit: Visit) -> Answer:
 async def restore(visit: Visit) -> Answer:
     """Take a task or a file out of the trash."""
     access = await visit.access()
-    access.require_member("see what was deleted")
+    access.require_member("see deleted items")
     project_id, deleted_id = access.repository.project_id, visit.path("deleted_id")
 
     async def take_out(write: Write) -> str:

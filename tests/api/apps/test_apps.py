@@ -172,7 +172,7 @@ def test_of_two_at_once_one_gets_the_name(server: Server, world: World) -> None:
         answers = list(threads.map(create, range(4)))
     assert sorted(each.status_code for each in answers) == [201, 422, 422, 422]
     slug = name.lower().replace(" ", "-")
-    taken = fault("App", "name", "already_exists", f"there is an app {slug} already")
+    taken = fault("App", "name", "already_exists", f"an app named {slug} already exists")
     invalid(next(each for each in answers if each.status_code == 422), taken)
 
 

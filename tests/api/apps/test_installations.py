@@ -62,7 +62,7 @@ def test_an_owner_grants_all_that_the_app_asks_for(server: Server, world: World,
     assert (found["account"]["login"], found["target_type"]) == (world.organization, "Organization")
     assert api.read(f"{installations}/{found['id']}") == found
     assert api.read(installations) == {"total_count": 1, "installations": [found]}
-    again = f"{app['slug']} is installed here already"
+    again = f"{app['slug']} is already installed here"
     invalid(api.post(installations, json={"app": app["slug"]}), fault("Installation", "app", "already_exists", again))
     with server.client(installation_token(server, found["id"])) as itself:
         assert itself.get(f"{world.repo_path}/hooks").status_code == 200

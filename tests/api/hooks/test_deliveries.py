@@ -217,7 +217,7 @@ def test_a_filter_that_is_none(history: History, query: dict[str, str], field: s
 def test_a_cursor_that_is_none(history: History, cursor: str) -> None:
     api, hook, _ = history
     response = api.get(hook["deliveries_url"], params={"cursor": cursor})
-    refused(response, 400, "The cursor is not one that a Link header gave out.")
+    refused(response, 400, "The cursor does not come from a Link header.")
 
 
 def test_a_cursor_of_a_delivery_that_is_gone(history: History) -> None:

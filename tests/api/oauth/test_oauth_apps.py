@@ -106,7 +106,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
         ),
         fault("OauthApp", "callback_urls", "custom", f"callback_urls: 'ftp://a' must {begins}"),
         fault("OauthApp", "callback_urls", "custom", "callback_urls: 'https://b/#c' must have no fragment"),
-        fault("OauthApp", "name", "already_exists", f"there is an app {app['slug']} already"),
+        fault("OauthApp", "name", "already_exists", f"an app named {app['slug']} already exists"),
     )
     needed = "callback_urls must have at least one URL, unless the app uses the device flow"
     invalid(
@@ -115,7 +115,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
             "OauthApp",
             "name",
             "custom",
-            "name must have a letter or digit of ASCII, and at most 34 characters written in ASCII",
+            "name must contain an ASCII letter or digit, and at most 34 characters in ASCII",
         ),
         fault("OauthApp", "callback_urls", "missing_field", needed),
     )
@@ -173,7 +173,7 @@ def test_what_is_not_named_stays(world: World, api: Api) -> None:
     kept = {key: value for key, value in app.items() if key not in ("client_secret", "updated_at")}
     wanted = {**kept, "name": name, "slug": changed["slug"], "description": None, "device_flow": True}
     assert {key: value for key, value in changed.items() if key != "updated_at"} == wanted
-    taken = fault("OauthApp", "name", "already_exists", f"there is an app {other['slug']} already")
+    taken = fault("OauthApp", "name", "already_exists", f"an app named {other['slug']} already exists")
     invalid(api.patch(path(world, app), json={"name": other["name"]}), taken)
     assert api.read(path(world, app)) == changed
 
@@ -188,7 +188,7 @@ def test_a_secret_is_replaced_without_a_gap(server: Server, world: World, api: A
     assert second.json()["last_eight"] == second.json()["client_secret"][-8:]
     assert takes(server, client_id, app["client_secret"])
     assert takes(server, client_id, second.json()["client_secret"])
-    message = "an app has at most 2 secrets: delete the one that is not used any more first"
+    message = "an app can have at most 2 secrets; delete one that is no longer used"
     invalid(api.post(secrets), fault("OauthApp", "secrets", "custom", message))
 
     assert api.delete(f"{secrets}/{app['secrets'][0]['id']}").status_code == 204

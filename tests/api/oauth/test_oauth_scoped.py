@@ -304,7 +304,7 @@ def test_what_is_refused(ground: Ground) -> None:
     theirs = ground.ask_as(rival, "POST", "token/scoped", access_token=ground.token, target=place)
     refused(theirs, 404, "Not Found")
     answer = ground.narrow(ground.narrowed())
-    said = "access_token must be a token that was not narrowed before"
+    said = "access_token must be a token that has not been scoped before"
     refused(answer, 422, "Validation Failed", fault("OauthAccess", "access_token", "invalid", said))
     other = ground.server.world()
     install(ground.server, ground.app, other)  # the user has no part in it
@@ -354,7 +354,7 @@ def test_nobody_is_told_which_logins_there_are(ground: Ground) -> None:
         [told] = ground.narrow(target=login, target_id=1).json()["errors"]
         assert (told["field"], told["message"]) == ("target", f"{login} {said}")
     [told] = ground.narrow(target=ground.world.organization, target_id=999_999_999).json()["errors"]
-    assert (told["field"], told["message"]) == ("target_id", "target_id is not the number of target")
+    assert (told["field"], told["message"]) == ("target_id", "target_id does not match target")
 
 
 def test_an_oauth_app_has_none(ground: Ground) -> None:

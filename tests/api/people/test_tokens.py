@@ -266,7 +266,7 @@ def test_a_token_does_not_outlive_the_one_that_made_it(owner: Person, world: Wor
     confined = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
     assert parent.make(**confined)["expires_at"] == first["expires_at"]
     assert parent.faults(scopes=["work"], expires_in_days=3) == {
-        "expires_in_days": "expires_in_days: the token that asks ends sooner"
+        "expires_in_days": "expires_in_days: the requesting token expires sooner"
     }
     child = parent.other(parent.make(scopes=["work"], expires_in_days=1)["token"])
     grandchild = child.other(child.make(**confined)["token"])
@@ -366,7 +366,7 @@ def test_the_command_makes_lists_and_revokes_every_kind(tmp_path: Path, backend:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--kind fine-grained --scopes repo", "--scopes is for a classic token."),
+        ("--kind fine-grained --scopes repo", "--scopes is only for classic tokens."),
         ("--kind fine-grained --permissions work=read", "a fine-grained token needs --organization."),
         ("--kind fine-grained", "a fine-grained token needs --permissions and --organization."),
         ("--kind fine-grained --permissions work=admin", "'work=admin' is not one of repository_hooks, "),

@@ -481,7 +481,7 @@ def test_what_is_wrong_with_a_question(api: Api, world: World) -> None:
     assert any("created:yesterday" in each and "2026-11-01" in each for each in said)
     for params in ({"include": "everything"}, {"order": "up"}, {"per_page": "x"}, {"after": "v1_1", "before": "v1_1"}):
         assert api.get(address, params=params).status_code == 422, params
-    refused(api.get(address, params={"after": "1"}), 400, "The cursor is not one that a Link header gave out.")
+    refused(api.get(address, params={"after": "1"}), 400, "The cursor does not come from a Link header.")
 
 
 def test_only_owners_read_it(studio: Studio, world: World, server: Server) -> None:

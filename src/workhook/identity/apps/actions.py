@@ -164,7 +164,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Ap
     """Return the secret's facts and the secret, which is shown only now. Raise `Invalid` beyond `SECRETS_MAX`."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
-        message = say("an app has at most {} secrets: delete the one that is not used any more first", SECRETS_MAX)
+        message = say("an app can have at most {} secrets; delete one that is no longer used", SECRETS_MAX)
         raise _refused(app, "secrets", message)
     made, secret = await _insert_new_secret(tx, app)
     await _audit(tx, actor, app, "create_secret", secret_id=made.id)
@@ -187,7 +187,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
     if any(each.fingerprint == key.fingerprint for each in known):
         raise _refused(app, "public_key", "the app has this key already", "already_exists")
     if len(known) >= KEYS_MAX:
-        message = say("an app has at most {} keys: delete one that is not used any more first", KEYS_MAX)
+        message = say("an app can have at most {} keys; delete one that is no longer used", KEYS_MAX)
         raise _refused(app, "keys", message)
     made = await _insert_new_key(tx, app, key)
     await _audit(tx, actor, app, "create_key", key_id=made.id, fingerprint=key.fingerprint)
@@ -221,7 +221,7 @@ async def _check(tx: Transaction, app: App) -> None:
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
-        faults.append(Fault("name", "already_exists", say("there is an app {} already", app.slug)))
+        faults.append(Fault("name", "already_exists", say("an app named {} already exists", app.slug)))
     if faults:
         raise _invalid(app, faults)
 

@@ -62,7 +62,7 @@ async def install(
     faults += await _repository_faults(tx, organization, repository_ids)
     if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
         faults.append(
-            Fault(field="app", code="already_exists", message=say("{} is installed here already", fresh.slug))
+            Fault(field="app", code="already_exists", message=say("{} is already installed here", fresh.slug))
         )
     if faults:
         raise _invalid(faults)

@@ -105,7 +105,7 @@ def name_faults(name: str) -> list[Fault]:
         message = say("name must have 1 to {} printable characters, no space at its ends", NAME_MAX)
         return [Fault(field="name", code="custom", message=message)]
     if not 1 <= len(slug_of(name)) <= NAME_MAX:
-        message = say("name must have a letter or digit of ASCII, and at most {} characters written in ASCII", NAME_MAX)
+        message = say("name must contain an ASCII letter or digit, and at most {} characters in ASCII", NAME_MAX)
         return [Fault(field="name", code="custom", message=message)]
     return []
 

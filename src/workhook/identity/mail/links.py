@@ -114,7 +114,11 @@ async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailb
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
         raise TooManyRequests(
-            say("This address was sent {} invitations today. Try again tomorrow, or send a link yourself.", PER_PLACE)
+            say(
+                "This address has already received {} invitations today. Try again tomorrow, or send the link "
+                "yourself.",
+                PER_PLACE,
+            )
         )
     return await throttle.count_daily(tx, f"invited:{mailbox}", most=PER_MAILBOX)
 
@@ -181,7 +185,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     for the user's own requests."""
     row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
-        message = say("A link was sent to you several times today. Look among spam, or try again tomorrow.")
+        message = say("A link was sent to you several times today. Check your spam folder, or try again tomorrow.")
         raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
     mailbox = mailbox_of(address)
     is_sent = await throttle.count_daily(tx, f"mailed:{mailbox}", most=ADDRESS_MAX)

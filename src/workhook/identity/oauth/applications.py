@@ -320,7 +320,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
         raise NotFound()  # its tokens have no installation
     parent = await locked(tx, app, wanted.access_token)
     if parent["parent_id"] is not None:
-        raise _invalid("access_token", "access_token must be a token that was not narrowed before")
+        raise _invalid("access_token", "access_token must be a token that has not been scoped before")
     if not await lock_living(tx, parent["id"]):  # its user revokes it without the grant's lock
         raise NotFound()
     user_id = parent["user_id"]
@@ -364,7 +364,7 @@ async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBod
         message = f"{shown(value)} is no organization on which the app is installed and in which the user has a part"
         raise _invalid(field, message)
     if wanted.target_id not in (UNSET, found.account.id):
-        raise _invalid("target_id", "target_id is not the number of target")
+        raise _invalid("target_id", "target_id does not match target")
     if found.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
     return found

@@ -179,8 +179,8 @@ def client_id_of(given: Mapping[str, Sequence[str]]) -> str:
     """Raise `Malformed` unless there is exactly one."""
     values = given.get("client_id", ())
     if len(values) != 1 or not values[0]:
-        faults = [Fault(field="client_id", message="client_id must be there once")]
-        raise Malformed(say("The address names no app."), faults=faults)
+        faults = [Fault(field="client_id", message="client_id is required, exactly once")]
+        raise Malformed(say("The address does not identify an app."), faults=faults)
     return values[0]
 
 
@@ -188,9 +188,9 @@ def _redirect_uri(app: App, given: Mapping[str, Sequence[str]]) -> str:
     values = given.get("redirect_uri", ())
     problem = f"{app.name} may not send you where this address leads. Nothing was allowed."
     if len(values) > 1:
-        raise Malformed(problem, faults=[Fault(field="redirect_uri", message="redirect_uri must be there once")])
+        raise Malformed(problem, faults=[Fault(field="redirect_uri", message="redirect_uri is required, exactly once")])
     if not app.callback_urls:
-        raise Malformed(problem, faults=[Fault(field="redirect_uri", message="the app has registered no callback URL")])
+        raise Malformed(problem, faults=[Fault(field="redirect_uri", message="the app has no registered callback URL")])
     asked = values[0] if values and values[0] else app.callback_urls[0]
     if not fits(asked, app.callback_urls) or not can_be_sent_to(asked):
         message = "redirect_uri must be, character by character, a callback URL that is registered for the app"
@@ -256,7 +256,7 @@ async def redeem_code(
 def _code_fault(row: Row, redirect_uri: str | None, verifier: str | None, secret_shown: bool) -> grants.Refusal | None:
     # Not all of GitHub's clients repeat `redirect_uri` here. It was matched exactly before.
     if redirect_uri is not None and redirect_uri != row["redirect_uri"]:
-        return grants.Refusal("redirect_uri_mismatch", "redirect_uri must be the one that the code was asked for with.")
+        return grants.Refusal("redirect_uri_mismatch", "redirect_uri must be the one that the code was requested with.")
     if not secret_shown:
         if not is_native(row["redirect_uri"]):
             text = "client_secret is missing: only a program with a loopback redirect_uri goes without it."
@@ -357,7 +357,7 @@ async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, appro
     outcome = "approved" if approved else "denied"
     params = {"code": request.user_code, "outcome": outcome, "who": user_id, "now": now_ms()}
     if await tx.execute(_decide, params) == 0:
-        raise Conflict(say("This code has expired or was decided on already. Let the device show a new one."))
+        raise Conflict(say("This code has expired or has already been used. Request a new one on the device."))
 
 
 async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswer | grants.Refusal:
@@ -368,7 +368,7 @@ async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswe
         return invalid
     now = now_ms()
     if row["expires_at"] <= now:
-        return grants.Refusal("expired_token", "The device_code has expired: ask for a new one.")
+        return grants.Refusal("expired_token", "The device_code has expired. Request a new one.")
     if row["decision"] is None:
         return await _wait(tx, row, now)
     allowed = row["decision"] == "approved" and await grants.lock_grant(tx, app.id, row["user_id"])
@@ -389,4 +389,4 @@ async def _wait(tx: Transaction, row: Row, now: int) -> grants.Refusal:
     await tx.execute(_polled, {"of": bytes(row["digest"]), "now": now, "seconds": interval_s})
     if too_soon:
         return grants.Refusal("slow_down", f"Wait {interval_s} seconds between two polls.", interval_s)
-    return grants.Refusal("authorization_pending", "Nobody has entered the user_code and decided yet.")
+    return grants.Refusal("authorization_pending", "The user_code has not been entered and approved yet.")

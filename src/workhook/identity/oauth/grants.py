@@ -212,7 +212,7 @@ async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) ->
     if row is None or row["expires_at"] <= now_ms():
         return bad
     if not secret_shown and not row["public"]:
-        return Refusal("incorrect_client_credentials", "This refresh token is taken only with the client secret.")
+        return Refusal("incorrect_client_credentials", "This refresh token requires the client secret.")
     if not await lock_grant(tx, app.id, row["user_id"]):
         return bad
     if not await one_time.use(tx, refresh_tokens, token):

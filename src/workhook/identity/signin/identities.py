@@ -93,8 +93,8 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
     rows = await tx.fetch_all(_addressed, {"issuer": claims.issuer, "email": claims.email.lower(), "limit": 2})
     if len(rows) > 1:
         raise SignInRefused(
-            f"Several users here have the e-mail address {claims.email}, so it does not say which one you are. "
-            "Ask whoever runs this server to leave it with one of them."
+            f"Several users have the e-mail address {claims.email}. Ask your administrator to leave it with one "
+            f"of them."
         )
     if rows and rows[0]["has_identity"]:
         raise SignInRefused(
@@ -107,7 +107,7 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
 def _enabled(row: Row) -> Account:
     """Raise `SignInRefused` for a disabled user: no other user is found or created instead."""
     if row["disabled_at"] is not None:
-        raise SignInRefused("Your account here is disabled. Ask whoever runs this server.")
+        raise SignInRefused("Your account is disabled. Ask your administrator.")
     return account_of(row)
 
 

@@ -367,4 +367,4 @@ def _unusable(issuer: str, why: str) -> Unavailable:
 def _refused(reason: str) -> SignInRefused:
     """The exact reason is for the operator, in the log."""
     log.warning("oidc_token_refused", reason=reason)
-    return SignInRefused("The identity provider's answer could not be verified. Begin again at the sign-in page.")
+    return SignInRefused("The identity provider's answer could not be verified. Start again at the sign-in page.")

@@ -102,10 +102,10 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
     if len(text) > LENGTH_MAX:
         found.append(say("The password can have at most {} characters.", LENGTH_MAX))
     if "\0" in text or not _is_unicode(text):
-        found.append(say("The password holds something that is no character."))
+        found.append(say("The password contains an invalid character."))
     plain = _plain(text)
     if plain in COMMON_PASSWORDS or _repeats(text.casefold()):
-        found.append(say("This password is among the first that anybody would try."))
+        found.append(say("This password is too common. Choose one that is harder to guess."))
     if any(plain == own or (own in plain and len(plain) - len(own) <= 4) for own in _own_words(user)):
         found.append(say("The password must not be your login, name or e-mail address, or the name of this product."))
     return found
@@ -176,9 +176,7 @@ def _hash_of_nobody() -> str:
 async def _in_thread(work: Callable[[], T]) -> T:
     global _waiting
     if _waiting >= WAITING_MAX:
-        raise Unavailable(
-            say("Too many people are signing in at this moment. Try again in some seconds."), retry_after_s=5
-        )
+        raise Unavailable(say("Too many people are signing in right now. Try again in a few seconds."), retry_after_s=5)
     _waiting += 1
     try:
         return await asyncio.get_running_loop().run_in_executor(_threads, work)

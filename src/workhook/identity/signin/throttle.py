@@ -38,7 +38,7 @@ COUNTED_MS = DAY_MS  # from the first failure of a count to its restart
 
 FREE_ASKED = 3  # requests for links by a name before the first pause
 
-_SIGN_IN, _LINKS = say("failed attempts to sign in"), say("links that are not good")
+_SIGN_IN, _LINKS = say("failed sign-in attempts"), say("invalid links")
 _ASKED = say("requests for a link")
 
 _failures = sign_in_failures.c
@@ -259,4 +259,4 @@ def _refuse(row: Row | None, now: int, what: str = _SIGN_IN) -> None:
 def _too_many(wait_ms: int, what: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
     wait = say("{} seconds", seconds) if seconds < 120 else say("{} minutes", -(-seconds // 60))
-    return TooManyRequests(say("There were too many {}. Try again in {}.", what, wait), retry_after_s=seconds)
+    return TooManyRequests(say("Too many {}. Try again in {}.", what, wait), retry_after_s=seconds)

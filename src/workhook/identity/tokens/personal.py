@@ -442,7 +442,7 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
         message = f"expires_in_days must be at most {FINE_GRAINED_MAX_DAYS} for a fine-grained token"
         faults.append(_fault("expires_in_days", message))
     elif ends is not None and expires_at > ends:
-        faults.append(_fault("expires_in_days", "expires_in_days: the token that asks ends sooner"))
+        faults.append(_fault("expires_in_days", "expires_in_days: the requesting token expires sooner"))
     return expires_at
 
 

@@ -93,7 +93,10 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
     """Save the lines that are not of time; those of time stay. Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
-        raise Conflict(say("An invoice has at most {} lines. Make another one.", ITEMS_MAX), code="too_many_items")
+        raise Conflict(
+            say("An invoice can have at most {} lines. Create another invoice for the rest.", ITEMS_MAX),
+            code="too_many_items",
+        )
     by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
     given = [input_of_item(each, invoice.currency) if isinstance(each, Item) else each for each in by_hand]
     await actions.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))

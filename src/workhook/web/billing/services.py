@@ -236,7 +236,7 @@ async def add_price(visit: Visit) -> Answer:
     def added(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
         if len(prices) >= PRICES_MAX:
             raise Conflict(
-                say("A service has at most {} prices. Remove one first.", PRICES_MAX), code="too_many_prices"
+                say("A service can have at most {} prices. Remove one first.", PRICES_MAX), code="too_many_prices"
             )
         return [*map(parameters_of, prices), price]
 

@@ -201,8 +201,8 @@ _STALE = text(
     "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
 )
 _ELSEWHERE = say(
-    "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again. If "
-    "this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy."
+    "This form has expired or was not sent from this server. Go back, reload the page and try again. If the "
+    "problem persists, ask your administrator to check base_url, and trust_proxy behind a proxy."
 )
 
 

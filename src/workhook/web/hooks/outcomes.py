@@ -20,7 +20,7 @@ OFF_REASONS = (
     text("Every delivery has failed for five days."),
     text("Nobody who authorizes the app may have webhooks here any more."),
     text("Nobody who may have webhooks here authorizes the app any more."),
-    text("The right to have webhooks here was taken away."),
+    text("You no longer have permission to manage webhooks here."),
 )
 """Why Workhook turned off a webhook, as in the audit log."""
 _UNSENT: Mapping[str, str] = {

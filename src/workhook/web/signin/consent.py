@@ -214,7 +214,7 @@ DEVICE = "/login/device"
 _UNKNOWN = text(
     "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
 )
-_AGAIN = say("Sign in and type the code again.")
+_AGAIN = say("Sign in and enter the code again.")
 _TYPED_MAX_CHARS = 40
 
 

@@ -147,7 +147,7 @@ async def page_link_post(call: Call) -> Answer:
     hashed = None
     if link.purpose == sessions.SET_PASSWORD:
         password = fields.get("password", "")
-        faults = [] if password == fields.get("again") else [gettext("The two passwords are not the same.")]
+        faults = [] if password == fields.get("again") else [gettext("The passwords do not match.")]
         faults += passwords.faults_of(password, link.user)
         if faults:
             return _link_form(call, link, faults)  # it stays good

@@ -177,7 +177,7 @@ async def add_organization(write: Write, login: str, owner: str, name: str | Non
     faults = await actions.faults_of_login(write.tx, login)
     who = await find_account(write.tx, owner)
     if who is None or who.kind != "user":
-        faults.append(Fault(field="admin", message=say("admin {} is no user of this server", owner)))
+        faults.append(Fault(field="admin", message=say("admin {} is not a user of this server", owner)))
     if faults or who is None:
         raise Invalid(faults=faults)
     place = await actions.create_account(write.tx, "organization", login, name=name or login, email=None)
@@ -251,8 +251,7 @@ async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
     if not named:
         return []
     message = say(
-        "{} has projects of their own ({}): delete them, and wait until they have left the trash, or have "
-        "the account disabled",
+        "{} owns projects ({}). Delete them and wait until they have left the trash, or have the account disabled",
         account.login,
         named,
     )
@@ -266,7 +265,7 @@ async def _free_login(tx: Transaction, account: Account) -> str:
         if await find_account(tx, login) is None:
             return login
         login = f"former-{account.id}-{number}"
-    raise Conflict(say("No login like {} is free.", f"former-{account.id}"), code="logins_taken")
+    raise Conflict(say("Every login similar to {} is taken.", f"former-{account.id}"), code="logins_taken")
 
 
 # --- the API, which others cannot see ---------------------------------------------------------------------------------

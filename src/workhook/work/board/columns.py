@@ -200,7 +200,7 @@ async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Col
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
     if len(board) >= COLUMNS_MAX:
-        message = say("a project has at most {} columns", COLUMNS_MAX)
+        message = say("a project can have at most {} columns", COLUMNS_MAX)
         raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
     position = min(if_set(create.position, len(board)), len(board))
     column = Column(
@@ -275,7 +275,7 @@ async def delete_column(write: Write, column_id: str) -> Done:
     _require_board(access)
     fallback = next((each for each in board if each.id != column_id), None)
     if fallback is None:
-        raise Conflict(say("The last column of a project stays."), code="last_column")
+        raise Conflict(say("A project must keep at least one column."), code="last_column")
     if any(row["has_tasks"] for row in rows if row["column_id"] == column_id):
         await move_tasks(write, access, column, fallback)
     await write.tx.execute(_delete, {"column_id": column_id})  # deleted tasks of it are in no column then

@@ -348,7 +348,7 @@ async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> 
 def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
     """Raise `Forbidden` unless an admin only hides or shows what others wrote."""
     if held.is_imported:
-        held.access.require_member("edit what was imported")
+        held.access.require_member("edit imported content")
     else:
         held.access.require_own(held.comment.user.id, "edit")
     if not held.access.is_admin or any(name != "private" for name in wanted):
@@ -363,7 +363,7 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
     if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
             say(
-                "A comment can have {} replies with {} characters together. Add a comment to the file instead.",
+                "A comment can have at most {} replies, {} characters in total. Add a new comment to the file instead.",
                 REPLIES_MAX,
                 Number(REPLIES_CHARS_MAX),
             ),
@@ -381,7 +381,7 @@ async def delete(write: Write, held: Held[C]) -> None:
     access.require_writable()
     if not held.is_own and not access.is_admin:
         access.require_own(comment.user.id, "delete")
-        raise Forbidden(say("Only the author or an admin can delete it."), code="not_author")
+        raise Forbidden(say("Only the author or an admin can delete this."), code="not_author")
     replies = comment.comments if isinstance(comment, FileComment) else ()
     is_answered = any(each.user.id != access.user.id for each in replies)
     if not _words(comment) and not access.is_admin:

@@ -245,7 +245,7 @@ async def find_place(
     row = await tx.fetch_one(_folder_to_fill, params)
     if row is None:
         await find_access(tx, actor, project_id)
-        raise Invalid(faults=[Fault(field="folder", message="folder must be one of the project")])
+        raise Invalid(faults=[Fault(field="folder", message="folder must belong to the project")])
     folder = _folder_of(row)
     return access_of(row, actor), FileFolder(folder.id, folder.title)
 
@@ -301,7 +301,7 @@ async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
     access.require_writable()
     access.require_member("delete folders")
     if await write.tx.execute(_delete_empty_folder, {"folder_id": folder.id}) == 0:
-        raise Conflict("The folder holds files; delete them first.", code="not_empty")
+        raise Conflict("The folder contains files; delete them first.", code="not_empty")
     await publish_event(write, access.repository, "folder", "deleted", to_response(folder))
 
 

@@ -59,7 +59,7 @@ async def read_form(
     `UnsupportedMediaType`, `Malformed`, `TooLarge`, `Invalid`, `Unavailable`. Wrong use of the field `file` is among
     the form's `faults`.
     """
-    too_large = TooLarge(say("A file may have at most {} MiB.", limit // 2**20))
+    too_large = TooLarge(say("A file can be at most {} MiB.", limit // 2**20))
     if least_file_bytes(call) > limit:
         raise too_large
     form = Form(incoming, limit, too_large, admit)
@@ -98,7 +98,7 @@ def _boundary(content_type: str | None) -> str:
         raise UnsupportedMediaType(f"Send a form ({FORM}), not {shown(media_type) or 'a body without Content-Type'}.")
     boundary: str = options.get("boundary", "")
     if not 1 <= len(boundary) <= BOUNDARY_MAX_CHARS or not boundary.isascii() or not boundary.isprintable():
-        raise Malformed("The Content-Type has no boundary that parts of a form could have between them.")
+        raise Malformed("The Content-Type of the form has no boundary.")
     return boundary
 
 

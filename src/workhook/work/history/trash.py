@@ -133,7 +133,7 @@ async def list_project_trash(call: Call, project_id: str, query: lists.ListQuery
     """
     after = lists.after(query, tuple[int, str])
     access = await find_access(call.database, actor_of(call), project_id)
-    access.require_member("see what was deleted")
+    access.require_member("see deleted items")
     params: dict[str, object] = {"repository_id": access.repository.id, "limit": query.limit + 1}
     if after is not None:
         params["deleted_at"], params["after_id"] = after

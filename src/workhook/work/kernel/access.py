@@ -113,7 +113,7 @@ class Access(msgspec.Struct, frozen=True):
     def require_own(self, user_id: int, doing: str) -> None:
         """Raise `Forbidden` for a client who did not make the thing itself."""
         if self.is_client and user_id != self.user.id:
-            raise Forbidden(say("Clients can {} only what they made themselves.", doing), code="missing_role")
+            raise Forbidden(say("Clients can only {} what they created themselves.", doing), code="missing_role")
 
 
 def require_not_archived(repository: Repository) -> None:

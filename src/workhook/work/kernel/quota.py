@@ -338,17 +338,17 @@ async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limi
     REFUSALS.labels("rows").inc()
     if await _may_know(reader, call, account_id):
         message = say(
-            "An organization may have {} records (organization_max_rows), and has {}: this is too much. "
-            "Deleted things count until they have been in the trash for 30 days, and events until they are "
-            "old enough to be removed. Delete what is not needed, or ask whoever runs the server for more.",
+            "The organization has reached its quota of {} records (organization_max_rows): it has {}. Deleted "
+            "items count for the 30 days that they are in the trash, and events until they are removed after "
+            "the retention period. Delete what you do not need, or ask your administrator for a higher quota.",
             Number(limit),
             Number(used),
         )
     else:
         message = say(
-            "An organization may have {} records (organization_max_rows): this is too much. Deleted things "
-            "count until they have been in the trash for 30 days, and events until they are old enough to "
-            "be removed. Delete what is not needed, or ask whoever runs the server for more.",
+            "The organization has reached its quota of {} records (organization_max_rows). Deleted items count "
+            "for the 30 days that they are in the trash, and events until they are removed after the retention "
+            "period. Delete what you do not need, or ask your administrator for a higher quota.",
             Number(limit),
         )
     kind = Forbidden if call.operation.area is WEBHOOK_API else Conflict
@@ -360,19 +360,19 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
     REFUSALS.labels("bytes").inc()
     if used_bytes is not None:
         message = say(
-            "An organization's files and events may have {} MiB together (organization_max_mb), and {} MiB "
-            "are used: this does not fit. Deleted things count until they have been in the trash for 30 "
-            "days, and events until they are old enough to be removed. Delete what is not needed, or ask "
-            "whoever runs the server for more.",
+            "The organization has reached its quota of {} MiB for files and events (organization_max_mb): {} "
+            "MiB are in use. Deleted items count for the 30 days that they are in the trash, and events until "
+            "they are removed after the retention period. Delete what you do not need, or ask your "
+            "administrator for a higher quota.",
             max_mb,
             f"{used_bytes / MIB:.1f}",
         )
     else:
         message = say(
-            "An organization's files and events may have {} MiB together (organization_max_mb): this does "
-            "not fit. Deleted things count until they have been in the trash for 30 days, and events until "
-            "they are old enough to be removed. Delete what is not needed, or ask whoever runs the server "
-            "for more.",
+            "The organization has reached its quota of {} MiB for files and events (organization_max_mb). "
+            "Deleted items count for the 30 days that they are in the trash, and events until they are removed "
+            "after the retention period. Delete what you do not need, or ask your administrator for a higher "
+            "quota.",
             max_mb,
         )
     return TooLarge(message, code="storage_quota")

@@ -101,9 +101,15 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
     row = await reader.fetch_one(_named, {"invoice_id": invoice_id})
     name = (row and row["invoice_number"]) or invoice_id
     if row and row["status"] == "draft":
-        message = say("The timesheet is on the draft invoice {}; remove it there first, then it can be {}.", name, verb)
+        message = say(
+            "The timesheet is on the draft invoice {}. Remove it from the draft first; then it can be {}.", name, verb
+        )
     else:
-        message = say("The timesheet is on invoice {}; void or credit that first, then it can be {}.", name, verb)
+        message = say(
+            "The timesheet is on invoice {}. Void or credit the invoice first; then the timesheet can be {}.",
+            name,
+            verb,
+        )
     return Conflict(message, code="invoiced")
 
 

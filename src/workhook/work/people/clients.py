@@ -150,7 +150,7 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
     """
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
-    access.require_member("see who else is a client")
+    access.require_member("see other clients")
     page, headers = await read_for(call, CLIENTS, in_project(access), query, after)
     return Listed(ClientsAnswer([to_response(_as_seen(access, each)) for each in page]), headers)
 
@@ -172,7 +172,7 @@ _names = (
 
 async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
     """Return the names of the project's first clients, by client id. Raise `Forbidden` for a client."""
-    access.require_member("see who else is a client")
+    access.require_member("see other clients")
     rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
     return {row["id"]: row["name"] for row in rows}
 
@@ -204,7 +204,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
     access = await find_access(write.tx, write.actor, project_id)
     _require_person(write.actor, access, "invite clients")
     if access.repository.role != "admin":
-        raise Forbidden("Only owners and admins of a project invite clients.", code="missing_role")
+        raise Forbidden("Only owners and admins of a project can invite clients.", code="missing_role")
     here = access.repository
     row = await write.tx.fetch_one(_with_address, {"repository_id": here.id, "email": create.email})
     if row is not None:

@@ -178,7 +178,7 @@ async def list_members(call: Call, project_id: str, query: lists.ListQuery) -> L
     """
     after = _after(query)
     access = await find_access(call.database, actor_of(call), project_id)
-    access.require_member("see who else is in a project")
+    access.require_member("see the members of a project")
     params = {"repository_id": access.repository.id, "after": after, "limit": query.limit + 1}
     return _page(call, await call.database.fetch_all(_members, params), query)
 
@@ -237,7 +237,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
             raise NotFound()
         owner = access.repository.owner.login
         raise Conflict(
-            say("{} is here through {}, and was not added to the project.", account.login, owner), code="not_added"
+            say("{} has access through {} and was not added to the project.", account.login, owner), code="not_added"
         )
     if own is not None:
         await end_client(write, *own)

@@ -121,9 +121,9 @@ async def set_project_rates(
     for index, (key, each) in enumerate(zip(keys, rates, strict=True)):
         field = f"rates[{index}].username"
         if key in keys[:index]:
-            faults.append(Fault(field=field, message=say("{}: {} is there twice", field, shown(each.username))))
+            faults.append(Fault(field=field, message=say("{}: {} is listed twice", field, shown(each.username))))
         elif key not in found:
-            message = say("{}: {} is no member of the project", field, shown(each.username))
+            message = say("{}: {} is not a member of the project", field, shown(each.username))
             faults.append(Fault(field=field, message=message))
     if faults:
         raise Invalid(faults=faults)

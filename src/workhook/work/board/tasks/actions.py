@@ -223,7 +223,7 @@ def _allowed_terms(
     """Return what the caller may change of the terms that are `given`. Raise `Forbidden`, `Invalid`."""
     if access.is_client:  # clients see null everywhere; sending it back clears nothing
         if any(value is not None for value in given.values()):
-            access.require_member("set hourly_rate, billable or estimate of a task")
+            access.require_member("set the hourly_rate, billable or estimate of a task")
         return {}
     if isinstance(hourly_rate, Decimal):
         given["hourly_rate_minor"] = rate_minor_of(hourly_rate, access.repository.currency, "hourly_rate")

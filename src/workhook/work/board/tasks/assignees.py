@@ -109,7 +109,7 @@ def chosen(
     by_name = {**shown_before, **people.by_name}
     unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in by_name)
     if unknown:
-        message = say("{}: nobody of this name sees the project: {}", field, ", ".join(unknown))
+        message = say("{}: no user with access to the project has this name: {}", field, ", ".join(unknown))
         raise Invalid(faults=[Fault(field=field, message=message)])
     found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
     found |= {person.id: person for person in (by_name[key_of(name)] for name in usernames)}

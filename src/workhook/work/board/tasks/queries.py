@@ -120,7 +120,7 @@ def project_of(access: Access) -> TaskProjectShape:
 
 
 def no_such_column(field: str) -> Invalid:
-    message = say("{}: there is no such column in the task's project", field)
+    message = say("{}: the task's project has no such column", field)
     return Invalid(faults=[Fault(field=field, code="not_found", message=message)])
 
 
@@ -371,7 +371,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     row = await fresh_row(tx, _to_move, params)
     if row is None:
         if await tx.fetch_one(_can_move, params) is not None:
-            raise Busy("It is being moved by many at once.")
+            raise Busy("It is being moved by too many requests at once.")
         await find_task(tx, actor, task_id)  # raises for a task that is not there
         raise no_such_column("column_id")
     access = access_of(row, actor)
@@ -394,7 +394,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     row = await fresh_row(tx, _to_restore, params)
     if row is None:
         if await tx.fetch_one(_to_restore, params) is not None:
-            raise Busy("It is being moved by many at once.")
+            raise Busy("It is being moved by too many requests at once.")
         return None
     access = access_of(row, actor)
     target = locked_column(row)
@@ -461,7 +461,7 @@ async def lock_tasks(
         return found
     for row in await fresh_rows(tx, _lock_tasks, {"task_ids": sorted(task_ids)}):
         if row["column_id"] not in locked:
-            raise Busy("A task is being moved by many at once.")
+            raise Busy("A task is being moved by too many requests at once.")
         if row["column_id"] in seen:
             access, column = seen[row["column_id"]]
             found[row["task_id"]] = _placed(row, access, column)

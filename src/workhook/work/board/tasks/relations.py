@@ -110,12 +110,14 @@ def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     if parent_id == task_id:
         return [Fault(field=field, message=say("{}: a task cannot be a subtask of itself", field))]
     if known.parents[parent_id] is not None:
-        return [Fault(field=field, message=say("{}: a subtask cannot have subtasks; name the task above it", field))]
+        return [Fault(field=field, message=say("{}: a subtask cannot have subtasks; use its parent task", field))]
     if known.subtasks.get(task_id):
-        message = say("{}: the task has subtasks, perhaps in the trash, so it cannot be one; move them first", field)
+        message = say(
+            "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash", field
+        )
         return [Fault(field=field, message=message)]
     if known.subtasks[parent_id] > SUBTASKS_MAX:
-        message = say("{}: a task has at most {} subtasks, those in the trash included", field, SUBTASKS_MAX)
+        message = say("{}: a task can have at most {} subtasks, including those in the trash", field, SUBTASKS_MAX)
         return [Fault(field=field, code="too_many", message=message)]
     return []
 
@@ -123,14 +125,14 @@ def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
 def _blocker_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     field, repository_id = change.named("blocked_by"), change.access.repository.id
     if change.after.id in change.new_blockers:
-        return [Fault(field=field, message=say("{}: a task cannot wait for itself", field))]
+        return [Fault(field=field, message=say("{}: a task cannot be blocked by itself", field))]
     if not all(known.is_there(each, repository_id) for each in change.new_blockers):
         return [_not_there(field)]
     return []
 
 
 def _not_there(field: str) -> Fault:
-    return Fault(field=field, code="not_found", message=say("{}: there is no such task in the task's project", field))
+    return Fault(field=field, code="not_found", message=say("{}: the task's project has no such task", field))
 
 
 async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list[Fault]:
@@ -147,9 +149,7 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     titles = {row["id"]: row["title"] for row in await tx.fetch_all(_titles, {"ids": sorted(set(circle))})}
     names = " → ".join(f"{shown(titles[each])} ({each})" if each in titles else each for each in circle)
     field = next(each.named("blocked_by") for each in changes if each.after.id == circle[0])
-    return [
-        Fault(field=field, code="circle", message=say("{}: these tasks would wait for one another: {}", field, names))
-    ]
+    return [Fault(field=field, code="circle", message=say("{}: these tasks would block each other: {}", field, names))]
 
 
 # --- circles of tasks that block one another --------------------------------------------------------------------------

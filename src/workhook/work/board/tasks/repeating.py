@@ -323,7 +323,7 @@ async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
     params = {"column_id": first["id"], "user_id": access.user.id}
     row = await queries.fresh_row(tx, _free_column, params)
     if row is None:
-        raise Busy("The column of the next task is being changed by others.")
+        raise Busy("The column of the next task is being changed by other requests.")
     return queries.locked_column(row)
 
 

@@ -48,7 +48,7 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     """
     after = _last_event(call, if_set(query.last_event_id, None))
     access = await find_access(call.database, actor_of(call), project_id)
-    access.require_member("follow what happens in a project")
+    access.require_member("follow the activity of a project")
     listener = live.Listener.of(actor_of(call), access.repository.owner.id)
     stream = await live.follow(call.services, access.repository.id, listener, after)
     # Both headers ask proxies not to buffer the stream; the second is nginx's own.

@@ -260,7 +260,7 @@ class Hub:
             async with asyncio.timeout(START_S):
                 stream.position = await self._next_watermark(stream.project)
         except TimeoutError:
-            raise Unavailable("The project is being changed for very long.", code="busy") from None
+            raise Unavailable("The project has been locked by other changes for too long.", code="busy") from None
 
     def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
         """Return a future that is done when everything committed by now was handed out."""
@@ -396,7 +396,7 @@ async def follow(services: Services, repository_id: int, listener: Listener, aft
     """Stream everything after the event `after`, or new events. The caller has checked the rights, which are checked
     again while it lasts. Raises `TooManyRequests`, `Unavailable`."""
     if services.stopping.is_set():
-        raise Unavailable(say("The server is stopping."), code="stopping")
+        raise Unavailable(say("The server is shutting down."), code="stopping")
     if messages.opened() >= messages.endless_max():
         raise Unavailable("The server has too many streams.", code="too_many_streams", retry_after_s=10)
     hub = _hubs.get(services.database)

@@ -240,7 +240,7 @@ async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Li
     """
     key = lists.after(query, tuple[int])
     access = await find_access(call.database, actor_of(call), project_id)
-    access.require_member("see what happens in a project")
+    access.require_member("see the activity of a project")
     rows = await find_activity(
         call.database,
         access.repository.id,

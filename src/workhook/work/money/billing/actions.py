@@ -169,7 +169,7 @@ async def _rescale_all(
 def does_not_fit(words: str, before: str, after: str, remedy: str = say("change the amount first")) -> Invalid:
     """Refuse a change of currency: an amount has too many decimals for it, or a rate is above its bound there."""
     if digits_of(after) > digits_of(before):
-        code, why = "invalid", say("a rate is at most {}", to_amount(RATE_MAX_MINOR, after))
+        code, why = "invalid", say("a rate can be at most {}", to_amount(RATE_MAX_MINOR, after))
     else:
         digits = digits_of(after)
         why = say("an amount has at most {} decimals", digits) if digits else say("an amount has no decimals")

@@ -405,7 +405,7 @@ def _require_may_change(access: Access) -> None:
 
 
 def _not_offered(service_id: str) -> Fault:
-    message = say("service_id {} is no active service of the project's owner", service_id)
+    message = say("service_id {} is not an active service of the project's owner", service_id)
     return Fault(field="service_id", code="not_offered", message=message)
 
 
@@ -416,17 +416,15 @@ def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> Serv
     if (wanted := if_set(create.service_price_id)) is not None:
         price = next((each for each in service.prices if each.id == wanted), None)
         if price is None:
-            message = say("service_price_id {} is no price of the service", wanted)
+            message = say("service_price_id {} is not a price of the service", wanted)
             faults.append(Fault(field="service_price_id", message=message))
     if service.disable_quantity and create.qty != 1:
-        faults.append(Fault(field="qty", message="qty must be 1: the service is sold one at a time"))
+        faults.append(Fault(field="qty", message="qty must be 1: this is a one-time service"))
     elif price and create.qty * price.amount_minor > AMOUNT_MAX_MINOR:
         most = f"{to_amount(AMOUNT_MAX_MINOR, price.currency)} {price.currency}"
-        faults.append(Fault(field="qty", message=say("qty must be less: an invoice is at most {} before tax", most)))
+        faults.append(Fault(field="qty", message=say("qty: an invoice can be at most {} before tax", most)))
     elif price and create.qty * (price.credits_minor or 0) > AMOUNT_MAX_MINOR:
-        faults.append(
-            Fault(field="qty", message=say("qty must be less: a grant is at most {} credits", HUNDREDTHS_MAX))
-        )
+        faults.append(Fault(field="qty", message=say("qty: a grant can be at most {} credits", HUNDREDTHS_MAX)))
     if faults:
         raise Invalid(faults=faults)
     return price

@@ -101,9 +101,11 @@ def pause(state: State, terms: Terms, now: int) -> State:
     if state.pause_date is not None:
         return state
     if terms.disable_pause:
-        raise Conflict("The service does not let its checkouts be paused.", code="pause_disabled")
+        raise Conflict("The service does not allow its checkouts to be paused.", code="pause_disabled")
     if terms.limit_pausing is not None and state.pauses >= terms.limit_pausing:
-        message = say("The service lets a checkout be paused {} times, which it was.", terms.limit_pausing)
+        message = say(
+            "The checkout has already been paused {} times, the maximum that its service allows.", terms.limit_pausing
+        )
         raise Conflict(message, code="pause_limit_reached")
     return replace(state, pauses=state.pauses + 1, pause_date=now)
 

@@ -130,10 +130,10 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
     asked = if_set(wanted.total)
     total = None if asked is None else minor_of(asked, invoice.currency, "total", most=TOTAL_MAX_MINOR)
     if rate == TaxRate():
-        return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, say("All of the invoice is credited."))))
+        return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, say("The invoice is fully credited."))))
     one = _find(rates, rate, "")
     words = rate_words(one.billed)
-    amount = _checked(invoice, total, one.left.gross, say("All of the invoice at {} is credited.", words), words)
+    amount = _checked(invoice, total, one.left.gross, say("The invoice is fully credited at {}.", words), words)
     return [], Sums((one.part_with_tax(amount),))
 
 
@@ -240,10 +240,10 @@ def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:
     field = path + ("tax" if (rate.millionths is None) == is_unclear else "tax_category")
     has = ", ".join(rate_words(each.billed) for each in rates.rows)
     if is_unclear:
-        code, message = "missing", say("{}: state the rate to credit; the invoice has {}", field, has)
+        code, message = "missing", say("{}: specify the tax rate to credit; the invoice has {}", field, has)
     else:
         code = "not_on_invoice"
-        message = say("{}: the invoice has nothing at this rate; it has {}", field, has)
+        message = say("{}: the invoice has no lines at this rate; it has {}", field, has)
     raise Invalid(faults=[Fault(field=field, code=code, message=message)])
 
 
@@ -255,9 +255,9 @@ def rate_words(row: TaxRow) -> str:
 
 def _more_than_due(field: str, left: int, invoice: Invoice, rate: str = "", *, before_tax: bool = False) -> Invalid:
     money = f"{to_amount(left, invoice.currency)} {invoice.currency}"
-    message = say("{}: {} is not credited yet; it can be that or less", field, money)
+    message = say("{}: {} can still be credited; enter that amount or less", field, money)
     if rate:
-        message = say("{}: at {}, {} is not credited yet; it can be that or less", field, rate, money)
+        message = say("{}: at {}, {} can still be credited; enter that amount or less", field, rate, money)
     if before_tax:
-        message = say("{}: at {} before tax, {} is not credited yet; it can be that or less", field, rate, money)
+        message = say("{}: at {}, {} before tax can still be credited; enter that amount or less", field, rate, money)
     return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])

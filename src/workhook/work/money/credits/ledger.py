@@ -377,7 +377,7 @@ async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
     step = rules.spend(position.balance_minor, position.lots, wanted.amount)
     if step is None:
         have, want = to_hundredths(position.balance_minor), to_hundredths(wanted.amount)
-        raise Conflict(say("The balance is {}; {} cannot be spent.", have, want), code="insufficient_credits")
+        raise Conflict(say("The balance is {}, so {} cannot be spent.", have, want), code="insufficient_credits")
     return await writer.append(position.last_id, step, details)
 
 
@@ -407,7 +407,7 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
         lot = next(each for each in position.lots if each.id == entry.id)
         step = None if lot.is_due(write.now) else rules.reverse_grant(position.balance_minor, lot)
         if step is None:
-            raise Conflict(say("Some of this grant was spent or has expired."), code="credit_used")
+            raise Conflict(say("Part of this grant has been spent or has expired."), code="credit_used")
         steps = [step]
     first = EntryDetails(write.actor, task=entry.task, reverses_id=entry.id, reverses_at=entry.updated_at)
     entries = [(step, EntryDetails() if number else first) for number, step in enumerate(steps)]

@@ -35,7 +35,7 @@ def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
     """Return the faults of the parameters together."""
     faults, spends = [], create.kind == "spend"
     if spends and not create.task_id:
-        faults.append(Fault(field="task_id", code="missing", message="task_id is required of a spend"))
+        faults.append(Fault(field="task_id", code="missing", message="task_id is required for a spend"))
     if not spends and create.task_id:
         faults.append(Fault(field="task_id", message="task_id is for spends; a grant has none"))
     if isinstance(create.expires_at, int):

@@ -190,7 +190,7 @@ async def change_draft(write: Write, invoice_id: str, wanted: InvoiceEdit, offer
     if not changed:
         return answer_of(invoice, write.now)
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
-        message = say("The invoice is void; everything stays as it is.")
+        message = say("The invoice is void and cannot be changed.")
         if invoice.status != "void":
             stay = "The invoice is {}; what its amounts follow from, its parties and its number stay as they are."
             message = compose(stay, invoice.status)
@@ -228,10 +228,10 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     if invoice.status == "sent":
         return answer_of(invoice, write.now)
     if invoice.status != "draft":
-        message = say("The invoice is {}; it would have to be a draft.", invoice.status)
+        message = say("The invoice is {}, not a draft.", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
-        message = part("invoice_items: the invoice has no lines; add some before it is sent")
+        message = part("invoice_items: the invoice has no lines; add some before sending it")
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
@@ -263,7 +263,7 @@ def _require_zone(settings: InvoiceSettings, access: Access) -> None:
         return
     where = f"/organizations/{access.repository.owner.login}/billing"
     message = say(
-        "seller.timezone: this server does not know {}; set timezone in {} to one that it knows first", zone, where
+        "seller.timezone: this server does not know the time zone {}; choose another timezone in {} first", zone, where
     )
     raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
 
@@ -280,10 +280,10 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     books = invoice.books
     if books.credited:
         rest = "The invoice has credit notes; credit the rest of it instead."
-        message = rest if books.not_credited else say("All of the invoice is credited.")
+        message = rest if books.not_credited else say("The invoice is fully credited.")
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:
-        raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
+        raise Conflict("The invoice has payments; refund them first.", code="has_payments")
     if invoice.status != "sent" and invoice.total_minor:  # of 0, nothing can be credited
         message = say("The invoice is {}; credit it instead (credit_notes).", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")

@@ -254,7 +254,7 @@ class Printer:
             except (QueueFull, TimeoutError):
                 FAILURES.labels("busy").inc()
                 log.warning("invoice_pdf_busy", waiting=len(self._queue))
-                message = say("Too many invoices wait to be printed. Try again in some seconds.")
+                message = say("Too many invoices are waiting to be rendered. Try again in a few seconds.")
                 raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
             yield
 
@@ -348,7 +348,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
             XML_LEFT_OUT.labels("failure").inc()
     FAILURES.labels(reason).inc()
     log.error("invoice_pdf_failed", invoice_id=job.document.id, reason=reason)
-    message = say("The invoice cannot be printed. The server's log says why.")
+    message = say("The invoice could not be rendered. See the server's log for the reason.")
     raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
 
 

@@ -427,7 +427,7 @@ def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item])
     every = [*items, *rules.items_of(invoice.recurring_items)]
     nets = sum(each.amount_minor for each in every)
     if nets > AMOUNT_MAX_MINOR:
-        return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
+        return [Fault(field="invoice_items", message="invoice_items: the sum is above the maximum of an invoice")]
     if wrong := rate_fault(after.tax_millionths, after.tax_category):
         return [Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))]
     if wrong := discount_fault(after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}):
@@ -448,8 +448,8 @@ def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequen
     changed = (name for name in TEXTS if getattr(after, name) != getattr(invoice, name))
     field = next(changed, "invoice_items")
     message = say(
-        "{}: the texts of the invoice would be {} characters together; at most {} can be printed. Shorten "
-        "them, or make several invoices",
+        "{}: the invoice's texts would have {} characters in total; at most {} can be printed. Shorten them, "
+        "or split the invoice",
         field,
         chars,
         rules.PRINTED_MAX_CHARS,
@@ -486,7 +486,7 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
     for each in added:
         if not each.billable or (each.rate_minor is not None and not each.rate_lost):
             continue
-        wrong = part("nobody said what an hour of it costs: give it a billable_rate, which can be 0")
+        wrong = part("it has no hourly rate: set billable_rate, which can be 0")
         if each.rate_lost:
             sentence = "an amount in {} has {}, and its rate has more; give it another billable_rate"
             wrong = compose(sentence, currency, decimals(currency))

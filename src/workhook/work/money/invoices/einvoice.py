@@ -173,7 +173,7 @@ def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
     """Only admins of the project are told where to enter what is missing."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
-    sent = part("; an invoice that was sent keeps what it was sent with: credit it, and send another")
+    sent = part("; an issued invoice cannot change: credit it and issue another")
     remedies = {
         "seller.country": compose("write country in {}", account),
         "seller.vat_id": compose("write vat_id or tax_number in {}{}", account, sent),
@@ -181,7 +181,7 @@ def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list
         "buyer.name": compose("write bill_to of the invoice, or buyer.name in {} before it is sent", project),
     }
     if repository.role != "admin":
-        remedies = dict.fromkeys(remedies, part("the studio has to complete its billing settings"))
+        remedies = dict.fromkeys(remedies, part("the studio must complete its billing settings"))
     what = {"seller.vat_id": "it or a tax number"}
     return [
         Fault(
@@ -199,7 +199,7 @@ def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str
     every += [minor for each in rows for minor in (each.base, each.tax)]
     if all(amount_of(each, currency) == round(amount_of(each, currency), DECIMALS_MAX) for each in every):
         return []
-    message = say("currency: an e-invoice has amounts with at most two decimals, and this one in {} has more", currency)
+    message = say("currency: an e-invoice allows at most two decimals, and amounts in {} have more", currency)
     return [Fault(field="currency", code="too_many_decimals", message=message)]
 
 

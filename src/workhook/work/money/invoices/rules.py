@@ -235,7 +235,7 @@ def rate_fault(millionths: int | None, category: Category | None) -> Message | N
 def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, int]) -> Message | None:
     """Return why the discount is invalid, or None. `of`: the amount before it, by its name in the message."""
     if millionths is not None and minor is not None:
-        return part("a discount is a percentage or an amount; leave out one of both")
+        return part("a discount is either a percentage or an amount; omit one of them")
     [(words, most)] = of.items()
     return compose("it is more than {}", words) if minor is not None and minor > most else None
 

@@ -56,7 +56,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
     nothing = Conflict(say("Nothing is due on the invoice."), code="nothing_due")
-    more = say("amount: {} is due; it can be that or less", _money_text(books.due, invoice))
+    more = say("amount: {} is due; enter that amount or less", _money_text(books.due, invoice))
     amount = _amount(invoice, asked, books.due, nothing, "more_than_due", more)
     require_room(invoice, is_rest=amount == books.due, most=2 * BOOKED_MAX)
     payment = _new(write, invoice, "payment", amount, wanted)
@@ -72,11 +72,11 @@ async def refund(
     """Refund a payment, or a part of it. Raises `Conflict`, `Invalid`."""
     require_issued(invoice)
     if payment.kind == "refund":
-        raise Conflict(say("This is a refund; only a payment can be given back."), code="not_a_payment")
+        raise Conflict(say("This is a refund. Only payments can be refunded."), code="not_a_payment")
     row = await write.tx.fetch_row(_given_back, {"payment_id": payment.id})
     left = payment.amount_minor + row["sum"]
-    nothing = Conflict(say("All of the payment was given back."), code="nothing_left")
-    more = say("amount: {} is left of the payment; give back that or less", _money_text(left, invoice))
+    nothing = Conflict(say("The payment is fully refunded."), code="nothing_left")
+    more = say("amount: {} of the payment can be refunded; enter that amount or less", _money_text(left, invoice))
     amount = _amount(invoice, if_set(wanted.amount), left, nothing, "more_than_left", more)
     require_room(invoice, is_rest=amount == left)
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
@@ -152,8 +152,11 @@ def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) ->
     if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
         return
     message = say(
-        "The invoice has {} payments and credit notes; leave out the amount to book all that is left.", Number(count)
+        "The invoice has {} payments and credit notes; omit the amount to record everything that is still due.",
+        Number(count),
     )
     if is_rest:
-        message = say("The invoice has {} payments and credit notes; credit the rest of it instead.", Number(count))
+        message = say(
+            "The invoice has {} payments and credit notes; credit the remaining amount instead.", Number(count)
+        )
     raise Conflict(message, code="too_many")

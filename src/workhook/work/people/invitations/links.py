@@ -85,7 +85,7 @@ async def accept(write: Write, secret: str) -> Invitation:
     user = write.actor.user
     invitation = await find(write.tx, secret, user)
     if not is_for(invitation, user):
-        raise Forbidden(say("This invitation is for somebody else."), code="not_invited")
+        raise Forbidden(say("This invitation is for another person."), code="not_invited")
     if invitation.repository is None:
         # The owners are locked before the invitation, as where an owner loses the role.
         await actions.lock_owners(write.tx, invitation.account)
@@ -93,7 +93,9 @@ async def accept(write: Write, secret: str) -> Invitation:
     if taken is None:
         raise NotFound(GONE)
     if await is_in(write.tx, taken, user):
-        raise Conflict(say("You are in already. The link stays good for whom it is meant for."), code="is_member")
+        raise Conflict(
+            say("You are already a member. The link remains valid for the person it was sent to."), code="is_member"
+        )
     if taken.repository is None:
         await set_member(write, taken.account, user, taken.role)
     elif taken.role == CLIENT:
@@ -108,7 +110,7 @@ async def decline(write: Write, secret: str) -> None:
     """Decline an invitation. Raise `NotFound`, `Forbidden`."""
     invitation = await find(write.tx, secret, write.actor.user)
     if not is_for(invitation, write.actor.user):
-        raise Forbidden(say("This invitation is for somebody else."), code="not_invited")
+        raise Forbidden(say("This invitation is for another person."), code="not_invited")
     if await invitations.take(write.tx, invitation, secret) is None:
         raise NotFound(GONE)
     await record_invitation(write, invitation, "delete")
@@ -118,7 +120,7 @@ async def check_new(reader: Reader, wanted: NewAccount, password: str, again: st
     """Return the faults of a new account, before the password is hashed."""
     faults = await actions.faults_of_login(reader, wanted.login)
     if password != again:
-        faults.append(Fault("again", message="The two passwords are not the same."))
+        faults.append(Fault("again", message="The passwords do not match."))
     draft = Account(0, "user", wanted.login, wanted.name, wanted.email, None, 0, 0)
     return faults + [Fault("password", message=each) for each in passwords.faults_of(password, draft)]
 

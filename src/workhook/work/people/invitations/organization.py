@@ -120,7 +120,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
     if not isinstance(body.invitee_id, UnsetType):
         row = await write.tx.fetch_one(_by_id, {"user_id": write.actor.user.id, "id": body.invitee_id})
         if row is None or not row["is_known"]:  # counting up must not reveal all logins of the server
-            raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
+            raise _invalid("invitee_id", "invitee_id is not the id of a user who shares an organization with you")
         invitee = account_of(row)
         logins = [key_of(invitee.login)]
     elif not isinstance(body.email, UnsetType):
@@ -130,7 +130,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
         raise _invalid("invitee_id", "give either invitee_id or email")
     for each in logins:  # an owner sees the addresses of members, so this reveals nothing
         if await members.find_member(write.tx, organization.id, each) is not None:
-            raise _invalid(field, "The invited person is in the organization already")
+            raise _invalid(field, "The invited person is already in the organization")
     return await membership.invite(
         write, organization, role, invitee=invitee, email=email, is_known=invitee is not None, field=field
     )

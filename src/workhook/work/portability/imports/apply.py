@@ -111,7 +111,7 @@ async def _write(
     await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
     rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
-        raise Conflict(say("The project {} was deleted while it was imported.", begun.full_name), code="deleted")
+        raise Conflict(say("The project {} was deleted during the import.", begun.full_name), code="deleted")
     if rest.repository is not None and rest.is_empty:  # another import was here
         return rest, rest.repository
     writer = BatchWriter(tx, this, await _access(tx, this, rest), progress)
@@ -166,13 +166,19 @@ def remarks_of(rest: Remaining) -> list[Message]:
     warnings = []
     if rest.changed:
         number, names = Number(len(rest.changed)), name_some(rest.changed)
-        one = say("1 task has changed there since, and stayed as here: {}", names)
-        more = say("{} tasks have changed there since, and stayed as here: {}", number, names)
+        one = say("1 task was changed in the source since the last import and was left as it is here: {}", names)
+        more = say(
+            "{} tasks were changed in the source since the last import and were left as they are here: {}",
+            number,
+            names,
+        )
         warnings.append(one if number == 1 else more)
     if rest.elsewhere:
-        warnings.append(say("imported to another project before, and left there: {}", name_some(rest.elsewhere)))
+        warnings.append(say("already imported to another project and left there: {}", name_some(rest.elsewhere)))
     if rest.alone:
-        warnings.append(say("tasks that cannot be subtasks here stand by themselves: {}", name_some(rest.alone)))
+        warnings.append(
+            say("tasks that cannot be subtasks here were imported as separate tasks: {}", name_some(rest.alone))
+        )
     return warnings
 
 

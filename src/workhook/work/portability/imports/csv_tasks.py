@@ -105,7 +105,7 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
             chosen[meaning] = found
             taken.add(found)
     if "title" not in chosen and not faults:
-        faults.append(say("line 1: no field is called Title or Name; it has {}", there))
+        faults.append(say("line 1: there is no field named Title or Name; the fields are {}", there))
     if faults:
         raise NotUsable(faults)
     return chosen

@@ -47,7 +47,7 @@ def parse_json(data: bytes) -> object:
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
     if has_more_values(data, VALUES_MAX):
-        raise NotUsable([say("it has more than {} values; part it into several files", Number(VALUES_MAX))])
+        raise NotUsable([say("the file has more than {} values; split it into several files", Number(VALUES_MAX))])
     with suppress(Malformed):  # the slower parser takes more, and says where it fails
         found = decode_untrusted(data)
         return found
@@ -55,15 +55,15 @@ def parse_json(data: bytes) -> object:
         found = json.loads(data, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         wrong = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise NotUsable([say("it is not JSON: {}", wrong)]) from None
+        raise NotUsable([say("the file is not valid JSON: {}", wrong)]) from None
     except RecursionError:
         raise NotUsable([_TOO_DEEP]) from None
     except UnicodeDecodeError:
         raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
     except _NoNumberError as error:
-        raise NotUsable([say("it is not JSON: {}", error)]) from None
+        raise NotUsable([say("the file is not valid JSON: {}", error)]) from None
     except ValueError:  # Python reads no number of more digits
-        raise NotUsable([say("it has a number of more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
+        raise NotUsable([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
         raise NotUsable([_TOO_DEEP])
     return found

@@ -46,17 +46,15 @@ def _decoded(data: bytes) -> tuple[str, list[Message]]:
         found = _western(data) if encoding == "utf-8-sig" else None
         if found is None:
             line = data.count(b"\n", 0, error.start) + 1
-            raise NotUsable([say("line {}: it is not UTF-8; save the file as CSV in UTF-8", line)]) from None
+            raise NotUsable([say("line {}: not valid UTF-8; save the file as CSV in UTF-8", line)]) from None
         text = found
         # Words that would read differently in another code page.
         accented = (each[0] for each in _WORD.finditer(text) if not each[0].isascii())
         words = dict.fromkeys(islice(accented, 3))
-        remarks.append(say("it is not UTF-8 and was read as Windows-1252: {}", ", ".join(map(shown, words))))
+        remarks.append(say("the file is not UTF-8 and was read as Windows-1252: {}", ", ".join(map(shown, words))))
     if (at := text.find("\0")) >= 0:
         line, column = place_in(text, at)
-        raise NotUsable(
-            [say("line {}, column {}: it has a NUL character; save the file as CSV in UTF-8", line, column)]
-        )
+        raise NotUsable([say("line {}, column {}: NUL character; save the file as CSV in UTF-8", line, column)])
     return clean(text), remarks
 
 
@@ -134,28 +132,28 @@ def _in_words(text: str, delimiter: str, line: int) -> str:
     line, column = place_in(text, at)
     match fault:
         case "not closed":
-            return say("line {}, column {}: the quotation mark that opens here is not closed", line, column)
+            return say("line {}, column {}: the quotation mark that opens here is never closed", line, column)
         case "behind":
             found = shown(text[at])
             return say(
-                "line {}, column {}: {} stands behind a quotation mark; within a text write it twice",
+                "line {}, column {}: {} follows a closing quotation mark; write a quotation mark inside a text twice",
                 line,
                 column,
                 repr(found),
             )
         case "too long":
             return say(
-                "line {}, column {}: the field that begins here has more than {} characters", line, column, Number(most)
+                "line {}, column {}: the field that starts here has more than {} characters", line, column, Number(most)
             )
         case "too long in quotes":
             return say(
-                "line {}, column {}: the field that begins here has more than {} characters; perhaps its "
-                "quotation mark is not closed",
+                "line {}, column {}: the field that starts here has more than {} characters; its quotation "
+                "mark may not be closed",
                 line,
                 column,
                 Number(most),
             )
-    return say("line {}: it is not CSV", line)
+    return say("line {}: not valid CSV", line)
 
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
@@ -218,13 +216,13 @@ def _rows(
     for number, (line, cells) in enumerate(lines, 1):
         if number > ROWS_MAX:
             raise NotUsable(
-                [say("line {}: more than {} lines are not read; part the file into several", line, Number(ROWS_MAX))]
+                [say("line {}: a file can have at most {} lines; split it into several files", line, Number(ROWS_MAX))]
             )
         if any(each.strip() for each in cells[len(names) :]):
             more = shown(next(each.strip() for each in cells[len(names) :] if each.strip()))
             faults.append(
                 say(
-                    "line {}: it has {} fields, and the first line {}: {} is of none",
+                    "line {}: {} fields, but the first line has {}: {} belongs to none of them",
                     line,
                     len(cells),
                     len(names),
@@ -237,7 +235,13 @@ def _rows(
         number_of_cells += len(row.cells)
         if number_of_cells > CELLS_MAX:
             raise NotUsable(
-                [say("line {}: more than {} values are not read; part the file into several", line, Number(CELLS_MAX))]
+                [
+                    say(
+                        "line {}: a file can have at most {} values; split it into several files",
+                        line,
+                        Number(CELLS_MAX),
+                    )
+                ]
             )
         yield row
     if faults:

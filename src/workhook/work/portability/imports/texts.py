@@ -77,7 +77,7 @@ def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
     """`field`: of the task, which keeps an invalid time."""
     found = moment_of(text)
     if text and found is None:
-        warn(say("its due date {} is no time; the field {} keeps it", repr(shown(text)), field))
+        warn(say("its due date {} is not a valid time and is kept in the field {}", repr(shown(text)), field))
     return found
 
 
@@ -103,7 +103,13 @@ def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> lis
 def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
     """Return a task's description. A name that is too long for a title begins it."""
     if is_cut(name):
-        warn(say("its {} is cut to {} characters; the description begins with all of it", kind, TITLE_MAX_CHARS))
+        warn(
+            say(
+                "its {} is cut to {} characters; the full text is at the start of the description",
+                kind,
+                TITLE_MAX_CHARS,
+            )
+        )
         text = f"{name.strip()}\n\n{text}".rstrip()
     kept = within(text)
     if kept != text:

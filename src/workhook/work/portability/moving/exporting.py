@@ -394,10 +394,10 @@ async def make_archive(services: Services, actor: Actor, account: Account, base:
 def require_room(account: Account) -> None:
     """Raises `Conflict` while another export of the organization runs, `TooManyRequests` while two others are read."""
     if account.id in _running:
-        message = say("An export of {} is running already. Wait until it is done, or end it.", account.login)
+        message = say("An export of {} is already running. Wait for it to finish, or stop it.", account.login)
         raise Conflict(message, code="export_running")
     if len(_reading) >= READ_AT_ONCE:
-        message = say("The server makes other exports at this moment. Try again in some seconds.")
+        message = say("The server is busy with other exports. Try again in a few seconds.")
         raise TooManyRequests(message, code="exports_running", headers={"Retry-After": str(RETRY_AFTER_S)})
 
 

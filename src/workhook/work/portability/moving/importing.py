@@ -343,7 +343,7 @@ async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> s
             return login
         ending = f"-{number}"
         login = f"{slug(base, _LOGIN_MAX_CHARS - len(ending), otherwise=_FORMER)}{ending}"
-    raise Conflict(say("No login like {} is free here.", base), code="logins_taken")
+    raise Conflict(say("Every login similar to {} is taken.", base), code="logins_taken")
 
 
 async def add_people(

@@ -82,7 +82,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     if before.invoice_id is not None:
         raise await questions.find_invoiced_conflict(write.tx, before.invoice_id, "changed")
     if edit.end_time is None and before.times.finished:
-        raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
+        raise Conflict("The timesheet is finished and cannot be reopened.", code="finished")
     task = before.task if task_id is None or task_id == _task_id(before) else wanted_task
     given = given_times(edit)
     times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, given, write.now))

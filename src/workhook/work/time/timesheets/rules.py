@@ -148,7 +148,7 @@ def _finished(start: int, end: int | None, duration_ms: int | None, given: Given
     if end < start:
         raise _wrong("end_time" if given.end is not None else names[0], "end_time must not be before start_time")
     if end - start > DURATION_MAX_MS:
-        raise _wrong(names[0], say("a timesheet spans at most {} days", DURATION_MAX_MS // DAY_MS))
+        raise _wrong(names[0], say("a timesheet can span at most {} days", DURATION_MAX_MS // DAY_MS))
     if start < 0 or end >= _LATEST:
         raise _wrong(names[-1], "start_time and end_time must be from 1970 to 9998")
     if duration_ms > end - start:
@@ -165,7 +165,7 @@ def _require_past(start: int, now: int) -> None:
     if start > now + MINUTE_MS:
         raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
     if now - start > DURATION_MAX_MS:
-        raise _wrong("start_time", say("a timesheet spans at most {} days", DURATION_MAX_MS // DAY_MS))
+        raise _wrong("start_time", say("a timesheet can span at most {} days", DURATION_MAX_MS // DAY_MS))
 
 
 def _require_near(given: Given, now: int) -> None:
@@ -177,4 +177,4 @@ def _require_near(given: Given, now: int) -> None:
 
 def _require_unfinished(times: Times) -> None:
     if times.finished:
-        raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
+        raise Conflict("The timesheet is finished and cannot be reopened.", code="finished")
