@@ -60,7 +60,7 @@ _VARIABLE = "_WORKHOOK_COMPLETE"  # Click's, for a program of this name
 async def completion(
     context: Context,
     *,
-    shell: Annotated[Literal["bash", "zsh", "fish"], Argument("bash|zsh|fish", "The shell that reads the script.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument("bash|zsh|fish", "Shell to print the script for.")],
 ) -> None:
     """Print a script with which a shell completes commands, options and their values.
 

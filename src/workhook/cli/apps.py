@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account
     from workhook.storage import Reader, Transaction
 
-app = new_app("Apps: programs that act for themselves where they are installed.")
-oauth_app = new_app("OAuth apps: programs that act for the users who let them.")
+app = new_app("Manage apps: programs that act as themselves where they are installed.")
+oauth_app = new_app("Manage OAuth apps: programs that act for users who authorize them.")
 
 
 class AppKind(NamedTuple):
@@ -48,15 +48,17 @@ def permission_list(given: str) -> str:
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
 AppArgument = Annotated[str, Argument("APP", "Slug or client id of the app.")]
-_Id = Annotated[int, Argument("ID", "Id, as the command `show` lists it.", parse=options.row_id)]
-_Name = Annotated[str, Option("TEXT", "Name that users see. No other app may have it.")]
-_NewName = Annotated[str | None, Option("TEXT", "New name. It changes the slug, too.", flag="--name")]
+_Id = Annotated[int, Argument("ID", "Id, as shown by the `show` command.", parse=options.row_id)]
+_Name = Annotated[str, Option("TEXT", "Name shown to users; unique on the server.")]
+_NewName = Annotated[str | None, Option("TEXT", "New name. This also changes the slug.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
-_Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "Such as work:write.", parse=permission_list)]
+_Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "For example work:write.", parse=permission_list)]
 _KeyFile = Annotated[
-    Path | None, Option("FILE", "New file for the private key, readable by you alone. Default: the key is shown.")
+    Path | None, Option("FILE", "New file for the private key, readable only by you. Default: print the key.")
 ]
-_PublicKey = Annotated[Path | None, Option("FILE", "File with your own RSA public key (PEM), instead of a new key.")]
+_PublicKey = Annotated[
+    Path | None, Option("FILE", "File with your own RSA public key (PEM) instead of a generated key.")
+]
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,17 @@ class ProfileOptions:
 
     callback_url: Annotated[
         tuple[str, ...],
-        Option("URL", "Where users are sent back to: https, or http on this machine. May be given several times."),
+        Option("URL", "Callback URL: https, or http on this machine. Repeatable."),
     ] = ()
-    homepage_url: Annotated[str | None, Option("URL", "The app's own page.")] = None
-    description: Annotated[str | None, Option("TEXT", "What it is for.")] = None
+    homepage_url: Annotated[str | None, Option("URL", "Homepage of the app.")] = None
+    description: Annotated[str | None, Option("TEXT", "Description.")] = None
 
 
 @dataclass(frozen=True)
 class NewProfile(ProfileOptions):
     """The profile of an app that is made."""
 
-    device_flow: Annotated[bool, Flag("Users may authorise it on another device.")] = False
+    device_flow: Annotated[bool, Flag("Allow users to authorize it on another device.")] = False
 
     def values(self) -> dict[str, Any]:
         return {"callback_urls": list(self.callback_url), **{name: getattr(self, name) for name in _TEXTS}}
@@ -85,9 +87,9 @@ class NewProfile(ProfileOptions):
 class ChangedProfile(ProfileOptions):
     """The changes of a profile: None keeps a value, an empty text clears it."""
 
-    device_flow: Annotated[bool | None, Flag("Users may authorise it on another device.", off="--no-device-flow")] = (
-        None
-    )
+    device_flow: Annotated[
+        bool | None, Flag("Allow users to authorize it on another device.", off="--no-device-flow")
+    ] = None
 
     def change(self, **more: Any) -> app_schemas.AppEdit:
         given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
@@ -153,7 +155,7 @@ async def create_app(
     organization: OrganizationOption,
     name: _Name,
     permissions: _Permissions = None,
-    public: Annotated[bool, Flag("Other organizations may install it.")] = False,
+    public: Annotated[bool, Flag("Allow other organizations to install it.")] = False,
     key_file: _KeyFile = None,
     public_key: _PublicKey = None,
     profile: NewProfile,
@@ -243,7 +245,7 @@ async def edit_app(
     name: AppArgument,
     new_name: _NewName = None,
     permissions: _Permissions = None,
-    public: Annotated[bool | None, Flag("Whether other organizations may install it.", off="--private")] = None,
+    public: Annotated[bool | None, Flag("Whether other organizations can install it.", off="--private")] = None,
     profile: ChangedProfile,
 ) -> None:
     """Change an app. Options that you leave out stay as they are; an empty text clears.
@@ -350,7 +352,7 @@ async def install(
         str | None,
         Option(
             "NAME:LEVEL,…",
-            "Permissions to grant, at most those that the app asks for. Default at the first installation: all.",
+            "Permissions to grant, among those the app requests. Default at the first installation: all.",
             parse=permission_list,
         ),
     ] = None,
@@ -358,11 +360,11 @@ async def install(
         tuple[str, ...],
         Option(
             "NAME",
-            "A repository that the app may see. Default at the first installation: all. May be given several times.",
+            "A repository the app can access. Default at the first installation: all. Repeatable.",
         ),
     ] = (),
-    all_permissions: Annotated[bool, Flag("Grant everything that the app asks for now.")] = False,
-    all_repositories: Annotated[bool, Flag("Give the app all repositories, present and future.")] = False,
+    all_permissions: Annotated[bool, Flag("Grant all permissions the app requests now.")] = False,
+    all_repositories: Annotated[bool, Flag("Grant access to all repositories, present and future.")] = False,
 ) -> None:
     """Install an app on an organization, or change an installation: options that you leave out stay as they are."""
     not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
@@ -423,7 +425,7 @@ async def uninstall(
     name: AppArgument,
     organization: OrganizationOption,
     remove_webhooks: Annotated[
-        bool, Flag("Also remove the webhooks that the app made. Default: they stay and go on.")
+        bool, Flag("Also delete the webhooks the app created. Default: keep them active.")
     ] = False,
 ) -> None:
     """Uninstall an app from an organization. Its tokens end; webhooks that it made belong to the organization."""

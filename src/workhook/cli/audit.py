@@ -21,7 +21,7 @@ from workhook.identity import audit_queries
 if TYPE_CHECKING:
     from workhook.storage import Reader
 
-app = new_app("The audit log: who did what, from where, and what was refused.")
+app = new_app("Read the audit log: who did what, from where, and what was refused.")
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class EntryOptions:
     """The options that choose entries."""
 
     organization: Annotated[
-        str | None, Option("LOGIN", "Only entries about this organization. Default: all, including those about none.")
+        str | None, Option("LOGIN", "Only entries about this organization. Default: all entries.")
     ] = None
     since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
     until: Annotated[str | None, Option("TIME", "Before this time.", parse=time_text)] = None
     action: Annotated[
-        str | None, Option("NAME", "Only this action, such as hook.create; hook stands for every action hook.…")
+        str | None, Option("NAME", "Only this action, such as hook.create; hook matches every hook.… action.")
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
@@ -53,7 +53,7 @@ async def list_entries(
     context: Context,
     *,
     chosen: EntryOptions,
-    limit: Annotated[int, Option("NUMBER", "Number of entries, the newest first.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of entries, newest first.", parse=whole_from(1))] = 30,
 ) -> None:
     """List entries of the audit log, newest first."""
     import msgspec

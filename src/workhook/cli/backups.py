@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 async def backup(
     context: Context,
     *,
-    folder: Annotated[str, Argument("DIR", "A folder that is empty or not there yet.")],
-    with_key: Annotated[bool, Flag("Put the secret key into the backup, too.")] = False,
-    copy_all: Annotated[bool, Flag("Copy every file, also those that the backup before has.")] = False,
+    folder: Annotated[str, Argument("DIR", "An empty or new folder.")],
+    with_key: Annotated[bool, Flag("Include the secret key in the backup.")] = False,
+    copy_all: Annotated[bool, Flag("Copy every file, even those the previous backup already has.")] = False,
 ) -> None:
     """Back up the database and the files, while servers run.
 
@@ -138,7 +138,7 @@ def _sentences(folder: Path, made: Manifest, linked: int) -> str:
 
 @command(None, "restore", settings=("data", "database_url", "files_url"))
 async def restore(
-    context: Context, *, folder: Annotated[str, Argument("DIR", "The folder that `workhook backup` made.")]
+    context: Context, *, folder: Annotated[str, Argument("DIR", "A folder created by `workhook backup`.")]
 ) -> None:
     """Restore a backup into an empty data folder or database.
 

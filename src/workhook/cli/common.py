@@ -222,7 +222,7 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-_JSON = click.Option(["as_json", "--json"], is_flag=True, help="Answer with one line of JSON.")
+_JSON = click.Option(["as_json", "--json"], is_flag=True, help="Print one line of JSON.")
 
 
 def _setting_option(name: str) -> click.Option:
@@ -236,7 +236,7 @@ def _setting_option(name: str) -> click.Option:
     if isinstance(known.default, bool):
         return click.Option(flags, is_flag=True, help=text)
     if isinstance(known.default, tuple):
-        return click.Option(flags, multiple=True, help=f"{text} May be given several times.", metavar="CIDR")
+        return click.Option(flags, multiple=True, help=f"{text} Repeatable.", metavar="CIDR")
     metavar = _METAVARS.get(name, "VALUE")
     return click.Option(flags, help=text, metavar=metavar, shell_complete=path_completion(metavar))
 

@@ -19,7 +19,7 @@ from workhook.core import log
 if TYPE_CHECKING:
     from workhook.storage.copying import Copied
 
-app = new_app("A database as a whole.")
+app = new_app("Copy databases.")
 
 _FILE = Argument("SQLITE", "The database file, such as data/workhook.db.")
 
@@ -45,7 +45,7 @@ async def copy(
         str,
         Argument(
             "POSTGRES_URL",
-            "postgresql://USER@HOST/NAME, an empty database. A password can stand in PGPASSWORD or ~/.pgpass instead.",
+            "postgresql://USER@HOST/NAME, an empty database. The password can be in PGPASSWORD or ~/.pgpass.",
         ),
     ],
 ) -> None:

@@ -26,20 +26,23 @@ if TYPE_CHECKING:
     from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
-app = new_app("What was sent to webhooks, and sending it again.")
-event_app = new_app("Events of other systems.")
+app = new_app("List, show and redeliver deliveries.")
+event_app = new_app("Publish events.")
 
 
 @command(event_app, "publish")
 async def publish(
     context: Context,
     *,
-    repository: Annotated[str, Option("OWNER/NAME", "Repository in which it happened.")],
+    repository: Annotated[str, Option("OWNER/NAME", "Repository of the event.")],
     event: Annotated[str, Option("NAME", "Name of the event, such as push or pull_request.")],
-    payload: Annotated[str | None, Option("FILE", "File with a JSON object; - is standard input. Default: {}.")] = None,
+    payload: Annotated[
+        str | None, Option("FILE", "File with the payload, a JSON object; - for standard input. Default: {}.")
+    ] = None,
     action: Annotated[str | None, Option("NAME", "Action of the event. Default: `action` of the payload.")] = None,
     event_id: Annotated[
-        str | None, Option("ID", "Your own id of the event. Within 24 hours a repeat does nothing.", flag="--id")
+        str | None,
+        Option("ID", "Your own id for the event. Publishing it again within 24 hours has no effect.", flag="--id"),
     ] = None,
 ) -> None:
     """Publish an event to every webhook that asks for it."""
@@ -78,16 +81,16 @@ class DeliveryOptions:
     organization: Annotated[str | None, Option("LOGIN", "Deliveries of the webhooks of this organization itself.")] = (
         None
     )
-    status: Annotated[Literal["success", "failure"] | None, Option("success|failure", "Success is a 2xx answer.")] = (
-        None
-    )
+    status: Annotated[
+        Literal["success", "failure"] | None, Option("success|failure", "Only successful (2xx) or failed deliveries.")
+    ] = None
     event: Annotated[str | None, Option("NAME", "Only this event.")] = None
     action: Annotated[str | None, Option("NAME", "Only this action.")] = None
-    guid: Annotated[str | None, Option("GUID", "Only attempts with this guid.")] = None
+    guid: Annotated[str | None, Option("GUID", "Only attempts with this GUID.")] = None
     since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
     until: Annotated[str | None, Option("TIME", "At or before this time.", parse=time_text)] = None
     redelivery: Annotated[
-        Literal["true", "false"] | None, Option("true|false", "Only repeats, or only first attempts.")
+        Literal["true", "false"] | None, Option("true|false", "Only redeliveries, or only first attempts.")
     ] = None
 
     @property
@@ -121,8 +124,8 @@ async def list_deliveries(
     context: Context,
     *,
     chosen: DeliveryOptions,
-    limit: Annotated[int, Option("NUMBER", "Number of deliveries, the newest first.", parse=whole_from(1))] = 30,
-    follow: Annotated[bool, Flag("Go on with deliveries as they come, the newest last, until Ctrl-C.")] = False,
+    limit: Annotated[int, Option("NUMBER", "Number of deliveries, newest first.", parse=whole_from(1))] = 30,
+    follow: Annotated[bool, Flag("Keep printing new deliveries until Ctrl-C.")] = False,
 ) -> None:
     """List deliveries of a webhook, or of every webhook of a repository or organization, newest first.
 
@@ -159,7 +162,7 @@ async def show(context: Context, *, delivery: Annotated[int, Argument("ID", pars
 async def redeliver(
     context: Context,
     *,
-    ids: Annotated[tuple[int, ...], Argument("ID", "Deliveries to send again.", parse=row_id)] = (),
+    ids: Annotated[tuple[int, ...], Argument("ID", "Deliveries to redeliver.", parse=row_id)] = (),
     chosen: DeliveryOptions,
 ) -> None:
     """Send deliveries again: those with the given ids, or those of the webhooks that --hook, --repository or

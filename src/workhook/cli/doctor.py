@@ -250,7 +250,7 @@ def _server(settings: Settings) -> Check:
 
 # --- e-mail -----------------------------------------------------------------------------------------------------------
 
-mail = new_app("E-mail that the server sends.")
+mail = new_app("Test e-mail.")
 
 NOT_SET = "Set WORKHOOK_SMTP_URL and WORKHOOK_MAIL_FROM, such as smtps://USER:PASSWORD@mail.example.com."
 _REMEDIES = {
@@ -262,7 +262,7 @@ _REMEDIES = {
 
 @command(mail, "test")
 async def send_trial(
-    context: Context, *, address: Annotated[str, Argument("ADDRESS", "Where the message is sent.")]
+    context: Context, *, address: Annotated[str, Argument("ADDRESS", "Recipient of the message.")]
 ) -> None:
     """Send a message to try out the settings of e-mail, and show what the mail server says."""
     settings = context.settings

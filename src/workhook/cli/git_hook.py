@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from workhook.http.calls import Services
     from workhook.identity.schemas import Repository
 
-app = new_app("Pushes to a Git repository as push events.")
+app = new_app("Publish pushes to a Git repository as push events.")
 
 SCOPE = "write:repo_hook"  # the least that may publish
 
-_GitDir = Annotated[Path, Option("DIR", "A bare repository, a .git folder or a work tree.")]
+_GitDir = Annotated[Path, Option("DIR", "A bare repository, a .git folder or a working tree.")]
 
 
 @command(app, "install")
@@ -33,12 +33,12 @@ async def install(
     context: Context,
     *,
     git_dir: _GitDir,
-    repository: Annotated[str, Option("OWNER/NAME", "Repository in which the events are published.")],
-    user: Annotated[str | None, Option("LOGIN", "User who publishes. Default: an owner of the repository.")] = None,
-    token: Annotated[str | None, Option("TOKEN", "Token to publish with. Default: one is issued.")] = None,
+    repository: Annotated[str, Option("OWNER/NAME", "Repository to publish events in.")],
+    user: Annotated[str | None, Option("LOGIN", "User to publish as. Default: an owner of the repository.")] = None,
+    token: Annotated[str | None, Option("TOKEN", "Token to publish with. Default: create one.")] = None,
     url: Annotated[
         str | None,
-        Option("URL", "Address of the server. Default: base_url, otherwise the server that uses the data folder."),
+        Option("URL", "Address of the server. Default: base_url, or the server that uses the data folder."),
     ] = None,
 ) -> None:
     """Install a post-receive hook that publishes each push. A slow or absent server never holds a push back.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workhook.work.portability.imports.plan import ImportPlan
     from workhook.work.portability.imports.sources import Source
 
-app = new_app("Boards, projects and tables of other systems.")
+app = new_app("Import boards, projects and tables.")
 
 FILE_MAX_BYTES = 1 << 30
 WARNINGS_SHOWN = 20
@@ -53,33 +53,33 @@ def _mapped(given: str) -> str:
 class ImportTarget:
     """The target and the importing user: the options of every source."""
 
-    organization: Annotated[str, Option("LOGIN", "Organization in which the projects are made.")]
+    organization: Annotated[str, Option("LOGIN", "Organization to create the projects in.")]
     member: Annotated[
         tuple[str, ...],
         Option(
             "NAME=LOGIN",
-            "Login of somebody whose user name differs there, or who has none. May be given several times.",
+            "Map a person in the file to a login. Repeatable.",
             parse=assignment("NAME=LOGIN"),
         ),
     ] = ()
     done: Annotated[
         tuple[str, ...],
-        Option("LIST", "A list whose tasks are finished, like those of Done. May be given several times."),
+        Option("LIST", "A list whose tasks count as finished, like Done. Repeatable."),
     ] = ()
     as_login: Annotated[
-        str | None, Option("LOGIN", "User who imports. Default: the organization's first owner.", flag="--as")
+        str | None, Option("LOGIN", "User to import as. Default: the organization's first owner.", flag="--as")
     ] = None
-    dry_run: Annotated[bool, Flag("Only say what would be made, and what has no place here.")] = False
+    dry_run: Annotated[bool, Flag("Only show what would be created and what would be lost.")] = False
 
 
-Title = Annotated[str | None, Option("TITLE", "Title of the project, by which a later import finds it.")]
+Title = Annotated[str | None, Option("TITLE", "Title of the project; a later import finds the project by it.")]
 
 
 @command(app, "trello")
 async def trello(
     context: Context,
     *,
-    files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of boards, as JSON.")],
+    files: Annotated[tuple[Path, ...], Argument("FILE", "Board exports as JSON.")],
     target: ImportTarget,
 ) -> None:
     """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
@@ -94,7 +94,7 @@ async def trello(
 async def asana(
     context: Context,
     *,
-    files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of projects, as JSON.")],
+    files: Annotated[tuple[Path, ...], Argument("FILE", "Project exports as JSON.")],
     target: ImportTarget,
 ) -> None:
     """Make a project of each Asana project: sections as columns, tasks, subtasks, what they wait for, tags and fields.
@@ -111,7 +111,7 @@ async def github(
     *,
     files: Annotated[
         tuple[Path, ...],
-        Argument("FILE", "JSON that `gh issue list` and `gh project item-list` have printed."),
+        Argument("FILE", "JSON output of `gh issue list` and `gh project item-list`."),
     ],
     target: ImportTarget,
     title: Title = None,
@@ -129,7 +129,7 @@ async def github(
 async def csv(
     context: Context,
     *,
-    files: Annotated[tuple[Path, ...], Argument("FILE", "Tables, as CSV in UTF-8 whose first line names the fields.")],
+    files: Annotated[tuple[Path, ...], Argument("FILE", "CSV files in UTF-8 with the field names in the first line.")],
     target: ImportTarget,
     title: Title = None,
     mapping: Annotated[

@@ -35,12 +35,16 @@ _FORM = "application/x-www-form-urlencoded"
 async def listen(
     context: Context,
     *,
-    forward: Annotated[str, Option("URL", "Address that gets each delivery, such as http://localhost:3000/webhook.")],
-    repository: Annotated[str | None, Option("OWNER/NAME", "Make a webhook here, for as long as this runs.")] = None,
-    hook: Annotated[int | None, Option("ID", "Forward what this webhook sends, instead.", parse=row_id)] = None,
-    events: Annotated[str | None, Option("NAMES", "Only these events, with commas between. Default: all.")] = None,
+    forward: Annotated[
+        str, Option("URL", "Address to forward each delivery to, such as http://localhost:3000/webhook.")
+    ],
+    repository: Annotated[
+        str | None, Option("OWNER/NAME", "Repository to create a webhook in while this command runs.")
+    ] = None,
+    hook: Annotated[int | None, Option("ID", "Forward the deliveries of this webhook instead.", parse=row_id)] = None,
+    events: Annotated[str | None, Option("NAMES", "Only these events, separated by commas. Default: all.")] = None,
     secret_file: Annotated[
-        str | None, Option("FILE", "Its first line is the webhook's secret. Default: a new one, which is shown.")
+        str | None, Option("FILE", "File whose first line is the webhook's secret. Default: generate and print one.")
     ] = None,
 ) -> None:
     """Forward deliveries to an address that the server cannot reach, such as one on your machine, until Ctrl-C.

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
-app = new_app("Organizations as a whole.")
-members = new_app("Members of an organization.")
-collaborators = new_app("People who were added to one repository (project), and their roles.")
+app = new_app("Add, delete, export and import organizations.")
+members = new_app("Manage members of organizations.")
+collaborators = new_app("Manage people added to one repository (project).")
 
 _SETTINGS = ("data", "database_url", "files_url")
 _NOTHING = "Nothing was imported."
@@ -41,7 +41,7 @@ _NOTHING = "Nothing was imported."
 async def export(
     context: Context,
     *,
-    folder: Annotated[str, Argument("DIR", "A folder that is empty or not there yet.")],
+    folder: Annotated[str, Argument("DIR", "An empty or new folder.")],
     login: Annotated[
         str | None, Option("LOGIN", "The organization. Default: the only one of the server.", flag="--organization")
     ] = None,
@@ -85,7 +85,7 @@ async def delete(
     context: Context,
     *,
     login: Annotated[str, Argument("LOGIN", "The organization.")],
-    yes: Annotated[bool, Flag("Do not ask. Scripts need it.")] = False,
+    yes: Annotated[bool, Flag("Do not ask for confirmation. Scripts need this.")] = False,
 ) -> None:
     """Delete an organization with everything in it. Nothing can be restored.
 
@@ -121,17 +121,19 @@ async def delete(
 async def import_(
     context: Context,
     *,
-    folder: Annotated[str, Argument("DIR", "The folder of an export. Unpack an archive first.")],
-    login: Annotated[str | None, Option("LOGIN", "What it is called here. Default: as there.")] = None,
+    folder: Annotated[str, Argument("DIR", "Folder of an export. Unpack an archive first.")],
+    login: Annotated[
+        str | None, Option("LOGIN", "Login of the organization on this server. Default: the exported one.")
+    ] = None,
     member: Annotated[
         tuple[str, ...],
         Option(
             "OLD=LOGIN",
-            "Who of the export is which user here. May be given several times.",
+            "Map a person in the export to a user on this server. Repeatable.",
             parse=assignment("OLD=LOGIN"),
         ),
     ] = (),
-    dry_run: Annotated[bool, Flag("Only check the export, and say what would be made.")] = False,
+    dry_run: Annotated[bool, Flag("Only check the export and show what would be created.")] = False,
 ) -> None:
     """Import an organization that another server has exported: the same content with new ids.
 
@@ -287,7 +289,7 @@ async def add_member(
     *,
     organization: _Organization,
     user: _User,
-    role: Annotated[Literal["owner", "member"], Option("owner|member", "What the user is there.")] = "member",
+    role: Annotated[Literal["owner", "member"], Option("owner|member", "Role in the organization.")] = "member",
 ) -> None:
     """Add a user to an organization, or change the role."""
     async with context.write() as write:
@@ -313,7 +315,7 @@ async def add_collaborator(
     *,
     repository: _Repository,
     user: _User,
-    role: Annotated[Literal["read", "write", "admin"], Option("read|write|admin", "What the user may do there.")],
+    role: Annotated[Literal["read", "write", "admin"], Option("read|write|admin", "Role in the repository.")],
 ) -> None:
     """Add a user to a repository, or change the role."""
     async with context.write() as write:

@@ -20,7 +20,7 @@ from workhook.identity import audit
 if TYPE_CHECKING:
     from workhook.http.calls import Services
 
-app = new_app("The key that encrypts secrets at rest.")
+app = new_app("Manage the key that encrypts secrets at rest.")
 
 _SETTING_STEPS = """\
 With WORKHOOK_SECRET_KEY you make the key yourself:
@@ -34,7 +34,7 @@ With WORKHOOK_SECRET_KEY you make the key yourself:
 async def rotate(
     context: Context,
     *,
-    keep_old: Annotated[bool, Flag("Leave the old key in the file. The next rotation drops it.")] = False,
+    keep_old: Annotated[bool, Flag("Keep the old key in the file until the next rotation.")] = False,
 ) -> None:
     """Make a new key, encrypt every stored secret with it, and drop the old key. Servers keep running meanwhile.
 

@@ -50,9 +50,9 @@ def _loading() -> Iterator[None]:
 async def serve(
     context: Context,
     *,
-    no_worker: Annotated[bool, Flag("Leave deliveries to `workhook worker`.")] = False,
+    no_worker: Annotated[bool, Flag("Do not deliver; leave that to `workhook worker`.")] = False,
     workers: Annotated[
-        int, Option("N", "Run so many processes behind the port; needs PostgreSQL.", between=(1, WORKERS_MAX))
+        int, Option("N", "Number of processes behind the port; needs PostgreSQL.", between=(1, WORKERS_MAX))
     ] = 1,
 ) -> int:
     """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.

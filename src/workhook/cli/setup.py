@@ -73,18 +73,18 @@ async def setup(
     context: Context,
     *,
     organization: Annotated[str, Option("LOGIN", "The organization, such as acme.")],
-    owner: Annotated[str, Option("LOGIN", "User who owns it.")],
+    owner: Annotated[str, Option("LOGIN", "Owner of the organization.")],
     email: Annotated[
-        str | None, Option("ADDRESS", "E-mail address of the owner. Needed if there is no such user yet.")
+        str | None, Option("ADDRESS", "E-mail address of the owner. Required if the user does not exist yet.")
     ] = None,
-    project: Annotated[str | None, Option("TITLE", "Title of a project in it, such as Website. Default: none.")] = None,
-    new_token: Annotated[bool, Flag("Issue another token, even if there was one.")] = False,
+    project: Annotated[str | None, Option("TITLE", "Title of a first project, such as Website. Default: none.")] = None,
+    new_token: Annotated[bool, Flag("Create another token even if one exists.")] = False,
     scopes: Annotated[
         str | None,
         Option("SCOPE,…", f"Scopes of the token. Default: {','.join(TOKEN_SCOPES)}.", parse=scope_list),
     ] = None,
     expires_in: Annotated[
-        float | None, Option("DAYS", f"Days until the token expires, at most and by default {TOKEN_DAYS}.", parse=days)
+        float | None, Option("DAYS", f"Days until the token expires. Default and maximum: {TOKEN_DAYS}.", parse=days)
     ] = None,
 ) -> None:
     """Create an organization, its owner, a project, and a token.

@@ -10,7 +10,7 @@ from workhook.cli.options import Argument, Option, comma_list, days, permission_
 from workhook.cli.output import format_time
 from workhook.identity.tokens import personal
 
-app = new_app("Tokens: with them programs call the API.")
+app = new_app("Manage API tokens.")
 
 _FINE_GRAINED = "fine-grained"  # the API writes it with an underscore
 _OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
@@ -21,7 +21,7 @@ _Scopes = Annotated[
 ]
 _Kind = Annotated[
     Literal["classic", "fine-grained"],
-    Option("classic|fine-grained", "With scopes (classic), or with permissions in one organization or account."),
+    Option("classic|fine-grained", "classic (scopes) or fine-grained (permissions in one organization or account)."),
 ]
 _Permissions = Annotated[
     str | None,
@@ -33,11 +33,9 @@ _Permissions = Annotated[
 ]
 _Organization = Annotated[
     str | None,
-    Option("LOGIN", "Where a fine-grained token is valid: an organization of the user, or the user's own login."),
+    Option("LOGIN", "Resource owner of a fine-grained token: an organization, or the user's own login."),
 ]
-_Repositories = Annotated[
-    str | None, Option("NAME,…", "Repositories that a fine-grained token may reach. Default: all of them.")
-]
+_Repositories = Annotated[str | None, Option("NAME,…", "Repositories a fine-grained token can access. Default: all.")]
 _ExpiresIn = Annotated[
     float | None,
     Option(
@@ -50,14 +48,14 @@ _ExpiresIn = Annotated[
 async def create(
     context: Context,
     *,
-    user: Annotated[str, Option("LOGIN", "User for whom the token acts.")],
+    user: Annotated[str, Option("LOGIN", "User the token acts as.")],
     scopes: _Scopes = None,
     kind: _Kind = "classic",
     permissions: _Permissions = None,
     organization: _Organization = None,
     repositories: _Repositories = None,
     expires_in: _ExpiresIn = None,
-    note: Annotated[str | None, Option("TEXT", "What it is for.")] = None,
+    note: Annotated[str | None, Option("TEXT", "Description.")] = None,
 ) -> None:
     """Issue a token. This is the only time that it is shown."""
     options = (permissions, organization, repositories)
@@ -116,7 +114,7 @@ def _wanted(
 async def list_tokens(
     context: Context,
     *,
-    user: Annotated[str | None, Option("LOGIN", "Only this user's.")] = None,
+    user: Annotated[str | None, Option("LOGIN", "Only tokens of this user.")] = None,
 ) -> None:
     """List tokens of every kind, oldest first. The tokens themselves are not stored and cannot be shown."""
     async with context.services() as services:
@@ -189,7 +187,7 @@ def _in_words(row: dict[str, object]) -> dict[str, object]:
 async def revoke(
     context: Context,
     *,
-    token_id: Annotated[int, Argument("ID", "As `token list` shows it.", parse=row_id)],
+    token_id: Annotated[int, Argument("ID", "Id, as shown by `token list`.", parse=row_id)],
 ) -> None:
     """Revoke a token of any kind, and the tokens made with it: within a second every process refuses them."""
     async with context.transaction() as tx:

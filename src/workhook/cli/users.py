@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workhook.identity.tables import LinkKind
     from workhook.storage import Transaction
 
-app = new_app("People who can sign in, have tokens and be in organizations.")
+app = new_app("Manage user accounts.")
 
 _STANDARD_INPUT = Path("-")
 _MAIL_KINDS: dict[str, LinkKind] = {"sign_in": "sign_in_link", "set_password": "password_link"}
@@ -43,8 +43,8 @@ async def add(
     context: Context,
     *,
     login: Annotated[str, Option("LOGIN", "1 to 39 letters, digits and single hyphens.")],
-    email: Annotated[str, Option("ADDRESS", "The e-mail address.")],
-    name: Annotated[str | None, Option("NAME", "The name in full.")] = None,
+    email: Annotated[str, Option("ADDRESS", "E-mail address.")],
+    name: Annotated[str | None, Option("NAME", "Full name.")] = None,
 ) -> None:
     """Add a user."""
     async with context.transaction() as tx:
@@ -123,7 +123,7 @@ async def delete(
     context: Context,
     *,
     login: _Login,
-    yes: Annotated[bool, Flag("Do not ask. Scripts need it.")] = False,
+    yes: Annotated[bool, Flag("Do not ask for confirmation. Scripts need this.")] = False,
 ) -> None:
     """Delete a user's account. Nothing can be restored.
 
@@ -147,7 +147,7 @@ async def delete(
 
 
 @command(app, "admin")
-async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Take it back.")] = False) -> None:
+async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the right.")] = False) -> None:
     """Make a user an administrator of the server, or take that back.
 
     An administrator adds people and organizations, locks people out and removes accounts, in the web app and by the
@@ -168,7 +168,7 @@ async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag
 async def sign_in_link(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "User whom it signs in.")],
+    login: Annotated[str, Option("LOGIN", "User to sign in.")],
     minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 15,
     mail: Annotated[bool, Flag("Also send it to the user's e-mail address.")] = False,
 ) -> None:
@@ -183,7 +183,7 @@ async def sign_in_link(
 async def password_link(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "User whose password it sets.")],
+    login: Annotated[str, Option("LOGIN", "User whose password the link sets.")],
     minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 60,
     mail: Annotated[bool, Flag("Also send it to the user's e-mail address.")] = False,
 ) -> None:
@@ -230,10 +230,10 @@ async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
 async def set_password(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "User whose password it is.")],
+    login: Annotated[str, Option("LOGIN", "User whose password to set.")],
     password_file: Annotated[
         Path | None,
-        Option("FILE", "Read the password from the first line of this file; - is standard input. Default: ask."),
+        Option("FILE", "Read the password from the first line of this file; - for standard input. Default: prompt."),
     ] = None,
 ) -> None:
     """Set a user's password, and sign the user out everywhere.
@@ -256,9 +256,9 @@ async def set_password(
 async def link_identity(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "User who signs in with it from now on.")],
-    subject: Annotated[str, Option("TEXT", "The provider's `sub` for that person, exactly; not an address or a name.")],
-    issuer: Annotated[str | None, Option("URL", "The provider. Default: the setting oidc_issuer.")] = None,
+    login: Annotated[str, Option("LOGIN", "User who signs in with this identity.")],
+    subject: Annotated[str, Option("TEXT", "The provider's `sub` for that person, exactly; not an address or name.")],
+    issuer: Annotated[str | None, Option("URL", "Issuer URL of the provider. Default: oidc_issuer.")] = None,
 ) -> None:
     """Let a user sign in with an account of the OpenID Connect provider.
 

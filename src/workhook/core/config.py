@@ -173,39 +173,41 @@ def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secre
 class Settings:
     """The settings of a process. Nothing reads the environment later."""
 
-    data: Path = _setting(Path("data"), Path, "Folder of the database, the files, the key and the server's address.")
+    data: Path = _setting(Path("data"), Path, "Folder for the database, files, key and the server's address.")
     database_url: str | None = _setting(
         None, _database_url, "Address of the database. Default: SQLite in the data folder.", secret=True
     )
     database_session_url: str | None = _setting(
         None,
         postgresql_url,
-        "Address of PostgreSQL itself if database_url leads to a pooler in transaction mode.",
+        "Direct address of PostgreSQL if database_url points to a pooler in transaction mode.",
         secret=True,
     )
     database_connections: int = _setting(
-        6, _whole(2, 1000), "Most connections of this process to PostgreSQL, including the one that it listens on."
+        6,
+        _whole(2, 1000),
+        "Maximum number of connections to PostgreSQL per process, including the one for notifications.",
     )
     files_url: str | None = _setting(
         None,
         _files_url,
-        "Bucket for files; AWS_… variables hold its address and credentials. Default: a folder in the data folder.",
+        "Bucket for files, with its address and credentials in AWS_… variables. Default: a folder in the data folder.",
     )
-    upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Largest size of a file in MiB.")
+    upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Maximum size of a file in MiB.")
     organization_max_mb: int = _setting(
         0,
         _whole(0, 1_000_000_000, "MiB"),
-        "Most MiB of files and stored events of one organization, including the trash; 0: no limit.",
+        "Maximum size in MiB of an organization's files and stored events, including the trash; 0: no limit.",
     )
     organization_max_rows: int = _setting(
         0,
         _whole(0, 1_000_000_000_000),
-        "Most records of one organization (tasks, events and the like), including the trash; 0: no limit.",
+        "Maximum number of an organization's records (tasks, events and so on), including the trash; 0: no limit.",
     )
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
     port: int = _setting(8000, _whole(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(
-        None, _http_url, "Public address of the server. Links in webhook payloads and sign-in links begin with it."
+        None, _http_url, "Public address of the server, used in webhook payloads and links."
     )
     secret_key: str | None = _setting(
         None, str, "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.", secret=True
@@ -213,88 +215,93 @@ class Settings:
     log_level: str = _setting(
         "info",
         _one_of("debug", "info", "warning", "error"),
-        "Lowest level that is logged: debug, info, warning or error.",
+        "Minimum log level: debug, info, warning or error.",
     )
     log_format: str = _setting(
         "auto",
         _one_of("auto", "json", "text"),
-        "Format of the log: text, json, or auto (text on a terminal, otherwise JSON lines).",
+        "Log format: text, json, or auto (text on a terminal, otherwise JSON lines).",
     )
     access_log: bool = _setting(
-        False, _truth, "Log each request at the level info: method, route, status, duration and address."
+        False, _truth, "Log each request at level info: method, route, status, duration and address."
     )
     drain_s: float = _setting(
-        30.0, _seconds(0, 600), "Seconds that requests and deliveries in flight get to finish after SIGTERM."
+        30.0, _seconds(0, 600), "Seconds that requests and deliveries in flight have to finish after SIGTERM."
     )
     drain_delay_s: float = _setting(
-        0.0, _seconds(0, 600), "Seconds after SIGTERM in which everything goes on, but /readyz answers 503."
+        0.0, _seconds(0, 600), "Seconds after SIGTERM during which everything continues but /readyz answers 503."
     )
-    concurrency: int = _setting(256, _whole(1, 10_000), "Most deliveries in flight at once in this process.")
+    concurrency: int = _setting(256, _whole(1, 10_000), "Maximum number of deliveries in flight in this process.")
     oidc_issuer: str | None = _setting(
-        None, _issuer, "OpenID Connect provider that people may sign in with, exactly as it names itself."
+        None, _issuer, "Issuer URL of the OpenID Connect provider for sign-in, exactly as the provider states it."
     )
-    oidc_client_id: str | None = _setting(None, str, "Client id that the provider gave this server.")
-    oidc_client_secret: str | None = _setting(
-        None, str, "Client secret that the provider gave this server.", secret=True
+    oidc_client_id: str | None = _setting(None, str, "Client id issued by the provider.")
+    oidc_client_secret: str | None = _setting(None, str, "Client secret issued by the provider.", secret=True)
+    oidc_create_users: bool = _setting(
+        False, _truth, "Create an account when a user of the provider signs in for the first time."
     )
-    oidc_create_users: bool = _setting(False, _truth, "Create an account for a user of the provider who has none here.")
     link_create_users: bool = _setting(
-        True, _truth, "Let whoever has a link to an invitation make an account. If not, it is for people who have one."
+        True,
+        _truth,
+        "Let people create an account with an invitation link; otherwise links only work for existing accounts.",
     )
     invite_strangers: str = _setting(
         "owners",
         _one_of("nobody", "owners", "admins"),
-        "Who may invite people they share no organization with, by login or e-mail address: owners of an organization, "
-        "or also admins of a project, which includes everyone with a project of their own.",
+        "Who may invite people outside their organizations by login or e-mail address: nobody, owners of "
+        "organizations, or also admins of projects, which includes everyone with a project of their own.",
     )
     smtp_url: str | None = _setting(
-        None, smtp_url, "Mail server that e-mail is sent through. Default: none, and nothing is sent.", secret=True
+        None, smtp_url, "Mail server for outgoing e-mail. Default: none; no e-mail is sent.", secret=True
     )
-    mail_from: str | None = _setting(None, mail_from, "Address that e-mail comes from, with a name if you like.")
-    api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests per hour for each token; 0: no limit.")
+    mail_from: str | None = _setting(None, mail_from, "Sender of e-mail, with an optional name.")
+    api_rate_limit: int = _setting(
+        5000, _whole(0, 10**9), "Maximum number of requests per hour and token; 0: no limit."
+    )
     page_rate_limit: int = _setting(
-        20_000, _whole(0, 10**8), "Requests per hour and process for pages, for each user; five times as many for each "
-        "address; 0: no limit.",
+        20_000, _whole(0, 10**8), "Maximum number of page requests per hour, user and process, and five times "
+                                  "as many per address; 0: no limit.",
     )  # fmt: skip
     trust_proxy: bool = _setting(
-        False, _truth, "Trust the headers X-Forwarded-Proto, -Host and -For. Set it only behind a proxy."
+        False, _truth, "Trust X-Forwarded-Proto, -Host and -For. Enable only behind a proxy that sets them."
     )
     metrics_token: str | None = _setting(
-        None, _token, "Token that /metrics asks for. Without it only requests from this machine are answered.",
+        None, _token, "Token required for /metrics. Without it, /metrics only answers requests from this machine.",
         secret=True,
     )  # fmt: skip
-    header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
-    hooks_per_event: int = _setting(20, _whole(0, 10**6), "Most webhooks of one repository or organization that "
-                                    "name the same event; 0: no limit.")  # fmt: skip
+    header_prefix: str = _setting("X-Service", _prefix, "Prefix of delivery header names.")
+    hooks_per_event: int = _setting(20, _whole(0, 10**6), "Maximum number of webhooks per repository or "
+                                                          "organization that subscribe to the same event; 0: "
+                                                          "no limit.")  # fmt: skip
     manual_deliveries_per_minute: int = _setting(
-        1000, _whole(0, 10**6), "Most pings, tests and redeliveries that people request of one webhook in a minute; "
-        "0: no limit.",
+        1000, _whole(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook and "
+                                "minute; 0: no limit.",
     )  # fmt: skip
     retention_days: int = _setting(30, _whole(1, 3650, "days"), "Days that events and deliveries are kept.")
     audit_retention_days: int = _setting(
-        365, _whole(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: for ever."
+        365, _whole(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: forever."
     )
     delivery_timeout_s: float = _setting(
-        10.0, _seconds(0.1, 300), "Seconds for one attempt: connecting, headers and body together."
+        10.0, _seconds(0.1, 300), "Timeout of an attempt in seconds, including connecting."
     )
-    delivery_retries: int = _setting(8, _whole(0, 50), "Retries after a failed attempt; 0: none.")
+    delivery_retries: int = _setting(8, _whole(0, 50), "Number of retries after a failed attempt; 0: none.")
     delivery_retry_first_s: float = _setting(
         10.0,
         _seconds(0, 86_400),
-        "Seconds before the first retry. Each later one waits 3.7 times as long, 30 days at most.",
+        "Seconds before the first retry. Each further retry waits 3.7 times longer, up to 30 days.",
     )
     delivery_allow_networks: tuple[str, ...] = _setting((), _networks, "Private networks that deliveries may reach.")
     delivery_lease_s: float = _setting(
-        10.0, _seconds(1, 3600), "Seconds after which other processes take over the webhooks of a process that died."
+        10.0, _seconds(1, 3600), "Seconds after which other processes take over the webhooks of a dead process."
     )
     delivery_memory_mb: int = _setting(
-        256, _whole(1, 1_000_000, "MiB"), "Most MiB of memory for the payloads of deliveries in this process."
+        256, _whole(1, 1_000_000, "MiB"), "Maximum memory in MiB for delivery payloads in this process."
     )
     worker_listen: str | None = _setting(
         None,
         _address,
-        "Address at which `workhook worker` serves /healthz, /readyz and /metrics. Default: none. "
-        "Port 0 picks a free one.",
+        "Address where `workhook worker` serves /healthz, /readyz and /metrics. Default: none. Port 0 picks a "
+        "free one.",
     )
     delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
 

@@ -19,7 +19,7 @@ HEADER = "traceparent"
 # may have more behind a further `-`. Version `ff` and all-zero ids are invalid.
 _FORM = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
-SPANS = Counter("workhook_spans_total", "Spans that the collector has taken (sent) or not (lost).", ["outcome"])
+SPANS = Counter("workhook_spans_total", "Spans accepted by the collector (sent) or not (lost).", ["outcome"])
 SENT, LOST = SPANS.labels("sent"), SPANS.labels("lost")
 
 _current: ContextVar[str | None] = ContextVar("traceparent", default=None)

@@ -8,7 +8,7 @@ DELIVERIES = Counter("workhook_deliveries_total", "Attempts recorded.", ["outcom
 DELIVERED, FAILED = DELIVERIES.labels("success"), DELIVERIES.labels("failure")
 DELIVERY_SECONDS = Histogram(
     "workhook_delivery_seconds",
-    "Time one attempt took.",
+    "Duration of an attempt.",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 QUEUE_SECONDS = Histogram(
@@ -19,19 +19,19 @@ QUEUE_SECONDS = Histogram(
 RECORDED = Histogram(
     "workhook_record_batch_size", "Outcomes per transaction.", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512)
 )
-IN_FLIGHT = Gauge("workhook_deliveries_in_flight", "Attempts under way or waiting to be recorded.")
-PENDING_HOOKS = Gauge("workhook_pending_hooks", "Webhooks that have something due or waiting for a retry.")
-LANES = Gauge("workhook_lanes_leased", "Webhooks with work that this process has loaded and delivers for.")
-WORKERS = Gauge("workhook_workers", "Processes that deliver, as this one saw them last.")
-LATE = Counter("workhook_late_records_total", "Attempts that ended when their process had lost its lease.")
-RETRIES = Counter("workhook_retries_scheduled_total", "Failed attempts that will be repeated.")
+IN_FLIGHT = Gauge("workhook_deliveries_in_flight", "Attempts in flight or waiting to be recorded.")
+PENDING_HOOKS = Gauge("workhook_pending_hooks", "Webhooks with due deliveries or pending retries.")
+LANES = Gauge("workhook_lanes_leased", "Webhooks with work that this process has loaded.")
+WORKERS = Gauge("workhook_workers", "Delivering processes, as last seen by this one.")
+LATE = Counter("workhook_late_records_total", "Attempts that ended after their process had lost its lease.")
+RETRIES = Counter("workhook_retries_scheduled_total", "Failed attempts that will be retried.")
 THROTTLED = Counter("workhook_throttled_total", "Deliveries held back by their webhook's own limits.")
 TURNED_OFF = Counter(
     "workhook_hooks_turned_off_total",
-    "Webhooks that were turned off because their receiver answered 410 (gone), or failed for five days (failing).",
+    "Webhooks disabled because the receiver answered 410 (gone) or failed for five days (failing).",
     ["reason"],
 )
-TROUBLE = Counter("workhook_worker_trouble_total", "Steps of the worker that failed and are tried again.", ["step"])
+TROUBLE = Counter("workhook_worker_trouble_total", "Failed steps of the worker, which are retried.", ["step"])
 PRUNED = Counter("workhook_pruned_rows_total", "Rows removed because of their age.", ["table"])
 
 # A counter that appears with its first event hides that event from `increase()`: what alerts watch begins at 0.
@@ -41,18 +41,18 @@ for _reason in ("failing", "gone"):
     TURNED_OFF.labels(_reason)
 
 
-MAIL_SENT = Counter("workhook_mail_sent_total", "Messages that the mail server took.")
+MAIL_SENT = Counter("workhook_mail_sent_total", "Messages accepted by the mail server.")
 MAIL_FAILED = Counter(
     "workhook_mail_failed_total",
-    "Messages that were given up: the address was refused (bounced), the message was (refused), or no attempt "
-    "succeeded for two days (tried).",
+    "Messages given up because the address was refused (bounced), the message was refused (refused), or no "
+    "attempt succeeded for two days (tried).",
     ["reason"],
 )
-MAIL_RETRIES = Counter("workhook_mail_retries_total", "Failed attempts that will be repeated.")
-MAIL_WAITING = Gauge("workhook_mail_waiting", "Messages that wait to be sent, in the whole database.")
-MAIL_OLDEST = Gauge("workhook_mail_oldest_seconds", "Age of the oldest message that is due now, or 0.")
-MAIL_TROUBLE = Counter("workhook_mail_trouble_total", "Times that the mail server could not be used.")
-MAIL_ERRORS = Counter("workhook_mail_errors_total", "Errors of its own while it sent mail, which the log tells of.")
+MAIL_RETRIES = Counter("workhook_mail_retries_total", "Failed attempts that will be retried.")
+MAIL_WAITING = Gauge("workhook_mail_waiting", "Messages waiting to be sent, in the whole database.")
+MAIL_OLDEST = Gauge("workhook_mail_oldest_seconds", "Age of the oldest due message, or 0.")
+MAIL_TROUBLE = Counter("workhook_mail_trouble_total", "Failures to reach the mail server.")
+MAIL_ERRORS = Counter("workhook_mail_errors_total", "Internal errors while sending mail; see the log.")
 
 # A counter that appears with its first event hides that event from `increase()`.
 for _reason in ("bounced", "refused", "tried"):

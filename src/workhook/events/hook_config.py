@@ -178,8 +178,8 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
         enum=[*_STYLES, "", None], default="github", examples=["github"],
     ),
     "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Retries after a failed attempt.", 8),
-    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Most deliveries in flight.", 10),
-    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Most deliveries per second.", 100),
+    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Deliveries in flight at once.", 10),
+    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Deliveries per second.", 100),
     _ROTATION: ConfigKey(
         _read_rotation,
         {"description": "With a new secret: seconds for which the old one signs too, where the style has room for two.",

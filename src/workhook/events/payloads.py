@@ -22,7 +22,7 @@ _PLAIN = frozenset(name for name, event in CATALOG.items() if event.origin == "o
 _MARK = b"\x00"  # no JSON begins with this byte
 _SIZE_BYTES = 4  # before the block: the length of the payload, the lowest byte first
 
-DAMAGED = Counter("workhook_payloads_damaged_total", "Times that a stored payload could not be read.")
+DAMAGED = Counter("workhook_payloads_damaged_total", "Stored payloads that could not be read.")
 log = structlog.get_logger(__name__)
 
 

@@ -43,14 +43,14 @@ _CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 _TIME = {"type": "string", "format": "date-time"}
 _DELIVERY_QUERY = (
     PER_PAGE,
-    Query("cursor", "Where the page starts; the value comes from a `Link` header.", _CURSOR),
-    Query("status", "`success` is a 2xx answer, `failure` everything else.", {"enum": ["success", "failure"]}),
+    Query("cursor", "Cursor from a `Link` header.", _CURSOR),
+    Query("status", "`success`: a 2xx answer; `failure`: everything else.", {"enum": ["success", "failure"]}),
     Query("event", "Only this event."),
     Query("action", "Only this action."),
-    Query("guid", "Only the attempts with this guid."),
+    Query("guid", "Only attempts with this GUID."),
     Query("since", "Delivered at or after.", _TIME),
     Query("until", "Delivered at or before.", _TIME),
-    Query("redelivery", "Only repeats, or only first attempts.", {"type": "boolean"}),
+    Query("redelivery", "Only redeliveries, or only first attempts.", {"type": "boolean"}),
 )
 
 repository = Routes(WEBHOOK_API, "repository webhooks", read="repository_hooks.read", write="repository_hooks.write")

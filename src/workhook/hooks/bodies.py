@@ -116,7 +116,7 @@ DISPATCH = _object(
     },
     "event_type",
 )
-_OUTCOME = "`success` is a 2xx answer, `failure` everything else."
+_OUTCOME = "`success`: a 2xx answer; `failure`: everything else."
 REDELIVER = _object(
     "Redeliver",
     "Which deliveries to send again: those that match every filter. Without a filter, all that failed. Events "

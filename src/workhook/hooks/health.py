@@ -57,30 +57,26 @@ class LastFailure(msgspec.Struct):
 class HookHealth(msgspec.Struct):
     """How a webhook has fared in the last 24 hours."""
 
-    active: Annotated[bool, Meta(description="Whether events are sent to it.")]
+    active: Annotated[bool, Meta(description="Whether events are delivered to it.")]
     off_reason: Annotated[
         str | None,
-        Meta(
-            description="Why Workhook turned it off; null if it did not.", examples=["The receiver answered 410 Gone."]
-        ),
+        Meta(description="Why Workhook disabled it; null if it did not.", examples=["The receiver answered 410 Gone."]),
     ]
     since: Annotated[Time, Meta(description="When the counted deliveries begin: 24 hours ago, or later if `capped`.")]
-    deliveries: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="How many attempts were made since then.")]
-    capped: Annotated[bool, Meta(description="There were more: only the newest 10,000 are counted.")]
+    deliveries: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="Number of attempts since then.")]
+    capped: Annotated[bool, Meta(description="True if there were more: only the newest 10,000 are counted.")]
     success_rate: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(description="Share of these with a 2xx answer; null: there was none.", examples=[0.998]),
+        Meta(description="Share of attempts with a 2xx answer; null without attempts.", examples=[0.998]),
     ]
-    p50_ms: Annotated[_Millis | None, Meta(description="Half of these took at most so long.", examples=[80])]
-    p95_ms: Annotated[_Millis | None, Meta(description="95 % of these took at most so long.", examples=[420])]
+    p50_ms: Annotated[_Millis | None, Meta(description="Median duration.", examples=[80])]
+    p95_ms: Annotated[_Millis | None, Meta(description="95th percentile of the duration.", examples=[420])]
     buckets: Annotated[
         list[HealthBucket], Meta(min_length=HOURS, max_length=HOURS, description="The last 24 hours, oldest first.")
     ]
-    pending: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="Events that wait to be sent, or sent again.")]
-    pending_capped: Annotated[bool, Meta(description="More than 10,000 wait.")]
-    oldest_pending_at: Annotated[
-        Time | None, Meta(description="Since when the oldest waits of those that are due first.")
-    ]
+    pending: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="Events waiting for a first attempt or a retry.")]
+    pending_capped: Annotated[bool, Meta(description="True if more than 10,000 are waiting.")]
+    oldest_pending_at: Annotated[Time | None, Meta(description="When the oldest due event became due.")]
     last_failure: LastFailure | None
 
 

@@ -25,9 +25,9 @@ from workhook.storage import Row
 class LastResponse(msgspec.Struct):
     """How the newest delivery of the last 30 days ended; `unused` without one."""
 
-    code: Annotated[int | None, Meta(description="The status that the receiver answered.", examples=[200])]
+    code: Annotated[int | None, Meta(description="Status code of the receiver's answer.", examples=[200])]
     status: Annotated[str, Meta(description="`unused`, `active`, `failure` or `timeout`.", examples=["active"])]
-    message: Annotated[str | None, Meta(description="`OK`, or what went wrong.", examples=["OK"])]
+    message: Annotated[str | None, Meta(description="`OK`, or the reason for the failure.", examples=["OK"])]
 
 
 class ConfigShape(msgspec.Struct, omit_defaults=True):
@@ -36,21 +36,21 @@ class ConfigShape(msgspec.Struct, omit_defaults=True):
     url: Annotated[str | UnsetType, Meta(description="The receiver.", examples=["https://example.com/webhook"])] = UNSET
     content_type: Annotated[
         Literal["json", "form", "application/json", "application/x-www-form-urlencoded"] | UnsetType,
-        Meta(description="How payloads are sent, as it was written.", examples=["json"]),
+        Meta(description="How payloads are sent.", examples=["json"]),
     ] = UNSET
     insecure_ssl: Annotated[
-        Literal["0", "1"] | UnsetType, Meta(description="`1`: the receiver's certificate is not checked.")
+        Literal["0", "1"] | UnsetType, Meta(description="`1`: the receiver's certificate is not verified.")
     ] = UNSET
     secret: Annotated[str | UnsetType, Meta(description="Masked: `********`.", examples=["********"])] = UNSET
     username: Annotated[str | UnsetType, Meta(description="For HTTP basic authentication.")] = UNSET
     password: Annotated[str | UnsetType, Meta(description="Masked: `********`.")] = UNSET
     header_style: Annotated[
         Literal["github", "service", "standard"] | UnsetType,
-        Meta(description="The names of the headers. Absent: those of `github`."),
+        Meta(description="Names of the headers. Absent: as for `github`."),
     ] = UNSET
     retries: Annotated[str | UnsetType, Meta(description="Retries after a failed attempt.")] = UNSET
-    max_concurrency: Annotated[str | UnsetType, Meta(description="Most deliveries in flight.")] = UNSET
-    rate_limit: Annotated[str | UnsetType, Meta(description="Most deliveries per second.")] = UNSET
+    max_concurrency: Annotated[str | UnsetType, Meta(description="Maximum number of deliveries in flight.")] = UNSET
+    rate_limit: Annotated[str | UnsetType, Meta(description="Maximum number of deliveries per second.")] = UNSET
 
 
 HookId = Annotated[int, Meta(ge=1, le=2**31 - 1, extra_json_schema={"format": "int32"}, examples=[1])]
@@ -63,8 +63,8 @@ class HookShape(msgspec.Struct):
     type: Literal["Repository", "Organization"]
     id: HookId
     name: Annotated[Literal["web"], Meta(description="Always `web`.")]
-    active: Annotated[bool, Meta(description="Whether events are sent to it.")]
-    events: Annotated[list[str], Meta(description="The events that it gets; `*` is every event.", examples=[["push"]])]
+    active: Annotated[bool, Meta(description="Whether events are delivered to it.")]
+    events: Annotated[list[str], Meta(description="Subscribed events; `*` is every event.", examples=[["push"]])]
     config: ConfigShape
     updated_at: Time
     created_at: Time
@@ -104,20 +104,24 @@ class DeliveryItem(msgspec.Struct):
     id: DeliveryId
     guid: Annotated[
         str,
-        Meta(description="Id of the event at this webhook; repeats have the same. It is sent as `X-Service-Delivery`."),
+        Meta(description="Id of the event at this webhook, shared by all its attempts; sent as `X-Service-Delivery`."),
     ]
     delivered_at: Time
-    redelivery: Annotated[bool, Meta(description="Whether it is a repeat of an earlier attempt.")]
+    redelivery: Annotated[bool, Meta(description="Whether this repeats an earlier attempt.")]
     duration: Annotated[float, Meta(ge=0, description="Seconds.", examples=[0.12])]
     status: Annotated[
-        str, Meta(description="`OK`, or why it failed.", examples=["OK", "Invalid HTTP Response: 500", "timed out"])
+        str,
+        Meta(
+            description="`OK`, or the reason for the failure.",
+            examples=["OK", "Invalid HTTP Response: 500", "timed out"],
+        ),
     ]
     status_code: Annotated[
         int,
         Meta(
             ge=200,
             le=599,
-            description="The status that the receiver answered; 502 or 504 if it did not answer.",
+            description="Status code of the receiver's answer; 502 or 504 without one.",
             examples=[200],
         ),
     ]
@@ -125,7 +129,7 @@ class DeliveryItem(msgspec.Struct):
     action: Annotated[str | None, Meta(description="The event's action, if it has one.")]
     installation_id: Annotated[
         int | None,
-        Meta(description="The installation of the app that caused the event or, if none did, made the webhook."),
+        Meta(description="Installation of the app that caused the event or, failing that, created the webhook."),
     ]
     repository_id: Annotated[int | None, Meta(description="Null for events of the organization itself.")]
     throttled_at: Annotated[Time | None, Meta(description="When the webhook's limits held it back.")]
@@ -133,36 +137,36 @@ class DeliveryItem(msgspec.Struct):
     dispatch_state: Annotated[
         DispatchState,
         Meta(
-            description="What became of the event at this webhook. `pending`: it waits to be sent again, as somebody "
-            "asked. `retrying`: it waits for a retry. `held`: it has been due for a while, and the webhook's limits or "
-            "its other deliveries hold it back. `delivered`: the newest attempt succeeded. `given_up`: the newest "
-            "attempt failed, and there will be no other."
+            description="State of the event at this webhook. `pending`: waiting for a requested redelivery. "
+            "`retrying`: waiting for a retry. `held`: due, but held back by the webhook's limits "
+            "or its other deliveries. `delivered`: the newest attempt succeeded. `given_up`: the "
+            "newest attempt failed and no other will follow."
         ),
     ]
-    attempt: Annotated[int, Meta(ge=1, description="Which attempt to send the event it is.", examples=[1])]
+    attempt: Annotated[int, Meta(ge=1, description="Number of this attempt.", examples=[1])]
     attempts_max: Annotated[
         int | None,
         Meta(
-            description="Attempts after which the event is given up. A redelivery that somebody asked for adds as many "
-            "as the webhook's schedule has. Null if not known.",
+            description="Attempts after which the event is given up; a requested redelivery adds the webhook's "
+            "full schedule. Null if unknown.",
             examples=[9],
         ),
     ]
-    next_attempt_at: Annotated[Time | None, Meta(description="When the event is sent again; null: not any more.")]
+    next_attempt_at: Annotated[Time | None, Meta(description="When the event is sent again; null: never.")]
 
 
 class DeliveryRequest(msgspec.Struct):
     """What was sent."""
 
     headers: Annotated[dict[str, str], Meta(description="Credentials in them are masked.")]
-    payload: Annotated[dict[str, Any], Meta(description="Empty once it is older than the retention.")]
+    payload: Annotated[dict[str, Any], Meta(description="Empty after the retention period.")]
 
 
 class DeliveryResponse(msgspec.Struct):
     """What came back."""
 
     headers: dict[str, str]
-    payload: Annotated[str, Meta(description="The body as text, at most 64 KiB of it.")]
+    payload: Annotated[str, Meta(description="Body as text, up to 64 KiB.")]
 
 
 class DeliveryDetail(DeliveryItem):
@@ -180,10 +184,10 @@ class Published(msgspec.Struct):
     """The event is stored."""
 
     id: Annotated[
-        str, Meta(description="The publisher's id of the event, or a number if there was none.", examples=["build-17"])
+        str, Meta(description="The publisher's id for the event, or a number without one.", examples=["build-17"])
     ]
     deliveries: Annotated[
-        int, Meta(ge=0, description="How many active webhooks get it; a repeat of an `id` has the same number.")
+        int, Meta(ge=0, description="Number of active webhooks that receive it; the same when an `id` is repeated.")
     ]
 
 
@@ -191,19 +195,21 @@ class RedeliveryShape(msgspec.Struct):
     """The progress of a redelivery of many deliveries."""
 
     id: int
-    state: Annotated[Literal["running", "done"], Meta(description="`done`: every matching delivery was looked at.")]
-    queued: Annotated[int, Meta(ge=0, description="How many events will be sent again, so far.")]
-    percent: Annotated[int, Meta(ge=0, le=100, description="Share of the deliveries that were looked at, about.")]
+    state: Annotated[
+        Literal["running", "done"], Meta(description="`done`: every matching delivery has been processed.")
+    ]
+    queued: Annotated[int, Meta(ge=0, description="Number of events queued for redelivery so far.")]
+    percent: Annotated[int, Meta(ge=0, le=100, description="Approximate share of deliveries processed.")]
     created_at: Time
     updated_at: Annotated[Time, Meta(description="When it last made progress.")]
     finished_at: Time | None
-    url: Annotated[str, Meta(description="Address of this progress.")]
+    url: Annotated[str, Meta(description="Address of this job.")]
 
 
 class Queued(msgspec.Struct):
     """The redelivery that was started. A thousand deliveries are looked at before the answer, the rest after it."""
 
-    queued: Annotated[int, Meta(ge=0, description="How many events will be sent again, so far.")]
+    queued: Annotated[int, Meta(ge=0, description="Number of events queued for redelivery so far.")]
     job: RedeliveryShape
 
 

@@ -75,7 +75,7 @@ class ListQuery(msgspec.Struct):
     cursor: (
         Annotated[
             str,
-            Meta(max_length=1024, description="Where the page starts; the value comes from the `Link` header."),
+            Meta(max_length=1024, description="Cursor from the `Link` header."),
             Checked(_not_a_cursor),
         ]
         | UnsetType

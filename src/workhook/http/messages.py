@@ -31,7 +31,7 @@ _SPECIAL_IN_NAMES = re.compile(r'["\\%/]')
 
 ENDLESS_MAX = 500  # in one process
 
-OPEN = Gauge("workhook_streams_open", "Streams of events that clients listen to.")
+OPEN = Gauge("workhook_streams_open", "Event streams with listening clients.")
 
 _opened: set[object] = set()
 

@@ -115,25 +115,25 @@ def _header(description: str, *, kind: str = "string", required: bool = False, *
 
 HEADERS: Mapping[str, Any] = {
     "RequestId": _header(
-        "Id of the request, to find it in the server's log if it was refused or failed.",
+        "Id of the request, to find it in the server's log.",
         required=True,
         examples=["6f1c…"],
     ),
-    "RateLimit": _header("Requests that the token has in an hour.", kind="integer", minimum=0),
-    "RateRemaining": _header("Requests that it has left.", kind="integer", minimum=0),
-    "RateUsed": _header("Requests that it has used.", kind="integer", minimum=0),
-    "RateReset": _header("When the count starts again, in seconds since the epoch.", kind="integer"),
-    "RateResource": _header("What is counted: always `core`.", const="core"),
+    "RateLimit": _header("Requests per hour allowed for the token.", kind="integer", minimum=0),
+    "RateRemaining": _header("Requests left in this hour.", kind="integer", minimum=0),
+    "RateUsed": _header("Requests used in this hour.", kind="integer", minimum=0),
+    "RateReset": _header("When the count resets, in seconds since the epoch.", kind="integer"),
+    "RateResource": _header("The counted resource: always `core`.", const="core"),
     "OAuthScopes": _header("The scopes of the token."),
-    "OAuthClientId": _header("For a token of an OAuth app: the app's client id."),
+    "OAuthClientId": _header("Client id of the OAuth app the token belongs to."),
     "TokenExpiration": _header(
-        "When the token expires. Absent for one that does not.", examples=["2026-12-21 10:00:00 UTC"]
+        "When the token expires. Absent if it does not expire.", examples=["2026-12-21 10:00:00 UTC"]
     ),
-    "AcceptedOAuthScopes": _header("Scopes, one of which the operation needs."),
-    "ETag": _header("Identifies this state of the answer.", examples=['W/"d368…"']),
+    "AcceptedOAuthScopes": _header("Scopes accepted by the operation; one is enough."),
+    "ETag": _header("Version of the response.", examples=['W/"d368…"']),
     "Link": _header('Other pages of the list, as absolute URLs: `<…>; rel="next"`. Absent if there are none.'),
-    "Location": _header("Address of what was created, or of the list that has it.", required=True, format="uri"),
-    "RetryAfter": _header("Seconds to wait.", kind="integer", minimum=0, examples=[2]),
+    "Location": _header("Address of the created resource, or of a list that contains it.", required=True, format="uri"),
+    "RetryAfter": _header("Seconds to wait before the next request.", kind="integer", minimum=0, examples=[2]),
     "Authenticate": _header(
         "`Bearer`; `Basic` where an app shows its client secret.",
         required=True,

@@ -15,11 +15,13 @@ from workhook.http.wire_types import Url
 class WebhookFault(msgspec.Struct, omit_defaults=True):
     """One fault; a key without a value is absent."""
 
-    resource: Annotated[str | None, Meta(description="The kind of record that is wrong.", examples=["Hook"])] = None
-    field: Annotated[str | None, Meta(description="The field that is wrong, if it is one.", examples=["url"])] = None
+    resource: Annotated[str | None, Meta(description="The resource with the error.", examples=["Hook"])] = None
+    field: Annotated[str | None, Meta(description="The field with the error, if there is one.", examples=["url"])] = (
+        None
+    )
     code: Annotated[str | None, Meta(description="`custom`: see the message.", examples=["custom"])] = None
     message: Annotated[str | None, Meta(description="In words.", examples=["url cannot be blank"])] = None
-    value: Annotated[Any, Meta(description="The value that was sent, if that helps.")] = UNSET
+    value: Annotated[Any, Meta(description="The sent value, where it helps.")] = UNSET
 
 
 class WebhookProblem(msgspec.Struct):
@@ -27,10 +29,10 @@ class WebhookProblem(msgspec.Struct):
 
     message: Annotated[str, Meta(description="For people.", examples=["Not Found"])]
     documentation_url: Annotated[Url, Meta(description="The operation in `/docs`.")]
-    status: Annotated[str, Meta(description="The status of the answer, as text.", examples=["404"])]
+    status: Annotated[str, Meta(description="HTTP status as text.", examples=["404"])]
     errors: Annotated[
         list[WebhookFault] | str | UnsetType,
-        Meta(description="Every fault; a text if the requested version is not served."),
+        Meta(description="All errors; a text if the requested version is not supported."),
     ] = UNSET
 
 

@@ -39,10 +39,10 @@ class Meta(msgspec.Struct):
     """Facts about this server."""
 
     verifiable_password_authentication: Annotated[
-        bool, msgspec.Meta(description="Always false. Clients look for it to tell the kind of server.")
+        bool, msgspec.Meta(description="Always false; clients use it to detect the kind of server.")
     ]
     installed_version: str
-    hooks: Annotated[list[str], msgspec.Meta(description="Networks that deliveries come from: always empty.")]
+    hooks: Annotated[list[str], msgspec.Meta(description="Networks of outgoing deliveries: always empty.")]
 
 
 class Rate(msgspec.Struct):
@@ -51,7 +51,7 @@ class Rate(msgspec.Struct):
     limit: Annotated[int, msgspec.Meta(ge=0, description="Requests an hour.")]
     used: Annotated[int, msgspec.Meta(ge=0)]
     remaining: Annotated[int, msgspec.Meta(ge=0)]
-    reset: Annotated[int, msgspec.Meta(description="When the count starts again, in seconds since the epoch.")]
+    reset: Annotated[int, msgspec.Meta(description="When the count resets, in seconds since the epoch.")]
     resource: str
 
 
@@ -75,11 +75,14 @@ class EventType(msgspec.Struct):
     """An entry of the catalogue."""
 
     name: Annotated[str, msgspec.Meta(examples=["push"])]
-    actions: Annotated[list[str], msgspec.Meta(description="Those that are known; a payload may carry others.")]
+    actions: Annotated[list[str], msgspec.Meta(description="Known actions; payloads may contain others.")]
     description: str
-    targets: Annotated[list[str], msgspec.Meta(description="Kinds of webhook that may name it; `*` gets every event.")]
+    targets: Annotated[
+        list[str],
+        msgspec.Meta(description="Kinds of webhooks that can subscribe to it by name; `*` receives every event."),
+    ]
     schema: Annotated[
-        dict[str, Any] | None, msgspec.Meta(description="JSON Schema of its payload, if Workhook makes it.")
+        dict[str, Any] | None, msgspec.Meta(description="JSON Schema of the payload, for events of Workhook itself.")
     ]
 
 

@@ -363,22 +363,22 @@ class AuditEntry(msgspec.Struct):
     action: Annotated[str, Meta(examples=["hook.create", "task.edit"])]
     operation_type: Annotated[str, Meta(examples=["create", "access", "modify", "remove", "restore"])]
     created_at: Annotated[int, Meta(description="The same as `@timestamp`.")]
-    actor: Annotated[str | None, Meta(description="Null for Workhook itself and for its command line.")]
+    actor: Annotated[str | None, Meta(description="Null for Workhook itself and the command line.")]
     actor_id: int | None
     actor_ip: str | None
-    org: Annotated[str | None, Meta(description="The organization that the entry is about.")]
+    org: Annotated[str | None, Meta(description="Organization the entry is about.")]
     org_id: int | None
     repo: Annotated[str | None, Meta(description="`owner/name`.")]
     repo_id: int | None
-    user: Annotated[str | None, Meta(description="The person whom the entry is about, if there is one.")]
+    user: Annotated[str | None, Meta(description="User the entry is about, if any.")]
     token_id: int | None
     programmatic_access_type: Annotated[str | None, Meta(examples=["classic personal access token"])]
-    app_id: Annotated[int | None, Meta(description="The app that called, or that the token was issued to.")]
+    app_id: Annotated[int | None, Meta(description="App that made the request, or that the token was issued to.")]
     request_id: Annotated[str | None, Meta(description="The `X-Request-Id` of the request.")]
-    status: Annotated[int | None, Meta(description="Null: it was done. Otherwise the status of the refusal.")]
-    times: Annotated[int, Meta(ge=1, description="Number of like refusals at about that time.")]
-    target: Annotated[str, Meta(examples=["hook/7"], description="What was acted on; for a refusal, the path.")]
-    data: Annotated[dict[str, Any], Meta(description="More details. Never a secret.")]
+    status: Annotated[int | None, Meta(description="Null if the action was done; otherwise the status of the refusal.")]
+    times: Annotated[int, Meta(ge=1, description="Number of similar refusals around that time.")]
+    target: Annotated[str, Meta(examples=["hook/7"], description="Target of the action; for a refusal, the path.")]
+    data: Annotated[dict[str, Any], Meta(description="Further details, never a secret.")]
 
 
 def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:

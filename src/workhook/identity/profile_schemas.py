@@ -70,10 +70,7 @@ class Email(msgspec.Struct):
     primary: Annotated[bool, Meta(description="Always true: there is one.")]
     verified: Annotated[
         bool,
-        Meta(
-            description="Always true: the address comes from whoever runs the server, or from "
-            "a provider that has verified it."
-        ),
+        Meta(description="Always true: the address comes from an administrator, or from a provider that verified it."),
     ]
     visibility: Annotated[str, Meta(description="Always `private`.")]
 
@@ -121,7 +118,7 @@ class Membership(msgspec.Struct):
 class CollaboratorShape(OwnerShape, kw_only=True):
     """Somebody in a repository."""
 
-    permissions: Annotated[schemas.Permissions, Meta(description="What this person may do in it.")]
+    permissions: Annotated[schemas.Permissions, Meta(description="Permissions of this person.")]
     role_name: Role
 
 

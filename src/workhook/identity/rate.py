@@ -38,7 +38,8 @@ ADDRESS_TIMES = 5
 TAKEN_BACK_TIMES = 10  # the limit, in one process
 
 RATE_ALONE = Counter(
-    "workhook_rate_limit_alone_total", "Times that a process counted by itself: the database could not be written."
+    "workhook_rate_limit_alone_total",
+    "Times a process counted requests in memory because the database could not be written.",
 )
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 CONNECTIONS = Gauge("workhook_database_connections", "Connections of the pool.", ["state"])
-WAITING = Gauge("workhook_database_waiting_transactions", "Transactions that wait for their turn (SQLite).")
+WAITING = Gauge("workhook_database_waiting_transactions", "Transactions waiting for their turn (SQLite).")
 COMMIT_GROUP = Histogram(
     "workhook_database_commit_group_size",
     "Transactions made durable by one commit (SQLite).",
@@ -16,23 +16,23 @@ COMMIT_GROUP = Histogram(
 )
 ROLLED_BACK = Counter(
     "workhook_database_rolled_back_total",
-    "Transactions that the database took back (deadlock, serialization, locked, schema), and what became of them: "
-    "tried again, or refused after some tries.",
+    "Transactions rolled back by the database (deadlock, serialization, locked, schema), by outcome: retried, "
+    "or refused after several tries.",
     ["reason", "outcome"],
 )
 SKIPPED = Counter(
-    "workhook_sweep_skipped_total", "Rows that a sweep could not do, and left for its next run.", ["kind"]
+    "workhook_sweep_skipped_total", "Rows that a sweep could not process and left for its next run.", ["kind"]
 )
 HOST_CLOCK_AHEAD = Gauge(
     "workhook_clock_ahead_seconds",
-    "How far this host's clock is ahead of the database's, which is the one that counts.",
+    "How far this host's clock is ahead of the database's clock, which decides.",
 )
-LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Times that the connection for signals was lost.")
+LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Lost connections for signals.")
 NOT_RELEASED = Counter(
     "workhook_database_connections_not_released_total",
-    "Connections that could not be given back to the pool after what they were used for was done.",
+    "Connections that could not be returned to the pool after use.",
 )
-BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Times that the store of files could not be used.", ["code"])
+BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Failures of the file store.", ["code"])
 
 # A counter that appears with its first event hides that event from `increase()`: what alerts watch begins at 0.
 for _code in ("storage_full", "storage_unavailable"):

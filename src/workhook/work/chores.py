@@ -31,8 +31,8 @@ EVERY_MIN_S = 1.0
 MINUTE_S = 60.0
 HOUR_S = 3600.0
 
-RUNS = Counter("workhook_chore_runs_total", "Runs of the chores of this process.", ["chore", "outcome"])
-DONE = Counter("workhook_chore_things_total", "Things that chores did: rows removed, periods billed.", ["chore"])
+RUNS = Counter("workhook_chore_runs_total", "Runs of background chores in this process.", ["chore", "outcome"])
+DONE = Counter("workhook_chore_things_total", "Work done by chores: rows removed, periods billed.", ["chore"])
 
 log = structlog.get_logger(__name__)
 

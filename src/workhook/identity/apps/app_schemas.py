@@ -66,14 +66,14 @@ class IntegrationShape(msgspec.Struct, kw_only=True):
     owner: OwnerShape
     name: str
     description: str | None
-    external_url: Annotated[str, Meta(description="The app's own page or, if it has none, its page here.")]
+    external_url: Annotated[str, Meta(description="Homepage of the app, or its page on this server.")]
     html_url: Url
     created_at: Time
     updated_at: Time
     permissions: Annotated[
-        PermissionMap, Meta(description="The most that an installation may be granted: permission → `read` or `write`.")
+        PermissionMap, Meta(description="Maximum permissions of an installation: permission → `read` or `write`.")
     ]
-    events: Annotated[list[str], Meta(description="Always empty: apps make their own webhooks.")]
+    events: Annotated[list[str], Meta(description="Always empty: apps create their own webhooks.")]
     installations_count: int
 
 
@@ -92,7 +92,7 @@ class InstallationShape(msgspec.Struct, kw_only=True):
     target_id: Annotated[int, Meta(description="The id of `account`.")]
     target_type: Annotated[str, Meta(description="Always `Organization`.")]
     permissions: PermissionMap
-    events: Annotated[list[str], Meta(description="Always empty: apps make their own webhooks.")]
+    events: Annotated[list[str], Meta(description="Always empty: apps create their own webhooks.")]
     created_at: Time
     updated_at: Time
     single_file_name: None
@@ -148,7 +148,7 @@ class InstallationTokenShape(Secretive, msgspec.Struct, kw_only=True):
     permissions: PermissionMap
     repository_selection: Selection
     repositories: (
-        Annotated[list[AppRepositoryShape], Meta(description="Those that the request named; else absent.")] | UnsetType
+        Annotated[list[AppRepositoryShape], Meta(description="Only if the request named repositories.")] | UnsetType
     ) = UNSET
 
 
@@ -264,7 +264,7 @@ Name = Annotated[
     Meta(
         min_length=1,
         max_length=schemas.NAME_MAX,
-        description="No other app may have this name.",
+        description="Unique on the server.",
         examples=["Time Keeper"],
     ),
 ]
@@ -274,24 +274,23 @@ Callbacks = Annotated[
     list[str],
     Meta(
         max_length=schemas.CALLBACKS_MAX,
-        description="Where users are sent back to: https, or http on this machine. `redirect_uri` must be exactly "
-        "one of these.",
+        description="Callback URLs: https, or http on this machine. `redirect_uri` must equal one of them.",
         examples=[["https://example.com/callback"]],
     ),
 ]
-DeviceFlow = Annotated[bool, Meta(description="Whether users may authorise it on another device (RFC 8628).")]
-Public = Annotated[bool, Meta(description="Whether other organizations may install it.")]
+DeviceFlow = Annotated[bool, Meta(description="Whether users can authorize it on another device (RFC 8628).")]
+Public = Annotated[bool, Meta(description="Whether other organizations can install it.")]
 Wanted = Annotated[
     dict[str, Level],
-    Meta(description="The most that an installation may be granted: `repository_hooks`, `organization_hooks`, `work`."),
+    Meta(description="Maximum permissions of an installation: `repository_hooks`, `organization_hooks`, `work`."),
 ]
 PublicKey = Annotated[
     str,
-    Meta(max_length=PEM_MAX, description="Your own RSA key of at least 2048 bits, as PEM. Default: a new key is made."),
+    Meta(max_length=PEM_MAX, description="Your own RSA key of at least 2048 bits, as PEM. Default: a generated key."),
 ]
 AppName = Annotated[str, Meta(min_length=1, max_length=100, description="The app's slug or client id.")]
 Repositories = Annotated[
-    list[str], Meta(max_length=REPOSITORIES_MAX, description="Names of the chosen ones, without the owner.")
+    list[str], Meta(max_length=REPOSITORIES_MAX, description="Names of the selected repositories, without the owner.")
 ]
 
 
@@ -299,10 +298,10 @@ class SecretShape(Secretive, msgspec.Struct, kw_only=True):
     """A client secret."""
 
     id: int
-    last_eight: Annotated[str, Meta(description="Its last characters, so that you can tell it from the other one.")]
+    last_eight: Annotated[str, Meta(description="Last characters, to tell two secrets apart.")]
     created_at: Time
     last_used_at: Annotated[Time | None, Meta(description="Accurate to ten minutes.")]
-    client_secret: Annotated[str | UnsetType, Meta(description="Shown only where it is made.")] = UNSET
+    client_secret: Annotated[str | UnsetType, Meta(description="Shown only once, when it is created.")] = UNSET
 
 
 class KeyShape(Secretive, msgspec.Struct, kw_only=True):
@@ -312,7 +311,7 @@ class KeyShape(Secretive, msgspec.Struct, kw_only=True):
     fingerprint: Annotated[str, Meta(examples=["SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="])]
     public_key: Annotated[str, Meta(description="PEM.")]
     created_at: Time
-    pem: Annotated[str | UnsetType, Meta(description="The private key. Shown only where it is made.")] = UNSET
+    pem: Annotated[str | UnsetType, Meta(description="Private key. Shown only once, when it is created.")] = UNSET
 
 
 class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
@@ -330,7 +329,7 @@ class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
     url: Url
     created_at: Time
     updated_at: Time
-    client_secret: Annotated[str | UnsetType, Meta(description="Shown only where the app is made.")] = UNSET
+    client_secret: Annotated[str | UnsetType, Meta(description="Shown only once, when the app is created.")] = UNSET
     secrets: Annotated[list[SecretShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
 
 
@@ -339,18 +338,19 @@ class AppShape(OauthAppShape, kw_only=True):
 
     public: Public
     permissions: PermissionMap
-    bot_id: Annotated[int, Meta(description="The account that its installations act as.")]
+    bot_id: Annotated[int, Meta(description="Account its installations act as.")]
     bot_login: str
-    pem: Annotated[str | UnsetType, Meta(description="The private key. Shown only where the app is made.")] = UNSET
+    pem: Annotated[str | UnsetType, Meta(description="Private key. Shown only once, when the app is created.")] = UNSET
     keys: Annotated[list[KeyShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
 
 
 class OwnInstallationShape(InstallationShape, kw_only=True):
     """An installation, as the organization's owners see it."""
 
-    repository_ids: Annotated[list[int] | None, Meta(description="The chosen repositories; null: all.")]
+    repository_ids: Annotated[list[int] | None, Meta(description="Selected repositories; null: all.")]
     app_permissions: Annotated[
-        PermissionMap, Meta(description="What the app asks for now. Anything not in `permissions` waits to be granted.")
+        PermissionMap,
+        Meta(description="Permissions the app requests now. Those missing in `permissions` are not granted yet."),
     ]
 
 
@@ -407,7 +407,7 @@ class InstallationCreate(msgspec.Struct, kw_only=True):
 
     app: AppName
     permissions: Annotated[
-        dict[str, Level] | UnsetType, Meta(description="At most what the app asks for. Default: all of that.")
+        dict[str, Level] | UnsetType, Meta(description="Among the permissions the app requests. Default: all of them.")
     ] = UNSET
     repository_selection: Selection | UnsetType = UNSET
     repositories: Repositories | UnsetType = UNSET
@@ -416,7 +416,9 @@ class InstallationCreate(msgspec.Struct, kw_only=True):
 class InstallationEdit(msgspec.Struct, kw_only=True):
     """Fields that are absent stay as they are. To accept what the app asks for now, grant it in `permissions`."""
 
-    permissions: Annotated[dict[str, Level] | UnsetType, Meta(description="At most what the app asks for.")] = UNSET
+    permissions: Annotated[
+        dict[str, Level] | UnsetType, Meta(description="Among the permissions the app requests.")
+    ] = UNSET
     repository_selection: Selection | UnsetType = UNSET
     repositories: Repositories | UnsetType = UNSET
 

@@ -289,7 +289,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
     query=(
         Query(
             "remove_webhooks",
-            "Whether to remove the webhooks that it made, too.",
+            "Whether to also delete the webhooks it created.",
             {"type": "boolean", "default": False},
         ),
     ),

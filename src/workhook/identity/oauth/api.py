@@ -90,7 +90,7 @@ class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
 
     device_code: str | UnsetType = UNSET
     user_code: Annotated[str | UnsetType, Meta(examples=["WDJB-MJHT"])] = UNSET
-    verification_uri: Annotated[Url | UnsetType, Meta(description="Where a person types `user_code`.")] = UNSET
+    verification_uri: Annotated[Url | UnsetType, Meta(description="Page to enter `user_code` on.")] = UNSET
     expires_in: Annotated[int | UnsetType, Meta(description="Seconds.")] = UNSET
     interval: Annotated[int | UnsetType, Meta(description="Seconds between two polls.")] = UNSET
     error: str | UnsetType = UNSET

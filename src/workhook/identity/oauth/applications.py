@@ -87,7 +87,7 @@ class Authorization(Secretive, msgspec.Struct):
     id: int
     url: Url
     app: AuthorizationApp
-    token: Annotated[str, Meta(description="As it was sent, or the new one.")]
+    token: Annotated[str, Meta(description="The token that was sent, or the new one.")]
     token_last_eight: str
     hashed_token: Annotated[str, Meta(description="SHA-256, hexadecimal.")]
     scopes: list[str]
@@ -100,7 +100,7 @@ class Authorization(Secretive, msgspec.Struct):
     user: AccountShape
     installation: Annotated[
         ScopedInstallation | UnsetType | None,
-        Meta(description="For a narrowed token: where it acts; null if the app is not installed there now."),
+        Meta(description="For a scoped token: where it acts; null if the app is no longer installed there."),
     ] = UNSET
 
 
@@ -276,11 +276,11 @@ class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
     """A token of the app, and the limits of the narrower one. Without repositories and permissions it has all that the
     app's installation on the target has."""
 
-    access_token: Annotated[str, Meta(min_length=1, description="A token for a user that was not narrowed before.")]
+    access_token: Annotated[str, Meta(min_length=1, description="A user token that has not been scoped before.")]
     target: (
         Annotated[str, Meta(min_length=1, max_length=100, description="The login of the organization.")] | UnsetType
     ) = UNSET
-    target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Or its id.")] | UnsetType = UNSET
+    target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Alternatively, its id.")] | UnsetType = UNSET
 
 
 @routes.post(

@@ -66,7 +66,7 @@ class TokenCreate(msgspec.Struct):
     """A personal token to create. It can do no more than the token that asks for it, and does not outlive it."""
 
     kind: Literal["classic", "fine_grained"] = "classic"
-    note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="What it is for."), ON_ONE_LINE] | None = None
+    note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="Description."), ON_ONE_LINE] | None = None
     scopes: (
         Annotated[
             list[str],

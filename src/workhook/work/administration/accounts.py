@@ -65,17 +65,15 @@ class OrganizationCreate(msgspec.Struct):
 
     login: Login
     admin: Annotated[str, Meta(description="Login of the user who becomes its owner.")]
-    profile_name: Annotated[Title, Meta(description="What it is called. Default: its login.")] | UnsetType | None = (
-        UNSET
-    )
+    profile_name: Annotated[Title, Meta(description="Display name. Default: the login.")] | UnsetType | None = UNSET
 
 
 class AdministeredUser(profile_schemas.ProfileShape, kw_only=True):
     """A person, as administrators see them."""
 
-    site_admin: Annotated[bool, Meta(description="Whether they administer the server.")]
-    email: Annotated[str | None, Meta(description="Administrators see it.")]
-    disabled_at: Annotated[Time | None, Meta(description="Since when they are locked out; null: they are not.")]
+    site_admin: Annotated[bool, Meta(description="Whether the user administers the server.")]
+    email: Annotated[str | None, Meta(description="Visible to administrators only.")]
+    disabled_at: Annotated[Time | None, Meta(description="When the account was disabled; null if it is active.")]
 
 
 class UserOfServer(msgspec.Struct, frozen=True):

@@ -53,7 +53,7 @@ from workhook.work.kernel.schemas import Done, if_set
 
 routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
 
-Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="Counted from 0; a number past the end means the end.")]
+Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="Zero-based; a number past the end means the end.")]
 
 
 class ColumnEdit(msgspec.Struct, kw_only=True):

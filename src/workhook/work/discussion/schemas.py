@@ -32,7 +32,7 @@ Markup = Annotated[
     str,
     Meta(
         extra_json_schema={WIRE_TYPE: "string", "pattern": r"\S"},
-        description="Plain text, or HTML of which only what is harmless is kept; at most 64 KiB of UTF-8.",
+        description="Plain text, or HTML reduced to safe markup; at most 64 KiB of UTF-8.",
     ),
     Read(read_markup),
 ]

@@ -173,8 +173,8 @@ async def restore_file(write: Write, file_id: str) -> FileAnswer:
     "/files/{id}/content",
     access=None,
     query=(
-        Query("expires", "Of a signed link: when it expires, in seconds since the epoch."),
-        Query("signature", "Of a signed link."),
+        Query("expires", "Expiry of a signed link, in seconds since the epoch."),
+        Query("signature", "Signature of a signed link."),
     ),
     answers={200: _BYTES, 206: _BYTES, 304: None},
     problems=(401, 403, 416),

@@ -42,13 +42,11 @@ TIMES_AS_LONG = 100  # as counting took: it takes at most a hundredth of the tim
 ACCOUNTS_MAX = 10_000  # that are remembered
 NEARLY = 0.9
 
-REFUSALS = Counter("workhook_quota_refusals_total", "Changes that a quota of an organization refused.", ["quota"])
-GIVEN_UP = Counter(
-    "workhook_quota_counts_given_up_total", "Times that counting what an organization has took too long."
-)
+REFUSALS = Counter("workhook_quota_refusals_total", "Changes refused by an organization's quota.", ["quota"])
+GIVEN_UP = Counter("workhook_quota_counts_given_up_total", "Quota counts abandoned because they took too long.")
 ORGANIZATIONS = Gauge(
     "workhook_quota_organizations",
-    "Organizations that this process knows to be over 90 % of a quota, and to be at it.",
+    "Organizations known to this process to be above 90 % of a quota, or at it.",
     ["state"],
 )
 
@@ -389,9 +387,9 @@ async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
 class UsageShape(msgspec.Struct):
     """What an organization has stored, the trash included."""
 
-    bytes: Annotated[int, Meta(description="Bytes of its files and of the payloads of its events.")]
+    bytes: Annotated[int, Meta(description="Bytes of files and event payloads.")]
     bytes_limit: Annotated[int | None, Meta(description="`organization_max_mb` in bytes; null: no limit.")]
-    rows: Annotated[int, Meta(description="Number of its records: tasks, comments, files, events and the like.")]
+    rows: Annotated[int, Meta(description="Number of records: tasks, comments, files, events and so on.")]
     rows_limit: Annotated[int | None, Meta(description="`organization_max_rows`; null: no limit.")]
     counted_at: Time
 

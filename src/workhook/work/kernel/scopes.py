@@ -39,10 +39,10 @@ def _not_project_ids(text: str) -> str | None:
     return f"ids of projects, at most {PROJECTS_MAX}, separated by commas"
 
 
-OrganizationLogin = Annotated[str, Meta(description="Login of the owner: only what is in its projects.")]
+OrganizationLogin = Annotated[str, Meta(description="Only projects of this owner (login).")]
 ProjectIds = Annotated[
     str,
-    Meta(description="Ids of projects, separated by commas: only what is in these."),
+    Meta(description="Only these projects (ids separated by commas)."),
     Checked(_not_project_ids),
 ]
 

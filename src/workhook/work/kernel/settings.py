@@ -164,7 +164,8 @@ NumberFormatText = Annotated[
     Meta(
         min_length=1,
         max_length=FORMAT_MAX_CHARS,
-        description="With `{number}` or `{number:05}`; with `{year}`, numbers start anew each year (of `timezone`).",
+        description="Contains `{number}` or `{number:05}`; with `{year}`, numbering restarts each year (in "
+        "`timezone`).",
     ),
     Prepared(str.strip),
     Checked(format_fault),
@@ -267,12 +268,12 @@ def grouped(iban: str) -> str:
     return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
 
 
-Iban = Annotated[str, Meta(description="Its check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
+Iban = Annotated[str, Meta(description="The check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
 """Upper case without spaces."""
 Bic = Annotated[str, Meta(description="8 or 11 characters."), Prepared(without_spaces), Checked(bic_fault)]
 VatId = Annotated[
     str,
-    Meta(description="With the letters of its country, such as DE123456789."),
+    Meta(description="With the country prefix, such as DE123456789."),
     Prepared(plain_vat_id),
     Checked(vat_id_fault),
 ]
@@ -300,7 +301,7 @@ PaymentDays = Annotated[
     Meta(
         ge=0,
         le=PAYMENT_DAYS_MAX,
-        description="An invoice without `due` is due so many days after it is sent.",
+        description="Days from sending until an invoice without `due` is due.",
     ),
 ]
 PaymentTerms = Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
@@ -308,7 +309,7 @@ Zone = Annotated[
     str,
     Meta(
         max_length=NAME_MAX_CHARS,
-        description="IANA name. The days of its invoices, and the year of their numbers, are those of this time zone.",
+        description="Time zone (IANA name) for the days of invoices and the year in their numbers.",
     ),
     Prepared(str.strip),
     Checked(zone_fault),
@@ -319,9 +320,9 @@ _Percent = Annotated[
 ]
 
 RoundingMinutes = Annotated[
-    RoundMinutes, Meta(description="What the time of each entry is rounded to on an invoice; 0: it is not.")
+    RoundMinutes, Meta(description="Minutes each time entry is rounded to on invoices; 0: no rounding.")
 ]
-RoundingMode = Annotated[RoundMode, Meta(description="`up` until it is set.")]
+RoundingMode = Annotated[RoundMode, Meta(description="Default: `up`.")]
 BUDGET_MAX_HOURS = 1_000_000
 
 
@@ -366,7 +367,7 @@ def _form(beside: str) -> JsonForm:
     return JsonForm(int | float, _rate_to_response, beside=beside)
 
 
-_RATE = Meta(description="What an hour costs.")
+_RATE = Meta(description="Hourly rate.")
 _AccountRate = Annotated[Annotated[int, _form("currency")] | None, JsonName("hourly_rate"), _RATE]
 _ProjectRate = Annotated[Annotated[int, _form("money")] | None, JsonName("hourly_rate"), _RATE]
 
@@ -378,11 +379,9 @@ class InvoiceDefaultsEdit(msgspec.Struct):
     tax: Percent | UnsetType | None = UNSET
     tax_category: TaxCategory | UnsetType | None = UNSET
     payment_days: PaymentDays | UnsetType | None = UNSET
-    language: Annotated[Language, Meta(description="Of the invoice and its PDF.")] | UnsetType | None = UNSET
+    language: Annotated[Language, Meta(description="Language of the invoice and its PDF.")] | UnsetType | None = UNSET
     hourly_rate: Rate | UnsetType | None = UNSET
-    billable: Annotated[bool, Meta(description="Whether time is billable where nobody says.")] | UnsetType | None = (
-        UNSET
-    )
+    billable: Annotated[bool, Meta(description="Whether time is billable by default.")] | UnsetType | None = UNSET
     round_minutes: RoundingMinutes | UnsetType | None = UNSET
     round_mode: RoundingMode | UnsetType | None = UNSET
 
@@ -419,7 +418,9 @@ class ProjectBillingEdit(InvoiceDefaultsEdit):
     buyer: BuyerEdit | UnsetType | None = UNSET
     budget: Annotated[BudgetEdit, Meta(description="Null: none.")] | UnsetType | None = UNSET
     rates: (
-        Annotated[list[PersonRate], Meta(max_length=1000, description="All of them: who is left out has none.")]
+        Annotated[
+            list[PersonRate], Meta(max_length=1000, description="Replaces all rates: people not listed have none.")
+        ]
         | UnsetType
         | None
     ) = UNSET
@@ -437,19 +438,19 @@ class AccountBilling(Record, frozen=True):
     country: Annotated[str | None, Meta(description="ISO 3166-1, two letters; an e-invoice needs it.")] = None
     iban: str | None = None
     bic: str | None = None
-    currency: Annotated[str | None, Meta(description="USD until it is set.")] = None
+    currency: Annotated[str | None, Meta(description="Default: USD.")] = None
     tax_millionths: _Percent = None
     tax_category: Category | None = None
     payment_days: int | None = None
     payment_terms: str | None = None
     number_format: str | None = None
-    timezone: Annotated[str | None, Meta(description="Of the days of its invoices. UTC until it is set.")] = None
+    timezone: Annotated[str | None, Meta(description="Time zone of the days of its invoices. Default: UTC.")] = None
     language: Language | None = None
     hourly_rate_minor: _AccountRate = None
     billable: bool | None = None
     round_minutes: RoundMinutes | None = None
     round_mode: RoundMode | None = None
-    logo_id: Annotated[str | None, JsonName("logo"), Meta(description="Id of the logo on its invoices.")] = None
+    logo_id: Annotated[str | None, JsonName("logo"), Meta(description="Id of the logo printed on invoices.")] = None
 
 
 class BudgetShape(msgspec.Struct, frozen=True):

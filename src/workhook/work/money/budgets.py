@@ -29,9 +29,9 @@ class BudgetAnswer(msgspec.Struct):
 
     budget: BudgetShape | None
     used: Annotated[float, Meta(ge=0, description="All finished billable time, on an invoice or not.")]
-    billed: Annotated[float, Meta(ge=0, description="What of that is on invoices that were sent.")]
-    left: Annotated[float, Meta(description="Below 0 for what was spent above the budget.")] | None
-    percent: Annotated[int, Meta(ge=0, description="How much is used, rounded down.")] | None
+    billed: Annotated[float, Meta(ge=0, description="The part that is on issued invoices.")]
+    left: Annotated[float, Meta(description="Negative if the budget is exceeded.")] | None
+    percent: Annotated[int, Meta(ge=0, description="Percentage used, rounded down.")] | None
     success: bool = True
 
 

@@ -52,7 +52,7 @@ class MemberShape(msgspec.Struct):
 
     login: str
     username: str
-    email: Annotated[str, Meta(description="A placeholder unless the caller may see the address.")]
+    email: Annotated[str, Meta(description="A placeholder unless the caller can see the address.")]
     avatar: str | None = None
     id: Annotated[int, Meta(description="Absent for an invited person.")] | UnsetType = UNSET
 

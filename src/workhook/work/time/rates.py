@@ -221,7 +221,7 @@ class OrganizationMemberShape(msgspec.Struct):
     username: str
     role: Literal["owner", "member"]
     hourly_rate: (
-        Annotated[float, Meta(ge=0, description="What an hour costs in projects that say nothing nearer.")] | None
+        Annotated[float, Meta(ge=0, description="Hourly rate in projects without a more specific rate.")] | None
     )
 
 

@@ -27,7 +27,7 @@ LabelColors = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE], LabelColor],
     Meta(
         max_length=LABEL_COLORS_MAX,
-        description="Colours of labels by their names. Other labels have a colour that follows from the name.",
+        description="Label colors by name. The color of other labels is derived from their name.",
     ),
 ]
 

@@ -34,7 +34,7 @@ class TaskOperation(TaskContent, kw_only=True):
     `id`. `move` takes `id` with `column_id` or `position`. `delete` takes `id`."""
 
     action: Literal["create", "edit", "move", "delete"]
-    id: Annotated[str, Meta(description="Id of the task that is changed.")] | UnsetType = UNSET
+    id: Annotated[str, Meta(description="Id of the task to change.")] | UnsetType = UNSET
     column_id: ColumnId | UnsetType = UNSET
     title: Title | UnsetType = UNSET
 

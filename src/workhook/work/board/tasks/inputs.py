@@ -36,7 +36,7 @@ Priority = Annotated[
     Prepared(str.lower),
 ]
 Position = Annotated[
-    int, Meta(ge=0, le=2**53 - 1, description="Place in the column, from 0; past the end means the end.")
+    int, Meta(ge=0, le=2**53 - 1, description="Zero-based position in the column; past the end means the end.")
 ]
 KEYS_MAX = 100
 Texts = Annotated[
@@ -51,13 +51,13 @@ Sections = Annotated[
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), ON_ONE_LINE]
 Labels = Annotated[list[Label], Meta(max_length=100)]
-Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
+Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people with access to the project.")]
 ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
-ParentId = Annotated[str, Meta(max_length=64, description="A task of the project, of which this one is a subtask.")]
+ParentId = Annotated[str, Meta(max_length=64, description="Id of the parent task, in the same project.")]
 BLOCKERS_MAX = 50
 Blockers = Annotated[
     list[Annotated[str, Meta(max_length=64)]],
-    Meta(max_length=BLOCKERS_MAX, description="Ids of tasks of the project that this one waits for."),
+    Meta(max_length=BLOCKERS_MAX, description="Ids of tasks that block this one, in the same project."),
 ]
 RepeatRule = Annotated[
     str,
@@ -68,24 +68,24 @@ RepeatRule = Annotated[
     Prepared(repeating.canonical),
     Checked(repeating.complaint),
 ]
-OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
+OfProject = Annotated[str, Meta(description="The project's id; it must match the task.")]
 TaskRate = Annotated[
     Decimal,
     Meta(
         extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX},
-        description="What an hour of the task costs: an amount with at most the decimals of the project's currency, as "
-        "a number or a text. Needs the role admin. Null: what the project says.",
+        description="Hourly rate of the task, with at most the decimals of the project's currency, as a number "
+        "or text. Requires the role admin. Null: the project's rate.",
     ),
     Read(read_rate, (int, float, str)),
 ]
-Billable = Annotated[bool, Meta(description="Whether time on the task is billable. Null: as the project says.")]
+Billable = Annotated[bool, Meta(description="Whether time on the task is billable. Null: the project's default.")]
 ESTIMATE_MAX_MS = 3660 * DAY_MS
 Estimate = Annotated[
     int,
     Meta(
         extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": ESTIMATE_MAX_MS},
-        description="The time that the task may take: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, "
-        "`1:30`, `:15`, `1:30:15` or `PT1H30M`. A fraction of a second does not count. Null: none.",
+        description="Estimate: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, "
+        "`1:30:15` or `PT1H30M`, in whole seconds. Null: none.",
     ),
     Read(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),
 ]
@@ -155,14 +155,15 @@ class TaskFilters(ListQuery):
         Annotated[Bound, Meta(description="RFC 3339, or a date, which means after that day.")] | UnsetType
     ) = UNSET
     timezone: (
-        Annotated[TimeZone, Meta(description="IANA name: on which day a deadline with a time is. Default: `UTC`.")]
+        Annotated[
+            TimeZone,
+            Meta(description="Time zone (IANA name) that decides the day of deadlines with a time. Default: `UTC`."),
+        ]
         | UnsetType
     ) = UNSET
     finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
     parent_id: ParentId | UnsetType = UNSET
-    blocked: Annotated[bool, Meta(description="Whether the task waits for one that is not completed.")] | UnsetType = (
-        UNSET
-    )
+    blocked: Annotated[bool, Meta(description="Whether the task is blocked by an open task.")] | UnsetType = UNSET
     q: Annotated[str, Meta(max_length=255, description="Words in the title and the description.")] | UnsetType = UNSET
 
 

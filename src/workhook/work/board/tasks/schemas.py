@@ -90,7 +90,7 @@ class Task(Record, frozen=True):
     id: Annotated[str, resource_id("tsk")]
     number: Annotated[
         int,
-        Meta(ge=1, description="In its project, from 1 in the order of creation. It stays, and is no other task's."),
+        Meta(ge=1, description="Number in the project, from 1 in order of creation; never reused."),
     ]
     title: str
     description: str | None
@@ -113,18 +113,18 @@ class Task(Record, frozen=True):
         | None,
         JsonName("hourly_rate"),
         Meta(
-            description="What an hour costs, with the decimals of the project's currency; null: what the project says. "
-            "Clients see null.",
+            description="Hourly rate, with the decimals of the project's currency; null: the project's rate. "
+            "Null for clients.",
             examples=["80.00"],
         ),
     ]
     billable: Annotated[
-        bool | None, Meta(description="Whether its time is billable; null: as the project says. Clients see null.")
+        bool | None, Meta(description="Whether its time is billable; null: the project's default. Null for clients.")
     ]
     estimate_ms: Annotated[
         Annotated[int, EventSchema({"description": "milliseconds"})] | None,
         JsonName("estimate"),
-        Meta(description="The time that it may take, in milliseconds; null: nobody says. Clients see null."),
+        Meta(description="Estimate in milliseconds; null: none. Null for clients."),
     ]
     parent_id: Annotated[str | None, resource_id("tsk", optional=True)]
     subtasks: Annotated[SubtaskCounts, EventSchema(optional=True)]

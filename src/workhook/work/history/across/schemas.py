@@ -19,7 +19,7 @@ from workhook.work.kernel.scopes import OrganizationLogin, ProjectIds
 from workhook.work.money.invoices.schemas import InvoiceList, PlacedInvoice
 from workhook.work.time.timesheets.schemas import TimesheetsQuery
 
-_Maker = Annotated[str, Meta(description="Username of who made it, or `me`.")]
+_Maker = Annotated[str, Meta(description="Username of the author, or `me`.")]
 _Assignee = Annotated[str, Meta(description="A username, or `me`.")]
 _Worker = Annotated[str, Meta(description="Username, or `me`.")]
 
@@ -56,7 +56,7 @@ class AllInvoicesQuery(InvoiceList):
     q: (
         Annotated[
             str,
-            Meta(max_length=255, description="Words in the number, the name of the client who pays, or the address."),
+            Meta(max_length=255, description="Words in the number, the buyer's name or the address."),
         ]
         | UnsetType
     ) = UNSET

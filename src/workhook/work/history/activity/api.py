@@ -24,7 +24,9 @@ class StreamQuery(msgspec.Struct):
     """The header `Last-Event-ID` wins."""
 
     last_event_id: (
-        Annotated[int, Meta(ge=0, le=2**53 - 1, description="Everything after this event. Default: new events only.")]
+        Annotated[
+            int, Meta(ge=0, le=2**53 - 1, description="Send everything after this event. Default: new events only.")
+        ]
         | UnsetType
     ) = UNSET
 

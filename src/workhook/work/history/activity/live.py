@@ -68,7 +68,7 @@ BUFFER_MAX_BYTES = 1024 * 1024
 PART_BYTES = 64 * 1024
 PER_LISTENER_MAX = 10  # streams of one user or installation, with however many tokens
 
-TROUBLE = Counter("workhook_streams_trouble_total", "Looks for streams that failed and are tried again.", ["step"])
+TROUBLE = Counter("workhook_streams_trouble_total", "Failed polls for streams, which are retried.", ["step"])
 
 log = structlog.get_logger(__name__)
 

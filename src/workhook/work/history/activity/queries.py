@@ -201,7 +201,7 @@ ID_MAX = 2**53 - 1
 Payload = Annotated[
     msgspec.Raw,
     Meta(
-        description="The payload that webhooks get.", extra_json_schema={"type": "object", "additionalProperties": True}
+        description="Payload of the webhook event.", extra_json_schema={"type": "object", "additionalProperties": True}
     ),
 ]
 
@@ -210,7 +210,7 @@ class ActivityQuery(lists.ListQuery):
     """`event`: its name. `actor`: a username. `since`: nothing older."""
 
     event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
-    actor: Annotated[str, Meta(description="Username of the person who did it.")] | UnsetType = UNSET
+    actor: Annotated[str, Meta(description="Username of the actor.")] | UnsetType = UNSET
     since: Moment | UnsetType = UNSET
 
 

@@ -340,9 +340,7 @@ class NotificationSubject(msgspec.Struct):
     id: str
     title: Annotated[
         str,
-        Meta(
-            description="Of an invoice its number, of an invitation the organization or project, of a webhook its id."
-        ),
+        Meta(description="Number of an invoice, organization or project of an invitation, id of a webhook."),
     ]
 
 
@@ -361,13 +359,13 @@ class NotificationShape(msgspec.Struct):
     action: Annotated[
         str | None,
         Meta(
-            description="Of an invoice `sent`, `voided` or `credited`; of a payment `payment` or `refund`; "
-            "of an invitation the role."
+            description="For an invoice `sent`, `voided` or `credited`; for a payment `payment` or `refund`; "
+            "for an invitation the role."
         ),
     ]
-    text: Annotated[str | None, Meta(description="The beginning of the comment, or why the webhook is off.")]
+    text: Annotated[str | None, Meta(description="Beginning of the comment, or why the webhook was disabled.")]
     deadline: Time | None
-    amount: Annotated[float | None, Meta(description="Of a payment; a refund is negative.")]
+    amount: Annotated[float | None, Meta(description="Amount of a payment; negative for a refund.")]
     currency: str | None
     html_url: str
 

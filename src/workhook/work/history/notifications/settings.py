@@ -55,7 +55,7 @@ class KindSetting(msgspec.Struct):
     """Where a kind is told of."""
 
     inbox: Annotated[bool, Meta(description="In the list of notifications.")]
-    email: Annotated[bool, Meta(description="By e-mail, if the server sends any and the caller has an address.")]
+    email: Annotated[bool, Meta(description="By e-mail, if the server sends e-mail and the caller has an address.")]
 
 
 class NotificationSettings(msgspec.Struct):

@@ -34,10 +34,11 @@ class SearchQuery(ListQuery, kw_only=True):
         Meta(
             min_length=1,
             max_length=QUERY_MAX_CHARS,
-            description="Words to search for. Each result has all of them; the last one may be the beginning of a "
-            "word. In titles, names and numbers of invoices, a word of three characters or more is also found inside "
-            "of others. `#12` finds the tasks with that number, `owner/name#12` that of one project. Case and accents "
-            "on Latin letters make no difference, and `ß` is `ss`. There are no operators.",
+            description="Words to search for. Results contain all of them; the last one may be a prefix. In "
+            "titles, names and invoice numbers, words of three or more characters also match "
+            "inside other words. `#12` finds tasks with that number, `owner/name#12` in one "
+            "project. Case and accents on Latin letters are ignored, and `ß` equals `ss`. There "
+            "are no operators.",
         ),
     ]
     project_id: Annotated[str, Meta(description="Only in this project.")] | UnsetType = UNSET
@@ -72,12 +73,10 @@ class SearchResult(msgspec.Struct):
     id: str | int
     number: Annotated[
         int | None,
-        Meta(description="Of the task, or of the task that a comment is on, in its project; null for files."),
+        Meta(description="Number of the task, or of a comment's task; null for files."),
     ]
     title: str
-    excerpt: Annotated[
-        str | None, Meta(description="Plain text around the words that were found; null if there is no text.")
-    ]
+    excerpt: Annotated[str | None, Meta(description="Plain text around the matches; null without text.")]
     project: FoundIn
     task: FoundIn | None
     file: FoundIn | None

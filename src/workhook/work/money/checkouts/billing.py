@@ -59,7 +59,7 @@ EVERY_S = 20.0
 BATCH = 200
 
 TROUBLE = Counter(
-    "workhook_checkout_periods_failed_total", "Periods of subscriptions that could not begin and are tried again."
+    "workhook_checkout_periods_failed_total", "Subscription periods that could not begin and are retried."
 )
 
 log = structlog.get_logger(__name__)

@@ -60,9 +60,9 @@ class ServiceCheckoutShape(msgspec.Struct):
     completed: bool
     paused: bool
     pause_date: Time | None
-    cancel_date: Annotated[Time | None, Meta(description="When it ended, or will end.")]
+    cancel_date: Annotated[Time | None, Meta(description="When it ended or will end.")]
     period_end: Time | None
-    archive: Annotated[bool, Meta(description="It is over.")]
+    archive: Annotated[bool, Meta(description="Whether it has ended.")]
     days_left: Annotated[int | None, Meta(description="Days left of the period; a pause stops the count.")]
     months_since_creation: int
     disable_pause: bool

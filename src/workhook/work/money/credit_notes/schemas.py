@@ -38,7 +38,10 @@ class CreditedItemInput(InvoiceItemInput):
     """A credited line. Its rate is one that the invoice has."""
 
     tax: (
-        Annotated[Percent, Meta(description="Percent. Default: the only rate of the invoice, or its own one.")]
+        Annotated[
+            Percent,
+            Meta(description="Tax rate in percent. Default: the only rate of the invoice, or the invoice's own."),
+        ]
         | UnsetType
         | None
     ) = UNSET
@@ -50,7 +53,9 @@ class CreditNoteCreate(msgspec.Struct):
     With `tax` or `tax_category` only that rate is credited.
     """
 
-    reason: Annotated[str, Meta(min_length=1, max_length=4000, description="It is printed."), Prepared(str.strip)]
+    reason: Annotated[
+        str, Meta(min_length=1, max_length=4000, description="Printed on the credit note."), Prepared(str.strip)
+    ]
     total: Annotated[MoneyAboveZero, Meta(description="With tax.")] | UnsetType | None = UNSET
     tax: (
         Annotated[Percent, Meta(description="A rate of the invoice, in percent. Default: all of them, in proportion.")]
@@ -84,9 +89,9 @@ class CreditNote(Record, frozen=True):
     reason: str
     issued: Timestamp
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
-    buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As the invoice has it.")]
-    seller: Annotated[SellerText, COMPUTED, Meta(description="As the invoice has it.")]
-    language: Annotated[Language, COMPUTED, Meta(description="That of the invoice.")]
+    buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As on the invoice.")]
+    seller: Annotated[SellerText, COMPUTED, Meta(description="As on the invoice.")]
+    language: Annotated[Language, COMPUTED, Meta(description="Currency of the invoice.")]
     user: Annotated[PersonShape | None, COMPUTED]
     position: Annotated[int, HIDDEN]
 

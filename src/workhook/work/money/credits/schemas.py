@@ -24,9 +24,9 @@ class TaskCreditCreate(msgspec.Struct):
 
     amount: CreditsAboveZero
     kind: Literal["grant", "spend"] = "grant"
-    task_id: Annotated[str, Meta(description="For a spend: the task that it pays for.")] | UnsetType | None = UNSET
+    task_id: Annotated[str, Meta(description="For a spend: the task it pays for.")] | UnsetType | None = UNSET
     notes: LongText | UnsetType | None = UNSET
-    expires_at: Annotated[Moment, Meta(description="For a grant: when the rest of it expires.")] | UnsetType | None = (
+    expires_at: Annotated[Moment, Meta(description="For a grant: when unspent credits expire.")] | UnsetType | None = (
         UNSET
     )
 
@@ -69,7 +69,7 @@ class TaskCredit(Record, frozen=True):
     notes: str | None
     user: Annotated[
         PersonShape | None,
-        Meta(description="Null if Workhook made the entry by itself."),
+        Meta(description="Null if Workhook created the entry."),
         EventSchema({"description": "null when the service made the entry by itself"}),
     ]
     reversed: bool

@@ -122,29 +122,31 @@ KEPT_WITHOUT_LOGO_S = 300
 """For a PDF without its logo because the render was killed: the next attempt may succeed."""
 LOGO_MAX_BYTES = 2 * 1024 * 1024
 
-FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be printed.", ["reason"])
+FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be rendered.", ["reason"])
 
-BOXES = Counter("workhook_invoice_pdf_boxes_total", "Invoices printed with boxes for characters that no font has.")
+BOXES = Counter("workhook_invoice_pdf_boxes_total", "Invoices rendered with boxes for characters without a font.")
 
 XML_LEFT_OUT = Counter(
     "workhook_invoice_pdf_xml_left_out_total",
-    "Invoices printed without the e-invoice that they have: no font has some `characters`, or it is a `failure`.",
+    "Invoices rendered without their e-invoice, because characters have no font (`characters`) or rendering "
+    "failed (`failure`).",
     ["reason"],
 )
 
 LOGOS_LEFT_OUT = Counter(
     "workhook_invoice_pdf_logos_left_out_total",
-    "Invoices printed without their logo: it is `invalid`, or ended the render (`timeout`, `killed`, `failure`).",
+    "Invoices rendered without their logo, because it is `invalid` or ended the rendering (`timeout`, "
+    "`killed`, `failure`).",
     ["reason"],
 )
 
 ANSWERS = Counter(
     "workhook_invoice_pdf_answers_total",
-    "PDFs that were answered: `rendered` now, `shared` with a render that was under way, `kept` from an earlier one.",
+    "PDFs served: `rendered` now, `shared` with a rendering in progress, or `kept` from an earlier one.",
     ["source"],
 )
 
-WAITING = Gauge("workhook_invoice_pdf_waiting", "Invoices that wait for their turn to be printed.")
+WAITING = Gauge("workhook_invoice_pdf_waiting", "Invoices waiting to be rendered.")
 
 _LOGO_NAMES = {"image/png": "logo.png", "image/jpeg": "logo.jpg", "image/svg+xml": "logo.svg"}
 _FILE_PATH = re.compile(r"/files/(fil_[0-9a-z]{26})/content(?:[?#].*)?")

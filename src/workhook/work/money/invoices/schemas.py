@@ -78,7 +78,7 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
 
     kind: Annotated[
         Literal["item", "time", "service"],
-        Meta(description="Written by hand, made of time, or of a service checkout."),
+        Meta(description="`item`: written by hand; `time`: from timesheets; `service`: from a checkout."),
         EventSchema({"description": "written by hand, made of time, or of a service checkout"}),
     ]
     description: str
@@ -86,7 +86,7 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     unit_price: int | float
     timesheet_ids: Annotated[
         list[str],
-        Meta(description="Whose time it is."),
+        Meta(description="User who recorded the time."),
         EventSchema({"description": "whose time it is"}),
     ]
     discount: Annotated[int | float | None, _MAYBE_PERCENT] = None
@@ -95,7 +95,7 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     tax_category: Annotated[Category | None, _MAYBE] = None
     service_from: Annotated[
         str | None,
-        Meta(description="First day of the time or the period; lines by hand have none."),
+        Meta(description="First day of the time or period; null for lines written by hand."),
         EventSchema({"type": "string", "format": "date"}, optional=True),
     ] = None
     service_to: Annotated[str | None, EventSchema({"type": "string", "format": "date"}, optional=True)] = None
@@ -215,7 +215,7 @@ class InvoiceItemInput(msgspec.Struct):
     unit_price: Money
     discount: Annotated[Percent, Meta(description="Percent.")] | UnsetType | None = UNSET
     discount_amount: Annotated[Money, Meta(description="At most the line.")] | UnsetType | None = UNSET
-    tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's.")] | UnsetType | None = UNSET
+    tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's rate.")] | UnsetType | None = UNSET
     tax_category: Category | UnsetType | None = UNSET
 
 
@@ -232,7 +232,10 @@ ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Prepared
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
 _TimesheetIds = Annotated[
     list[str],
-    Meta(max_length=TIMESHEETS_MAX, description="Finished, billable timesheets on no invoice; they become lines."),
+    Meta(
+        max_length=TIMESHEETS_MAX,
+        description="Finished, billable timesheets that are on no invoice; they become lines.",
+    ),
 ]
 _Grouping = Annotated[
     GroupBy, Meta(description="One line for each task, person or day, and rate. Default: one for each timesheet.")
@@ -265,7 +268,7 @@ class InvoiceCreate(msgspec.Struct):
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
     language: (
-        Annotated[Language, Meta(description="Of its PDF, its lines of time and the e-mail about it.")] | UnsetType
+        Annotated[Language, Meta(description="Language of the PDF, lines of time and the e-mail.")] | UnsetType
     ) = UNSET
     service_from: (
         Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the lines of time.")]
@@ -290,12 +293,7 @@ class InvoiceList(ListQuery):
     """Filters."""
 
     status: Status | UnsetType = UNSET
-    overdue: (
-        Annotated[
-            bool, Meta(description="Only sent invoices that are late: the day, or moment, when they were due is over.")
-        ]
-        | UnsetType
-    ) = UNSET
+    overdue: Annotated[bool, Meta(description="Only sent invoices whose due date has passed.")] | UnsetType = UNSET
 
 
 class InvoiceDays(NamedTuple):
@@ -356,14 +354,14 @@ class Invoice(Record, frozen=True):
         Minor,
         COMPUTED,
         JsonName("amount_due"),
-        Meta(description="What is still to be paid; of a draft its total."),
+        Meta(description="Amount still to be paid; for a draft, its total."),
         EventSchema({"description": "what is still to be paid; of a draft its total"}),
     ]
     to_refund_minor: Annotated[
         Minor,
         COMPUTED,
         JsonName("to_refund"),
-        Meta(description="What was paid above the rest that is not credited."),
+        Meta(description="Amount paid beyond what is owed."),
         EventSchema({"description": "what was paid above the rest that is not credited"}),
     ]
     currency: Annotated[str, CURRENCY]
@@ -380,7 +378,7 @@ class Invoice(Record, frozen=True):
     ]
     group_by: Annotated[
         GroupBy | None,
-        Meta(description="What has one line of time, at each rate; null: each timesheet."),
+        Meta(description="What each line of time groups, per rate; null: one line per timesheet."),
         EventSchema({"description": "what has one line of time, at each rate; null: each timesheet"}),
     ]
     payments_shown: Annotated[BookedText, COMPUTED, JsonName("payments")]
@@ -389,14 +387,14 @@ class Invoice(Record, frozen=True):
         BuyerText | None,
         COMPUTED,
         JsonName("buyer"),
-        Meta(description="Who pays. Of a draft as the settings say now, fixed when it is sent."),
+        Meta(description="Buyer. For a draft, the current settings; fixed when the invoice is sent."),
         EventSchema({"description": "who pays; of a draft as the settings say now, fixed when it is sent"}),
     ]
     seller_shown: Annotated[
         SellerText,
         COMPUTED,
         JsonName("seller"),
-        Meta(description="Who bills. Of a draft as the settings say now, fixed when it is sent."),
+        Meta(description="Seller. For a draft, the current settings; fixed when the invoice is sent."),
         EventSchema({"description": "who bills; of a draft as the settings say now, fixed when it is sent"}),
     ]
     language: Language
@@ -416,7 +414,7 @@ class Invoice(Record, frozen=True):
     ]
     user: Annotated[
         PersonShape | None,
-        Meta(description="Null if Workhook made the invoice by itself."),
+        Meta(description="Null if Workhook created the invoice."),
         EventSchema({"description": "null when the service made the invoice by itself"}),
     ]
     created_at: Timestamp

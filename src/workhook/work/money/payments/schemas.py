@@ -33,8 +33,8 @@ from workhook.work.money.invoices.schemas import invoices
 
 Kind = Literal["payment", "refund"]
 
-Method = Annotated[str, Meta(min_length=1, max_length=100, description="How it was paid."), ON_ONE_LINE]
-Reference = Annotated[str, Meta(min_length=1, max_length=255, description="Whatever names it elsewhere."), ON_ONE_LINE]
+Method = Annotated[str, Meta(min_length=1, max_length=100, description="Payment method."), ON_ONE_LINE]
+Reference = Annotated[str, Meta(min_length=1, max_length=255, description="Your own reference."), ON_ONE_LINE]
 
 
 class PaymentDetails(msgspec.Struct):
@@ -48,13 +48,13 @@ class PaymentDetails(msgspec.Struct):
 class PaymentCreate(PaymentDetails):
     """A payment. Default for `paid_at`: now. It can be a day ahead at most."""
 
-    amount: Annotated[MoneyAboveZero, Meta(description="Default: what is due.")] | UnsetType | None = UNSET
+    amount: Annotated[MoneyAboveZero, Meta(description="Default: the amount due.")] | UnsetType | None = UNSET
 
 
 class RefundCreate(msgspec.Struct):
     """What is given back of a payment. Default for `paid_at`: now. It can be a day ahead at most."""
 
-    amount: Annotated[MoneyAboveZero, Meta(description="Default: what is left of it.")] | UnsetType | None = UNSET
+    amount: Annotated[MoneyAboveZero, Meta(description="Default: the rest of the payment.")] | UnsetType | None = UNSET
     paid_at: DayOrMoment | UnsetType | None = UNSET
     reference: Reference | UnsetType | None = UNSET
 
@@ -83,14 +83,14 @@ class Payment(Record, frozen=True):
     reference: str | None
     refund_of: Annotated[
         str | None,
-        Meta(description="The payment that a refund gives back of."),
+        Meta(description="Payment that this refund belongs to."),
         EventSchema({"description": "of a refund: the id of the payment that it gives back of"}),
     ]
     invoice: Annotated[BookedOn, COMPUTED]
     user: Annotated[
         PersonShape | None,
         COMPUTED,
-        Meta(description="Who booked it; null if nobody knows."),
+        Meta(description="User who recorded it; null if unknown."),
         EventSchema({"description": "who booked it; null if nobody knows"}),
     ]
     created_at: Timestamp

@@ -68,8 +68,8 @@ class ServiceCreate(msgspec.Struct):
     position: Annotated[Position, Meta(description="Default: after the others.")] | UnsetType = UNSET
     disable_pause: bool = False
     disable_quantity: bool = False
-    limit_pausing: Annotated[Count, Meta(description="Most pauses of one checkout.")] | None = None
-    minimum_months: Annotated[Months, Meta(description="A checkout cannot be canceled before that.")] | None = None
+    limit_pausing: Annotated[Count, Meta(description="Maximum number of pauses per checkout.")] | None = None
+    minimum_months: Annotated[Months, Meta(description="Months before a checkout can be canceled.")] | None = None
     cancel_at_period_end: bool = False
     require_payment_method: bool = False
     preview_image: WebAddress | None = None

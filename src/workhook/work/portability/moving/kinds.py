@@ -114,14 +114,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="billing_logos",
-        says="Pictures at the head of invoices. Their bytes are in `files/`, by their ids.",
+        says="Logos. Their content is in `files/`, by id.",
         by="account_id",
         left_out={"blob": _BLOB},
     ),
     LineKind(
         name="organization_billing",
         table="account_billing",
-        says="What stands on its invoices, and its default rate.",
+        says="Billing settings, and the default rate.",
         by="account_id",
         record=AccountBilling,
         refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
@@ -129,26 +129,24 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="members",
         table="memberships",
-        says="Who is in the organization.",
+        says="Members of the organization.",
         by="organization_id",
         refers=_PERSON,
         types={"role": Literal["owner", "member"]},
     ),
-    LineKind(name="member_rates", says="Rates of members, in minor units an hour.", by="account_id", refers=_PERSON),
+    LineKind(name="member_rates", says="Rates of members, in minor units per hour.", by="account_id", refers=_PERSON),
     LineKind(
         name=PROJECTS,
-        says="Projects, those in the trash as well.",
+        says="Projects, including those in the trash.",
         by="account_id",
         json={"label_colors": JsonColumn(LabelColors)},
         left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
-    LineKind(
-        name="project_billing", says="What a project says of its invoices, rates and budget.", record=ProjectBilling
-    ),
-    LineKind(name="project_rates", says="Rates of people in a project, in minor units an hour.", refers=_PERSON),
+    LineKind(name="project_billing", says="Billing settings, rates and budgets of projects.", record=ProjectBilling),
+    LineKind(name="project_rates", says="Rates of people in a project, in minor units per hour.", refers=_PERSON),
     LineKind(
         name="collaborators",
-        says="Who is in a project without being in the organization.",
+        says="Collaborators who are not in the organization.",
         refers=_PERSON,
         types={"role": Literal["read", "write", "admin"]},
     ),
@@ -161,14 +159,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="task_buckets",
-        says="Stretches of a column. They, and the ranks in them, are the order of its tasks.",
+        says="Buckets of columns; with the ranks of tasks, they define the order of tasks.",
         through=Through("column_id", "columns"),
         refers={"column_id": Reference("columns")},
         left_out={"size": "counted anew"},
     ),
     LineKind(
         name="tasks",
-        says="Tasks with fields, sections and labels, those in the trash as well.",
+        says="Tasks with fields, sections and labels, including those in the trash.",
         record=Task,
         refers={
             **_PERSON,
@@ -184,27 +182,27 @@ KINDS: tuple[LineKind, ...] = (
         },
         later="parent_id",
     ),
-    LineKind(name="task_numbers", says="The last number that a task of a project has got."),
+    LineKind(name="task_numbers", says="Last task number of each project."),
     LineKind(
         name="task_assignees",
-        says="Who is assigned.",
+        says="Assignees.",
         through=Through("task_id", "tasks"),
         refers={**_PERSON, "task_id": Reference("tasks")},
     ),
     LineKind(
         name="task_blockers",
-        says="Which task waits for which.",
+        says="Blockers of tasks.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
     ),
     LineKind(
         name="unmatched_assignees",
-        says="Who had a task elsewhere, and had no account here when it was imported.",
+        says="Imported assignees without an account.",
         refers={"task_id": Reference("tasks")},
     ),
     LineKind(
         name="closing_commits",
-        says="Commits that have completed a task, so that none does it twice.",
+        says="Commits that have completed tasks.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks")},
     ),
@@ -212,7 +210,7 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(name="folders", says="Folders of files."),
     LineKind(
         name="files",
-        says="Files, those in the trash as well. Their bytes are in `files/`, by their ids.",
+        says="Files, including those in the trash. Their content is in `files/`, by id.",
         refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
         left_out={"blob": _BLOB},
     ),
@@ -224,7 +222,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="mentions",
-        says="Who is named in which comment.",
+        says="Mentions.",
         refers={
             **_PERSON,
             "author_id": Reference(PEOPLE),
@@ -236,14 +234,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="services",
-        says="What the organization sells. `prices`: those that can be chosen now.",
+        says="Services. `prices`: the current ones.",
         by="account_id",
         record=Service,
         json={"prices": JsonColumn(list[tuple[Id, int, str, str, int | None]], ("service_prices",))},
     ),
     LineKind(
         name="service_prices",
-        says="Every price that a service has had.",
+        says="All prices of services, current and former.",
         by="account_id",
         through=Through("service_id", "services"),
         record=ServicePrice,
@@ -251,7 +249,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="service_checkouts",
-        says="Services that a project has bought.",
+        says="Checkouts of services.",
         record=Checkout,
         refers={
             **_PERSON,
@@ -272,7 +270,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="invoices",
-        says="Invoices with their lines, drafts as well. What was frozen at sending stays as it was.",
+        says="Invoices with their lines, including drafts.",
         record=Invoice,
         refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_gone=True)},
         json={
@@ -303,12 +301,12 @@ KINDS: tuple[LineKind, ...] = (
         json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
         left_out={"account_id": "the organization"},
     ),
-    LineKind(name="invoice_numbers", says="The last number of an invoice.", by="account_id"),
-    LineKind(name="invoice_year_numbers", says="The last number of a year.", by="account_id"),
-    LineKind(name="credit_note_numbers", says="The last number of a credit note.", by="account_id"),
+    LineKind(name="invoice_numbers", says="Last invoice number.", by="account_id"),
+    LineKind(name="invoice_year_numbers", says="Last invoice number of each year.", by="account_id"),
+    LineKind(name="credit_note_numbers", says="Last credit note number.", by="account_id"),
     LineKind(
         name="service_checkout_periods",
-        says="Periods of checkouts, and what was billed or granted for each.",
+        says="Periods of checkouts, with the invoice or credits of each.",
         through=Through("service_checkout_id", "service_checkouts"),
         refers={
             "service_checkout_id": Reference("service_checkouts"),
@@ -318,14 +316,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="timesheets",
-        says="Time. A timer that runs is paused by the import, at the moment of the export.",
+        says="Timesheets. The import pauses running timers at the time of the export.",
         record=Timesheet,
         refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
     ),
     LineKind(
         name="webhooks",
         table="hooks",
-        says="Webhooks without secrets. The import switches them off.",
+        says="Webhooks without secrets. The import disables them.",
         by="account_id",
         json={
             "events": JsonColumn(list[str]),
@@ -344,7 +342,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="import_links",
-        says="What was imported from where, so that a repeated import makes nothing twice.",
+        says="Sources of imported records, so that a repeated import creates nothing twice.",
         by="account_id",
     ),
 )

@@ -115,7 +115,7 @@ async def find_used(reader: Reader, repository_id: int) -> TimeAndMoney:
 class BudgetReachedShape(msgspec.Struct):
     """What an event `budget_reached` has beside the project. One of `hours` and `amount` is there."""
 
-    percent: Annotated[int, Meta(description="What was reached: 80 or 100.")]
+    percent: Annotated[int, Meta(description="Percentage reached: 80 or 100.")]
     hours: Annotated[float, Meta(description="The whole budget.")] | None = None
     amount: Annotated[float, Meta(description="The whole budget.")] | None = None
 

@@ -136,7 +136,7 @@ class ReportQuery(msgspec.Struct):
     billable: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
     timezone: (
-        Annotated[TimeZone, Meta(description="IANA name. Default: that of `project_id`, or `UTC` without one.")]
+        Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of `project_id`, or `UTC`.")]
         | UnsetType
     ) = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
@@ -172,7 +172,7 @@ class ReportRowShape(msgspec.Struct):
     task: TimesheetTaskShape | None
     project: TimesheetProjectShape | None
     day: Annotated[str, Meta(extra_json_schema={"format": "date"})] | None
-    timesheets: Annotated[int, Meta(ge=0, description="How many there are.")]
+    timesheets: Annotated[int, Meta(ge=0, description="Total number.")]
     duration: Annotated[int, Meta(ge=0, description="Milliseconds; a running timer counts until now.")]
     formatted_duration: str
     short_formatted_duration: ShortDurationShape
@@ -180,8 +180,8 @@ class ReportRowShape(msgspec.Struct):
     amount: Annotated[
         float | None,
         Meta(
-            description="Amount of the billable timesheets that have a rate, each rounded by itself. Null where there "
-            "are several currencies."
+            description="Amount of billable timesheets with a rate, each rounded separately. Null if there are "
+            "several currencies."
         ),
     ]
     currency: Annotated[str | None, Meta(description=_OF_AMOUNT)]
@@ -196,7 +196,7 @@ class ReportTotalsShape(msgspec.Struct):
     formatted_duration: str
     short_formatted_duration: ShortDurationShape
     billable_duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
-    amount: Annotated[float | None, Meta(description="Null where there are several currencies.")]
+    amount: Annotated[float | None, Meta(description="Null if there are several currencies.")]
     currency: Annotated[str | None, Meta(description=_OF_AMOUNT)]
     amounts: Annotated[list[AmountShape], Meta(description=_EACH_CURRENCY)]
 

@@ -29,8 +29,8 @@ Duration = Annotated[
     int,
     Meta(
         extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
-        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` or "
-        "`PT1H30M`; at most 31 days. A fraction of a second does not count.",
+        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` "
+        "or `PT1H30M`, in whole seconds; at most 31 days.",
     ),
     Read(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),
 ]
@@ -81,7 +81,7 @@ class TimesheetsQuery(ListQuery):
     finished: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
     timezone: (
-        Annotated[TimeZone, Meta(description="IANA name. Default: that of the project, which is its organization's.")]
+        Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of the project's organization.")]
         | UnsetType
     ) = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
@@ -118,7 +118,7 @@ class TimesheetShape(msgspec.Struct):
     """
 
     id: Annotated[str, resource_id("tms")]
-    task: Annotated[TimesheetTaskShape | None, Meta(description="Null if the task was removed for good.")]
+    task: Annotated[TimesheetTaskShape | None, Meta(description="Null if the task was purged.")]
     project: TimesheetProjectShape
     user: PersonShape
     is_active: bool
@@ -131,15 +131,13 @@ class TimesheetShape(msgspec.Struct):
     short_formatted_duration: ShortDurationShape
     notes: str | None
     billable: bool
-    billable_rate: (
-        Annotated[float, Meta(ge=0, description="What an hour costs, where somebody said it of this time.")] | None
-    )
+    billable_rate: Annotated[float, Meta(ge=0, description="Hourly rate set on this timesheet, if any.")] | None
     hourly_rate: (
         Annotated[
             str,
             Meta(
-                description="What an hour costs, whoever says it, with the decimals of the project's currency. It is "
-                "fixed when the timesheet finishes.",
+                description="Effective hourly rate, with the decimals of the project's currency; fixed when "
+                "the timesheet finishes.",
                 examples=["80.00"],
             ),
             EventSchema({"pattern": RATE_PATTERN}),
@@ -149,8 +147,9 @@ class TimesheetShape(msgspec.Struct):
     rate_source: Annotated[
         RateSource,
         Meta(
-            description="Who says `hourly_rate`: the timesheet itself (`billable_rate`), its task, the person's rate "
-            "in the project, the project, the person's rate in the organization, or the organization."
+            description="Source of `hourly_rate`: the timesheet (`billable_rate`), its task, the person's rate "
+            "in the project, the project, the person's rate in the organization, or the "
+            "organization."
         ),
     ]
     created_at: str
