@@ -270,9 +270,11 @@ class Settings:
         secret=True,
     )  # fmt: skip
     header_prefix: str = _setting("X-Service", _prefix, "Prefix of delivery header names.")
-    hooks_per_event: int = _setting(20, _whole(0, 10**6), "Maximum number of webhooks per repository or "
-                                                          "organization that subscribe to the same event; 0: "
-                                                          "no limit.")  # fmt: skip
+    hooks_per_event: int = _setting(
+        20,
+        _whole(0, 10**6),
+        "Maximum number of webhooks per repository or organization that subscribe to the same event; 0: no limit.",
+    )
     manual_deliveries_per_minute: int = _setting(
         1000, _whole(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook and "
                                 "minute; 0: no limit.",
