@@ -90,7 +90,7 @@ class S3Blobs(Blobs):
 
 @contextmanager
 def _speaking_s3(*, missing_passes: bool = False) -> Iterator[None]:
-    """Raise errors of the store as `Unavailable`. `missing_passes`: but not `FileNotFoundError`."""
+    """Raise the store's errors as `Unavailable`. With `missing_passes`, `FileNotFoundError` is raised unchanged."""
     try:
         yield
     except (BaseError, OSError) as error:

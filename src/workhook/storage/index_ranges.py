@@ -80,9 +80,7 @@ class TimeIndex:
         return IdRange(low, high)
 
     async def _halve(self, reader: Reader, moment: int) -> tuple[int, int]:
-        """Return two ids: rows up to the first one are of `moment` or earlier, and rows from the second one on are
-        later.
-        """
+        """Return two ids: rows up to the first are of `moment` or earlier, and rows from the second on are later."""
         row = await reader.fetch_row(self._statement, {"moment": moment})
         return row["low"], row["high"] if row["high"] <= row["newest"] else HIGHEST
 
