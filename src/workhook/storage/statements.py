@@ -27,7 +27,7 @@ class PerDialect(Executable):
 
     @classmethod
     def made_by(cls, write: Callable[[str], Executable]) -> Self:
-        """Create a statement lazily: `write` gets the database's name on first use. A process uses only one database."""
+        """Create a statement lazily: `write` gets the database's name on first use. A process uses one database."""
         made = cls.__new__(cls)
         made.of = cache(write)
         return made
