@@ -59,8 +59,7 @@ MAIL = Chore("mail", HOUR_S, forget_old)
 
 
 class Delivery:
-    """The worker of a process and everything around it: the sender it uses, and the chores and mail that run alongside.
-    """
+    """The worker of a process with the sender it uses, and the chores and the mailer that run alongside."""
 
     def __init__(self, services: Services, *, beside_api: bool) -> None:
         settings = services.settings
