@@ -18,7 +18,7 @@ FIRST_ANSWER_S = 30.0
 
 @dataclass
 class Started:
-    """`seconds` from the command to the first 200, and `idle_mib` of resident memory afterwards."""
+    """One start: `seconds` from the command to the first 200, and `idle_mib` of resident memory afterwards."""
 
     seconds: float
     idle_mib: float

@@ -57,7 +57,7 @@ _last_delivery = sa.select(sa.func.coalesce(sa.func.max(deliveries.c.id), 0))
 
 @dataclass
 class World:
-    """`repositories` maps full names to the ids of their webhooks."""
+    """The test data. `repositories` maps full names to the ids of their webhooks."""
 
     token: str
     repositories: dict[str, list[int]]

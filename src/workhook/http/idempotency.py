@@ -166,6 +166,6 @@ async def _decide_anew(call: Call, change: Change) -> None:
         await _changed(call, change, tx)
         raise _Undone
 
-    with suppress(_Undone, UniqueViolation):  # it meets what the first request made: then it was not refused
+    with suppress(_Undone, UniqueViolation):  # a conflict with the first request's rows is not a refusal
         await call.database.in_transaction(attempt)
     call.made = None

@@ -54,7 +54,7 @@ class Health(msgspec.Struct):
 
 
 class Readiness(msgspec.Struct):
-    """`checks` maps the name of each check to `ok` or to the fault."""
+    """The readiness of a process. `checks` maps the name of each check to `ok` or to the fault."""
 
     status: str
     checks: dict[str, str]

@@ -359,7 +359,7 @@ def _trouble(done: str, error: Unavailable) -> CopyRefused:
 
 
 class CopiedDatabase(msgspec.Struct, frozen=True):
-    """`copied_from` is `sqlite` or `postgresql`; `rows` counts rows by table."""
+    """The database in a backup. `copied_from` is `sqlite` or `postgresql`, and `rows` counts rows by table."""
 
     copied_from: str
     bytes: int
@@ -368,7 +368,7 @@ class CopiedDatabase(msgspec.Struct, frozen=True):
 
 
 class CopiedFiles(msgspec.Struct, frozen=True):
-    """For `missing` and `damaged`, see `BlobCopy`."""
+    """The files in a backup. For `missing` and `damaged`, see `BlobCopy`."""
 
     count: int
     bytes: int

@@ -219,7 +219,7 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
 
 
 class TableProgress(NamedTuple):
-    """`after` is the last copied key of the table, or None at the beginning."""
+    """The progress of one table. `after` is its last copied key, or None at the beginning."""
 
     after: list[Any] | None
     done: bool
