@@ -16,7 +16,7 @@ IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13
 
 
 class Run:
-    """Measures the requested figures, one after the other."""
+    """A run of the requested figures, one after the other."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

@@ -174,7 +174,7 @@ class _Child:
 
 
 class Supervisor:
-    """Starts `count` processes of the current command, and restarts those that exit on their own."""
+    """The parent of `count` processes of the current command. It restarts those that exit on their own."""
 
     def __init__(self, count: int, listening: socket.socket, *, stop_s: float) -> None:
         """Create a supervisor. `stop_s` is how long a process may take to stop."""

@@ -1,4 +1,4 @@
-"""Texts that only some readers may see: secrets, which are never printed, and personal data.
+"""Values that only some readers may see: secrets, which are never printed, and personal data.
 
 Personal data, such as an e-mail address, is a `PrivateText`: a string whose value is its public form. Events, logs and
 all other JSON contain the public form. Only a response to a known `Viewer` contains the private form, and only if that
@@ -24,7 +24,7 @@ class Secretive:
 
 
 class PrivateText(str):
-    """A text whose value is its public form.
+    """A string whose value is its public form.
 
     The person, and the owners of the organization `organization_id` if there is one, see `private`.
     """
@@ -53,14 +53,14 @@ class Viewer:
         return text.person_id == self.person_id or text.organization_id in self.owner_of
 
     def disclose(self, value: object) -> str:
-        """Return the form of a text that this viewer sees. A msgspec `enc_hook`; raises like `public_form`."""
+        """Return the form of a value that this viewer sees. A msgspec `enc_hook`; raises like `public_form`."""
         if isinstance(value, PrivateText) and self.sees(value):
             return value.private
         return public_form(value)
 
 
 def public_form(value: object) -> str:
-    """Return the form of a text that everyone sees.
+    """Return the form of a value that everyone sees.
 
     A msgspec `enc_hook`; raises `NotImplementedError` for other types.
     """

@@ -1,7 +1,7 @@
 """The errors that reach a caller, and the messages they carry.
 
-Each area renders an error in its own shape (`http.problems`). A `Message` is an English text, which the API returns as
-it is. Pages look up a translation in the reader's language by the message's id (`web.frame.refusals`).
+Each area renders an error in its own format (`http.problems`). A `Message` is an English sentence, which the API
+returns as it is. Pages look up its translation by its id (`web.frame.refusals`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHOWN_MAX_CHARS = 80
 
 
 def shown(text: str) -> str:
-    """Truncate a text that is quoted back to its sender."""
+    """Truncate text that is quoted back to its sender."""
     return text if len(text) <= SHOWN_MAX_CHARS else text[: SHOWN_MAX_CHARS - 3] + "..."
 
 
@@ -69,7 +69,7 @@ def compose(sentence: str, /, *values: object) -> Message:
 
 
 def part(text: str) -> Message:
-    """Return a text as a part of a sentence. Messages are returned unchanged."""
+    """Return text as a part of a sentence. Messages are returned unchanged."""
     return text if isinstance(text, Message) else _made(text, text.replace("{", "{{").replace("}", "}}"), ())
 
 

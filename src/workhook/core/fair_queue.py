@@ -13,7 +13,7 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """Runs at most `at_once` jobs, and at most one per organization. Waiting organizations take turns.
+    """A queue that runs at most `at_once` jobs, and at most one per organization, whose organizations take turns.
 
     At most `waiting_max` jobs wait, and at most `waiting_max_each` of them for one organization.
     """

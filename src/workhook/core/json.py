@@ -31,7 +31,7 @@ decode = _decoder.decode
 
 COUNTED_EXACTLY_FROM = 10_000
 """Separators from which those in texts are told apart, which takes longer."""
-# An unterminated text extends to the end of the data, so nothing is scanned twice.
+# An unterminated string extends to the end of the data, so nothing is scanned twice.
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
@@ -171,7 +171,7 @@ def repeated_names(data: bytes, value: object) -> list[str]:
     """
     found = data.count(b":")
     if isinstance(value, dict) and found == len(value):
-        return []  # no text and no nested object has a colon
+        return []  # no string and no nested object has a colon
     if b"\\u003" not in data and found == _colons(value):  # a colon can also be written as an escape
         return []
     try:
@@ -182,7 +182,7 @@ def repeated_names(data: bytes, value: object) -> list[str]:
 
 
 def _colons(value: object) -> int:
-    """Return the number of colons in the JSON of a value: one per member, plus those in texts."""
+    """Return the number of colons in the JSON of a value: one per member, plus those in strings."""
     found = 0
     waiting = [value]
     while waiting:

@@ -1,4 +1,4 @@
-"""Bounded in-memory caches: the newest entries, and the results of slow functions of a text."""
+"""Bounded in-memory caches: the newest entries, and the results of slow functions of a string."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def put_newest(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
 
 
 class Kept(Generic[R]):
-    """A cache of the results of `work`, keyed by the hash of the text.
+    """A cache of the results of `work`, keyed by the hash of the string.
 
-    `work` must not raise and must depend only on the text. The least recently used results are dropped once all of them
-    together exceed `max_bytes`.
+    `work` must not raise and must depend only on the string. The least recently used results are dropped once all of
+    them together exceed `max_bytes`.
     """
 
     def __init__(self, work: Callable[[str], R], max_bytes: int, size: Callable[[R], int]) -> None:
@@ -57,8 +57,8 @@ class Kept(Generic[R]):
     async def prepare(self, text: str) -> R:
         """Return the result, computing it in a thread if it is not cached.
 
-        All texts share one thread, so the event loop competes with only one. Concurrent requests for the same text
-        share one result.
+        All strings share one thread, so the event loop competes with only one. Concurrent requests for the same
+        string share one result.
         """
         key = _key(text)
         if len(text) <= SHORT_CHARS or key in self._results:

@@ -1,4 +1,4 @@
-"""Process untrusted files and texts in a separate process with limits on time, CPU and memory.
+"""Handle untrusted files and text in a separate process with limits on time, CPU and memory.
 
 The process has an empty environment, an empty folder and none of the server's descriptors. Hostile input can neither
 stall the event loop nor exhaust the server's memory, and it finds nothing to read.

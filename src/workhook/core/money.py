@@ -81,7 +81,7 @@ def read_hundredths(raw: object) -> int:
 
 
 def read_decimal(raw: object, wanted: str) -> Decimal:
-    """Parse a decimal number in JSON's notation, given as a number or a text.
+    """Parse a decimal number in JSON's notation, given as a number or a string.
 
     Rejects `1_000` and digits of other scripts. Raises `ValueError(wanted)`.
     """

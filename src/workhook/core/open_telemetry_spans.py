@@ -58,7 +58,7 @@ def start(role: str) -> Callable[[], None]:
 
 
 class _SpanCounts:
-    """Counts ended spans and their outcomes. Thread-safe."""
+    """A thread-safe count of ended spans and their outcomes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class _CountedProcessor(BatchSpanProcessor):
 
 
 class _CountedExporter(OTLPSpanExporter):
-    """Logs lost spans: the exporter gives up after some retries."""
+    """An exporter that logs lost spans: it gives up after some retries."""
 
     def __init__(self, counts: _SpanCounts) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _SdkSpan:
 
 
 class _SdkSpanMaker:
-    """Creates spans whose names and attributes follow the semantic conventions for HTTP.
+    """A factory of spans whose names and attributes follow the semantic conventions for HTTP.
 
     See https://opentelemetry.io/docs/specs/semconv/http/http-spans/. Spans never contain the path or query of a request
     or of a receiver's URL, because links contain secrets.

@@ -9,10 +9,10 @@
         created_at: Timestamp
         rank: Annotated[int, HIDDEN]
 
-A record contains values as the program uses them: times are integers, and JSON columns are texts. Annotations describe
-the JSON form. `to_response` converts a record to `Wire[Column]`, a struct with the same fields in the same order except
-those that are `HIDDEN`. `storage.record_rows` derives table columns and row converters from the same declaration, and
-`scripts.event_schemas` the schemas of events.
+A record contains values as the program uses them: times are integers, and JSON columns are strings. Annotations
+describe the JSON form. `to_response` converts a record to `Wire[Column]`, a struct with the same fields in the same
+order except those that are `HIDDEN`. `storage.record_rows` derives table columns and row converters from the same
+declaration, and `scripts.event_schemas` the schemas of events.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class TraceSpan(Protocol):
 
 
 class SpanMaker(Protocol):
-    """Creates the spans of this process. A `parent` of None starts a new trace."""
+    """The factory of this process's spans. A `parent` of None starts a new trace."""
 
     def request(self, method: str, route: str, parent: Trace | None) -> TraceSpan:
         """Start the span of a request that this server handles."""

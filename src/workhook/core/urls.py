@@ -1,4 +1,4 @@
-"""URLs as texts, and the URLs of receivers on this server.
+"""URLs as strings, and the URLs of receivers on this server.
 
 Configured URLs are sent exactly as written, not as a library would normalize them.
 
@@ -86,7 +86,7 @@ def is_receiver_key(text: str) -> bool:
 
 
 def without_receiver_key(text: str) -> str:
-    """Redact receiver keys in a text, for receivers on any server."""
+    """Redact the keys of receivers, on any server, in a text."""
     return _WITH_KEY.sub(rf"{RECEIVE_PATH}{HIDDEN_KEY}", text)
 
 

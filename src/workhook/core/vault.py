@@ -25,8 +25,7 @@ class VaultError(Exception):
 
 
 class Vault:
-    """Encrypts with the newest key and decrypts with any of its keys, to support rotation. Keys are ordered newest
-    first.
+    """A set of keys, newest first. The newest one encrypts and all of them decrypt, to support rotation.
 
     `source` is the key file. After a rotation the new keys are loaded without a restart: before sealing or deriving,
     and when a secret cannot be opened. This way no process seals with a key that is about to be removed.
@@ -55,7 +54,7 @@ class Vault:
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
-        """Encrypt a secret. None and empty text give None.
+        """Encrypt a secret. None and the empty string give None.
 
         Call it in the transaction that stores the secret, after its first statement, because a rotation waits for
         transactions.
@@ -192,7 +191,7 @@ def _stamp_of(path: Path) -> tuple[int, ...] | None:
 
 
 def _derived(text: str) -> bytes:
-    """Return the key of a setting: a Fernet key unchanged, any other text hashed to one."""
+    """Return the key of a setting: a Fernet key unchanged, any other string hashed to one."""
     try:
         if len(base64.urlsafe_b64decode(text)) == 32:
             return text.encode()

@@ -38,7 +38,7 @@ from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
-JSON_VALUES_MAX = 200_000  # objects, lists, texts and numbers in a body; each takes more memory than its bytes
+JSON_VALUES_MAX = 200_000  # objects, lists, strings and numbers in a body; each takes more memory than its bytes
 IN_A_THREAD_FROM = 64 * 1024  # bytes; a body of small values takes 50 ms
 QUERY_FIELDS_MAX = 1_000
 CHECK_STANDS_S = 1.0  # how long the authenticator's result is trusted while a body arrives

@@ -64,7 +64,7 @@ class Created(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Retry(NamedTuple):
-    """Repeats a change that raises `error`, up to `tries` attempts in all."""
+    """A policy that repeats a change that raises `error`, up to `tries` attempts in all."""
 
     error: type[Exception]
     tries: int = 2
@@ -155,7 +155,7 @@ class Routes(Sequence[Operation], Declaring):
 
 
 class Every(Declaring):
-    """Declares each function once per kind of resource.
+    """A decorator factory that declares each function once per kind of resource.
 
     A kind consists of its `Routes`, the start of its paths, the prefix of its operation names, and the text for
     `{called}` in texts and facts. A fact may be a function of that text.

@@ -156,7 +156,7 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> An
 
 
 class _Undone(Exception):
-    """Rolls back a trial."""
+    """Raised to roll back a trial."""
 
 
 async def _decide_anew(call: Call, change: Change) -> None:

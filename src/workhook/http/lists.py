@@ -159,7 +159,7 @@ def page_of(call: Call) -> Page:
 
 
 def _count(call: Call, name: str, default: int, high: int) -> int:
-    """Return an integer, or the default if it is less than 1, as GitHub does. Raises `Invalid` for other texts."""
+    """Return an integer, or the default if it is less than 1, as GitHub does. Raises `Invalid` for other values."""
     if _LESS_THAN_ONE.fullmatch(call.query_text(name) or ""):
         return default
     return call.query_integer(name, default, low=1, high=high)

@@ -147,7 +147,7 @@ class Endless(AsyncIterator[bytes]):
 
 
 class Streamed:
-    """Sends each part as soon as it exists and the connection has room for it.
+    """A response that sends each part as soon as it exists and the connection has room for it.
 
     `parts` is closed (with `aclose`, if available) when it ends, when the client disconnects, and after HEAD. Without a
     `Content-Length` header the body is chunked.

@@ -63,21 +63,21 @@ ADDRESS_MAX_CHARS = 2048
 
 @dataclass(frozen=True)
 class Prepared:
-    """Annotates a text that is transformed before its limits are checked: a value, an item of a list, or a key."""
+    """Annotation for a string that is transformed before its limits are checked: a value, a list item or a key."""
 
     step: Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Annotates a text or an object with a rule. `complaint` returns the accepted values, or None for a valid value."""
+    """Annotation for a rule on a string or an object. `complaint` returns the accepted values if it is broken."""
 
     complaint: Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
 class Read:
-    """Annotates a value with another type than in JSON, such as a time or an amount of money.
+    """Annotation for a value with another type than in JSON, such as a time or an amount of money.
 
     `step` receives the value from JSON or from the query, and raises `ValueError` with the accepted values. In JSON
     the value must be one of `types`. `mend` repairs damage to the text from URL decoding.
@@ -272,7 +272,7 @@ def _documented(name: str, field: _Field, or_body: bool) -> Query:
 
 
 def _write_null_as_text(schema: dict[str, Any]) -> None:
-    """Replace null by an empty text, which means null in a query (`_Field.from_query`)."""
+    """Replace null by an empty string, which means null in a query (`_Field.from_query`)."""
     if "anyOf" in schema:
         empty = {"type": "string", "const": ""}
         schema["anyOf"] = [empty if each == {"type": "null"} else each for each in schema["anyOf"]]
@@ -320,7 +320,7 @@ class _Field:
         return self.many and not self.json
 
     def from_query(self, texts: Sequence[str]) -> object:
-        """Return the text, or all texts for a list. An empty text is null if the field is nullable."""
+        """Return the value, or all values for a list. An empty string is null if the field is nullable."""
         if self.nullable and texts == [""]:
             return None
         if self.json:

@@ -29,7 +29,7 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
 
 
 class Batcher(Generic[Item, Answer]):
-    """Calls `run` with the items of a round; `run` returns their answers in the same order.
+    """A batcher that calls `run` with the items of a round. `run` returns their answers in the same order.
 
     Items of the same `queue` are never in two concurrent rounds, so they run in the order of arrival.
 

@@ -98,7 +98,7 @@ class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """The rows of a correlated SELECT as one JSON text, an array of arrays in no particular order.
+    """The rows of a correlated SELECT as JSON text: an array of arrays, in no particular order.
 
         sa.select(json_rows(users.c.id, users.c.login)).where(…).scalar_subquery().label("assignees")
 
@@ -118,7 +118,7 @@ class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_row(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """The columns as one JSON text, an array. In one database, rows with equal values have the same text."""
+    """The columns as one JSON array, as text. In one database, rows with equal values have the same text."""
 
     type = sa.Text()
 
@@ -136,7 +136,7 @@ _FAILED = "a required condition does not hold"
 class required(_Written):  # noqa: N801  # reads like the SQL it stands for
     """True, or an error that undoes the statement: `ConditionFailed`.
 
-    Neither database has an expression that only raises an error, so an invalid conversion of a text is used.
+    Neither database has an expression that only raises an error, so an invalid conversion is used.
     """
 
     type = sa.Boolean()
@@ -152,7 +152,7 @@ class required(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """A text member of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
+    """A string member of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
 
     `name` must be a constant of letters and underscores.
     """
@@ -169,7 +169,7 @@ class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """Whether the JSON array in a text column contains the text of the parameter `name`."""
+    """Whether the JSON array in a text column contains the value of the parameter `name`."""
 
     type = sa.Boolean()
 

@@ -54,7 +54,7 @@ class IdRange(msgspec.Struct, frozen=True):
 
 
 class TimeIndex:
-    """Finds ids by time in a table whose `id` follows the column `at`.
+    """A search for ids by time in a table whose `id` follows the column `at`.
 
     `in_time`, called with the table or an alias of it, is true for rows that were written within the slack. Without it,
     all were.

@@ -90,7 +90,7 @@ probe = sa.Table(
     sa.Column("written_at", Millis, nullable=False),
 )
 
-# A text sealed with the first key. A process that cannot open it has the wrong key for this database.
+# A value sealed with the first key. A process that cannot open it has the wrong key for this database.
 key_check = sa.Table(
     "key_check",
     metadata,

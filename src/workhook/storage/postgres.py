@@ -145,7 +145,7 @@ def _note_lost(trouble: BaseException) -> None:
 
 
 class PooledConnection:
-    """Acquires a pooled connection: `async with PooledConnection(pool) as connection`.
+    """A connection from the pool: `async with PooledConnection(pool) as connection`.
 
     Raises driver errors as translated by `dialects.postgresql_problem`. A generator-based context manager would take
     more CPU than this class.

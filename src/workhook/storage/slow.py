@@ -29,7 +29,7 @@ class QueryTooSlow(Unavailable):
 
 
 class Turns:
-    """Limits slow reads to `AT_ONCE` at a time."""
+    """A limit of `AT_ONCE` concurrent slow reads."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(AT_ONCE)

@@ -14,7 +14,7 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import Executable
 
-# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`). The drivers reject the rest.
+# int, str, bytes, float, bool, None, or a list of ints or strings (see `dialects.any_of`). The drivers reject the rest.
 Value = object
 Params = Mapping[str, Value]
 
@@ -121,7 +121,7 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """Compiles each statement object once per process, however many databases are opened.
+    """A compiler that compiles each statement object once per process, however many databases are opened.
 
     Statements built for a request (list filters) are compiled each time.
     """
@@ -170,7 +170,7 @@ _known: WeakKeyDictionary[Executable, _Use] = WeakKeyDictionary()
 
 
 def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
-    """Return why `statement` cannot be sent with the deferred writes, or an empty text if it can."""
+    """Return why `statement` cannot be sent with the deferred writes, or an empty string if it can."""
     use = _use_of(statement)
     for each in deferred:
         before = _use_of(each)
