@@ -77,7 +77,6 @@ def _new_column(repository_id: int) -> dict[str, Any]:
 
 
 def _values(number: int, column: Mapping[str, Any], bucket_id: int) -> dict[str, Any]:
-    """Return the values of all three rows."""
     now, task_id = now_ms(), new_id("tsk")
     return {
         "id": task_id, "repository_id": column["repository_id"], "number": next(_numbers), "column_id": column["id"],

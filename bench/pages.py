@@ -66,7 +66,6 @@ class Studio:
         self._deliver(shared)
 
     def _write(self) -> None:
-        """Add a description and comments to the task."""
         task = f"{self.board.url}/api/v1/tasks/{self.task_id}"
         self.board.call("PATCH", task, json={"description": TEXT * 4, "labels": ["print", "urgent"]})
         for _ in range(COMMENTS):

@@ -46,7 +46,6 @@ def _row(figure: Figure) -> tuple[str, ...]:
 
 
 def _beside(figure: Figure) -> list[tuple[str, str]]:
-    """Return further measurements of the figure."""
     told = [("rounds", f"{len(figure.rounds)} of {figure.made}"), ("took", f"{figure.took_s:.0f} s")]
     told += figure.details.items()
     if figure.noise:

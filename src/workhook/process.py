@@ -316,7 +316,6 @@ def _prepare_process(settings: Settings) -> None:
 
 
 def _files_max() -> int:
-    """Return the maximum number of open files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 

@@ -25,7 +25,6 @@ class FairQueue:
         self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return the number of waiting jobs."""
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager

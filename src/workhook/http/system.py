@@ -178,7 +178,6 @@ def _is_loopback(text: str) -> bool:
 
 
 async def own_metrics() -> bytes:
-    """Return the metrics of this process."""
     return await asyncio.to_thread(generate_latest)  # a tenth of a second with many series
 
 

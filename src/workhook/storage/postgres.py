@@ -318,7 +318,6 @@ class PostgresTransaction(Transaction):
         return rows
 
     def _together(self, question: DeferredRead | None) -> Asked:
-        """Combine all queued statements into one."""
         waiting, self.deferred = self.deferred, []
         parts, arguments, plans = self._parts(waiting)
         if question is not None:
@@ -354,7 +353,7 @@ def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
 
 
 class PostgresDatabase(Database):
-    """Open with `await PostgresDatabase.open(url)`.
+    """A PostgreSQL database. Open it with `await PostgresDatabase.open(url)`.
 
     `session_url` is the server itself if `url` is a pooler in transaction mode. In that case statements are not kept
     prepared, and listening, which needs its own session, uses `session_url`.

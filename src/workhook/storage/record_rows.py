@@ -34,7 +34,6 @@ _TYPES: dict[Any, Any] = {str: sa.Text, int: sa.BigInteger, bool: sa.Boolean}
 
 @cache
 def _columns(record: type[Record]) -> dict[str, RecordField]:
-    """Return the stored fields by column name."""
     found = {}
     for each in fields_of(record):
         mark = each.mark(Stored)

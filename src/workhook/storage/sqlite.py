@@ -231,7 +231,7 @@ class _SqliteSnapshot(Reader):
 
 
 class SqliteDatabase(Database):
-    """Open with `await SqliteDatabase.open(path)`."""
+    """A SQLite database. Open it with `await SqliteDatabase.open(path)`."""
 
     name = "sqlite"
 
