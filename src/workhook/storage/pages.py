@@ -34,8 +34,9 @@ class Listed:
 def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
     """Return `statement` in this order, read by page. It has the parameters of `statement`.
 
-    With `counts`, all rows are counted along with the page. This also keeps PostgreSQL from scanning the whole table in
-    this order because it expects far more rows than the page needs. It is unnecessary if an index has this order.
+    With `counts`, all rows are counted along with the page. This also keeps PostgreSQL, when it overestimates the
+    number of rows, from scanning the whole table in this order to find one page. It is unnecessary if an index has
+    this order.
     """
     page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
