@@ -13,7 +13,7 @@ import uvloop
 from bench.processes import CannotMeasure
 
 Answered = tuple[int, float]
-"""Status, and when the whole answer had been read (seconds of the monotonic clock)."""
+"""Status, and when the whole response had been read (seconds of the monotonic clock)."""
 
 
 class Connection(asyncio.Protocol):

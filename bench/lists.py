@@ -28,7 +28,7 @@ from workhook.http.operations import WEBHOOK_API, WORK_API, Operation, Query
 from workhook.work.time.timesheets import sums
 
 NEXT = "the next page"
-"""As the value of a parameter: what the `Link` header of the answer without it gave."""
+"""As a parameter's value: taken from the `Link` header of the response without the parameter."""
 
 NOT_ASKED = {
     "follow_project": "a stream, which does not end",

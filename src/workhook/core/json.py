@@ -26,11 +26,11 @@ _LINE_BREAKS = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")  # U+0085, U+2028 and
 encode = _encoder.encode
 
 decode = _decoder.decode
-"""Parses JSON that Workhook itself wrote: bytes or text."""
+"""Parse JSON written by Workhook itself, as bytes or text."""
 
 
 COUNTED_EXACTLY_FROM = 10_000
-"""Separators from which those in texts are told apart, which takes longer."""
+"""Number of separators from which those inside texts are excluded, which takes longer."""
 # An unterminated string extends to the end of the data, so nothing is scanned twice.
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
@@ -51,8 +51,10 @@ def on_one_line(data: bytes) -> bytes:
 
 
 DEPTH_MAX = 100
-"""Lists and objects within one another in any JSON that Workhook takes or shows. Much deeper JSON cannot be read by
-every program, and not by Workhook either where it is already deep in a page."""
+"""Maximum nesting of lists and objects in any JSON that Workhook accepts or shows.
+
+Many programs cannot parse much deeper JSON, and neither can Workhook when it is embedded in a deeply nested page.
+"""
 
 _BAD = "Problems parsing JSON"
 _TOO_DEEP = f"{_BAD}: lists and objects may be nested {DEPTH_MAX} levels deep"

@@ -16,10 +16,10 @@ R = TypeVar("R")
 _thread = ThreadPoolExecutor(1, "workhook-texts")
 
 SHORT_CHARS = 64
-"""A text that is no longer than this is worked on in the event loop."""
+"""Texts up to this length are processed in the event loop."""
 
 ENTRY_BYTES = 200
-"""What an entry takes besides its result."""
+"""Overhead of an entry, besides its result."""
 
 
 def put_newest(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

@@ -24,13 +24,13 @@ WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
 """
 CURRENCIES = frozenset(_ACTIVE.split())
 DEFAULT_CURRENCY = "USD"
-"""Where nobody has said one."""
+"""The currency if none is specified."""
 
 # Currencies whose minor unit (ISO 4217, list one, column "Mnr unt") is not two decimals.
 _WITHOUT = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _THREE = "BHD IQD JOD KWD LYD OMR TND"
 UNUSUAL_DIGITS = {**dict.fromkeys(_WITHOUT.split(), 0), **dict.fromkeys(_THREE.split(), 3)}
-"""Decimals of the currencies that have not two."""
+"""Decimals of the currencies that do not have two."""
 USUAL_DIGITS = 2
 MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
@@ -41,10 +41,12 @@ def digits_of(currency: str) -> int:
 
 
 AMOUNT_MAX_MINOR = 10**13
-"""Upper bound of one amount, and of what an invoice bills before tax, in minor units of any currency. Far from the
-limits of 64 bits and of exact numbers in JavaScript."""
+"""Upper bound of one amount, and of an invoice before tax, in minor units of any currency.
+
+Far below the limits of 64 bits and of exact numbers in JavaScript.
+"""
 TOTAL_MAX_MINOR = 2 * AMOUNT_MAX_MINOR
-"""Upper bound of an invoice's total, with at most 100 % tax: it can be paid, refunded and credited in one amount."""
+"""Upper bound of an invoice's total with up to 100 % tax, which can be paid, refunded or credited in one amount."""
 HUNDREDTH_DIGITS = 2
 HUNDREDTHS_MAX = AMOUNT_MAX_MINOR // 10**HUNDREDTH_DIGITS
 """Upper bound of credits and other numbers with two decimals."""
@@ -182,7 +184,7 @@ def _shown(value: int, digits: int) -> int | float:
 
 
 Minor = Annotated[int, JsonForm(int | float, to_amount, beside="currency")]
-"""Minor units of the `currency` of the same record; a number with at most the decimals of that in JSON."""
+"""Minor units of the record's `currency`. JSON has a number with at most that currency's decimals."""
 
 Hundredths = Annotated[int, JsonForm(int | float, to_hundredths)]
-"""Hundredths in a record, a number with at most two decimals in JSON."""
+"""Hundredths. JSON has a number with at most two decimals."""

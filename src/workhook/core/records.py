@@ -72,10 +72,10 @@ class EventSchema(FieldMark, frozen=True, eq=False):
 
 
 HIDDEN = FieldMark()
-"""JSON does not have the field."""
+"""Marks a field that JSON does not include."""
 
 COMPUTED = Stored(None)
-"""Whoever reads the record from a row gives the value."""
+"""Marks a field whose value is supplied when the record is created from a row."""
 
 MOMENT = EventSchema({"format": "date-time"})
 LINK = EventSchema({"format": "uri"})

@@ -87,7 +87,7 @@ LISTING: list[dict[str, object]] = [
     }
     for event in CATALOG.values()
 ]
-"""The answer of GET `/webhook-events`, by name."""
+"""The response of `GET /webhook-events`, by name."""
 
 
 def valid_for(name: str, target: HookTarget) -> bool:

@@ -57,7 +57,7 @@ last_given = sa.func.coalesce(
     .scalar_subquery(),
     0,
 )
-"""The highest number so far, on SQLite."""
+"""The highest id so far, on SQLite."""
 
 _newest = sa.func.coalesce(sa.select(sa.func.max(events.c.id)).scalar_subquery(), 0).label("newest")
 _database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(

@@ -62,12 +62,17 @@ class Subscribers(list[F]):
 
 
 FanOut = Callable[[Transaction, Sequence[Draft]], Awaitable[None]]
-"""Uses events whose insert is deferred: statements deferred with it (`tx.defer`, `tx.defer_fetch`) run in the same
-statement and find the events in `WRITTEN`."""
+"""Processes events whose insert is deferred.
+
+Statements deferred with the insert (`tx.defer`, `tx.defer_fetch`) run in the same statement and find the events in
+`WRITTEN`.
+"""
 
 Watcher = Callable[[Transaction, Draft, int], None]
-"""Called at once with each event and the size of its payload in bytes. May register a check that runs before the commit
-and can abort it."""
+"""Called immediately with each event and the size of its payload in bytes.
+
+May register a check that runs before the commit and can abort it.
+"""
 
 AT_ONCE = 500  # events per statement, so that a large change stays below PostgreSQL's size limit
 

@@ -110,7 +110,7 @@ CHANGES: Schema = {
 
 
 RESOURCES_FILE = Path(__file__).with_name("resources.json")
-"""The schemas of the work API's records, by the name of the event: `scripts/event_schemas.py` writes them."""
+"""The schemas of the work API's records by event name, written by `scripts/event_schemas.py`."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -142,11 +142,13 @@ HOOK = record(
 )
 
 RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hook": HOOK}
-"""The record of each own event as the API shows it: every field is always present, null while it is unset. The key is
-the name of the event, or of a record that events carry beside theirs."""
+"""The record of each own event as in the API, with every field present and null if unset.
+
+The key is the name of the event, or of another record in its payload.
+"""
 
 _BESIDE = {"invoice": ("payment", "credit_note"), "project": ("budget",), "task": ("commit",)}
-"""Further records that some payloads of an event carry."""
+"""Further records in some payloads of an event."""
 
 
 def _document(title: str, body: Schema) -> Schema:

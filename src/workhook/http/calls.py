@@ -44,12 +44,12 @@ QUERY_FIELDS_MAX = 1_000
 CHECK_STANDS_S = 1.0  # how long the authenticator's result is trusted while a body arrives
 
 Place = tuple[int, int | None]
-"""An account, and a repository of it or None for the account itself."""
+"""An account and one of its repositories, or None for the account itself."""
 Standing = Literal["whole", "less", "gone"]
-"""The rights that are left: all of them; fewer, but the caller still sees each place; or some place is hidden now."""
+"""The caller's remaining rights: all of them; fewer, but every place is still visible; or some place is now hidden."""
 
 NOT_KEPT = {"Cache-Control": "no-store"}
-"""Headers of an answer that holds a secret: no cache keeps it."""
+"""Headers of a response that contains a secret and must not be cached."""
 
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")

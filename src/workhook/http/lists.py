@@ -48,7 +48,7 @@ _WANTED = "one that a Link header gave"
 
 
 Key = tuple[Any, ...]
-"""The values of a row that a list is sorted by."""
+"""The values of a row by which a list is sorted."""
 
 
 class Found(list[R]):

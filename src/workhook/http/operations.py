@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 Handler = Callable[[Any], Awaitable[Any]]
-"""Takes a `calls.Call`, returns a `calls.Answer`."""
+"""Takes a `calls.Call` and returns a `calls.Answer`."""
 
 VERSIONS = ("2026-03-10", "2022-11-28")  # of the webhook API, newest first
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")

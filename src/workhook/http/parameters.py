@@ -109,10 +109,10 @@ def _over_the_limit_as_json(value: object) -> str | None:
 
 
 OfLimitedSize = Checked(_over_the_limit_as_json)
-"""Annotates an object: every event and answer of its record has all of it."""
+"""Annotates an object whose encoded size is limited, because every event and response of its record contains it."""
 
 ON_ONE_LINE = Prepared(one_line)
-"""Annotates names, titles and labels, so that a line break in one becomes a space wherever it is typed."""
+"""Annotates names, titles and labels: a line break becomes a space, wherever the text is entered."""
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), ON_ONE_LINE]
 LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Checked(_over_the_limit)]
 WebAddress = Annotated[
@@ -137,7 +137,7 @@ Currency = Annotated[
     Prepared(_upper),
     Checked(_not_a_currency),
 ]
-"""Three upper-case letters inside and in answers."""
+"""Three upper-case letters, internally and in responses."""
 
 Moment = Annotated[
     int,
@@ -149,7 +149,7 @@ DAY_OR_MOMENT = {
     WIRE_TYPE: "string",
     "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
 }
-"""As JSON Schema has it."""
+"""The JSON Schema of a date or a time."""
 DayOrMoment = Annotated[
     int,
     Meta(
@@ -164,7 +164,7 @@ Money = Annotated[
     wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX_MINOR),
     Read(read_money, (int, float)),
 ]
-"""Not negative. `money.minor_of` makes minor units of it."""
+"""A non-negative amount. `money.minor_of` converts it to minor units."""
 CreditsAmount = Annotated[
     int,
     wire_number("With at most two decimals.", minimum=0, maximum=HUNDREDTHS_MAX),

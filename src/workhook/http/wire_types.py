@@ -22,7 +22,7 @@ Unserved = Annotated[Url, Meta(description="For clients that expect the key: not
 """A link for clients that expect its key."""
 
 WIRE_TYPE = "x-wire-type"
-"""In the extra JSON Schema of an annotation: the JSON type of a value that has another type in the code."""
+"""Key in an annotation's extra JSON Schema: the JSON type of a value that has another type in the code."""
 
 
 def wire_number(description: str, kind: str = "number", **schema: object) -> Meta:

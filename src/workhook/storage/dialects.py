@@ -61,7 +61,7 @@ class _Written(sa.ColumnElement[Any]):
 
     inherit_cache = False
     columns: Sequence[sa.ColumnElement[Any]] = ()
-    """Those inside of it whose tables a SELECT needs."""
+    """Nested columns whose tables a SELECT needs."""
 
     @property
     def _from_objects(self) -> list[Any]:

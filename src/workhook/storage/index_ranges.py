@@ -21,7 +21,7 @@ from workhook.storage.metadata import big
 HIGHEST = 2**62  # above every id
 
 Alike = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
-"""A column, and its value in the whole range."""
+"""A column and its value, which is constant in the range."""
 
 
 def index_range(

@@ -27,9 +27,9 @@ BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Millis = sa.BigInteger
 
 GROWS = "grows"
-"""In the `info` of a table: it may hold millions of rows (`storage.schema`)."""
+"""Key in the `info` of a table that may have millions of rows (`storage.schema`)."""
 DECLARED = "declared"
-"""In the `info` of an index: its place among those that its table declares, from 1."""
+"""Key in the `info` of an index: its position among the indexes its table declares, starting at 1."""
 
 
 @sa.event.listens_for(sa.Index, "after_parent_attach")
@@ -38,7 +38,7 @@ def _note_place(index: sa.Index, table: sa.Table) -> None:
 
 
 NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
-"""Of an index: over what is not private."""
+"""The condition of an index over rows that are not private."""
 
 
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:

@@ -31,7 +31,7 @@ RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What the driver raises; the last one when the server ends a connection just before it is used."""
+"""Errors of the driver; the last one occurs if the server closes a connection just before it is used."""
 _LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 # JIT compilation costs more than it saves here. PostgreSQL decides by the rows it expects to read, ignoring limits. A

@@ -27,10 +27,10 @@ _MODULUS = 1 << (8 * _BYTES)
 _INT4, _INT8 = 1 << 31, 1 << 63
 
 Progress = Callable[[str, int, int], None]
-"""Gets what is done, how much of it, and how much there is."""
+"""Receives a description of the work, the amount done and the total."""
 
 encode_row = msgspec.msgpack.Encoder().encode
-"""One text for the same values, and another for others."""
+"""Equal values have equal encodings, and different values different ones."""
 
 
 class CopyRefused(Explained):
@@ -59,7 +59,7 @@ class Sum(NamedTuple):
 
 
 Check = tuple[Callable[[Any], bool], str]
-"""What a value has to be, and what is wrong with it otherwise."""
+"""A condition for a value, and the description of a violation."""
 
 
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
