@@ -1,1 +1,1 @@
-"""Measures what the design promises: `python -m bench`. Every figure is a ratio of two things measured in one run."""
+"""Benchmarks of the design's targets: `python -m bench`. Every figure is the ratio of two measurements of one run."""

@@ -1,5 +1,5 @@
 """`python -m bench` measures the figures and prints them. `python -m bench soak` watches memory for an hour.
-`python -m bench lists` fills a database and measures every list of the API with each of its filters and orders.
+`python -m bench lists` fills a database and measures every list of the API with all of its filters and sort orders.
 """
 
 from __future__ import annotations
@@ -83,9 +83,12 @@ def _measure_lists(console: Console, arguments: argparse.Namespace, folder: Path
 
 
 def main() -> int:
-    """The exit status: 1 if something could not be measured. A figure that is missed is a result, not an error."""
+    """Run the command and return its exit status: 1 if something could not be measured.
+
+    A missed target is a result, not an error.
+    """
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the receiver and PostgreSQL are stopped on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the receiver and PostgreSQL on exit
     log.configure("warning")
     console = Console()
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""The yardstick: a bare aiohttp loop that posts presigned bytes over so many connections and records nothing.
+"""The baseline: a bare aiohttp loop that posts presigned bytes over a number of connections and records nothing.
 
-`python -m bench.bare URL REQUESTS COUNT CONNECTIONS [PER_S]` prints how long it took, as JSON. PER_S: it posts at that
-rate, with cold caches and wake-ups, instead of one after the other.
+`python -m bench.bare URL REQUESTS COUNT CONNECTIONS [PER_S]` prints the time taken as JSON. With PER_S, it posts at
+that rate, with cold caches and wake-ups, instead of as fast as possible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write_requests(path: Path, requests: list[Request]) -> None:
 async def post_all(
     url: URL, requests: list[Request], count: int, connections: int, per_s: float | None
 ) -> tuple[float, float]:
-    """Seconds and CPU seconds for `count` posts after a warm-up that opens the connections."""
+    """Post `count` requests after a warm-up that opens the connections. Returns seconds and CPU seconds."""
     endless = itertools.cycle(requests)
 
     async def post(session: aiohttp.ClientSession) -> None:
@@ -57,7 +57,7 @@ async def post_all(
         return time.perf_counter() - started, time.process_time() - cpu_started
 
     async def run(total: int) -> tuple[float, float]:
-        numbers = itertools.repeat(None, total)  # shared: whoever is free takes the next
+        numbers = itertools.repeat(None, total)  # shared: the next free worker takes the next one
         started, cpu_started = time.perf_counter(), time.process_time()
         await asyncio.gather(*(worker(session, numbers) for _ in range(connections)))
         return time.perf_counter() - started, time.process_time() - cpu_started

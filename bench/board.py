@@ -1,4 +1,4 @@
-"""A1, A2, A4: reading a column, making tasks, moving cards."""
+"""A1, A2, A4: reading a column, creating tasks, moving cards."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from bench.processes import CannotMeasure, Process, run_module, workhook
 
 READERS = 16
 WRITERS = 16
-SHOWN = 50  # tasks of the column that A1 reads
-SHORT, LONG = 10, 10_000  # tasks of the columns that A4 compares
+SHOWN = 50  # tasks in the column that A1 reads
+SHORT, LONG = 10, 10_000  # tasks in the columns that A4 compares
 COLUMNS = 4  # in each project that A2 writes to
 PROJECTS = 8
-AT_ONCE = 1000  # tasks in one bulk request
+AT_ONCE = 1000  # tasks per bulk request
 
 
 @dataclass
 class Cost:
-    """CPU microseconds a request: of the server, of PostgreSQL, and of the yardstick (before and after)."""
+    """CPU microseconds per request: of the server, of PostgreSQL, and of the baseline (before and after)."""
 
     server_us: float
     database_us: float
@@ -39,7 +39,7 @@ class Cost:
 
 @dataclass
 class Moving:
-    """Milliseconds of a move, the median: in the short column, and in the long one."""
+    """Median milliseconds of a move, in the short column and in the long one."""
 
     short_ms: float
     long_ms: float
@@ -50,7 +50,10 @@ class Moving:
 
 
 class Board:
-    """`serve` on a core, with projects of an organization. A context manager. `more`: arguments of `serve`."""
+    """A context manager that runs `serve` on a core, with projects of an organization.
+
+    `more` has arguments of `serve`.
+    """
 
     def __init__(
         self, place: Place, core: int, postgres: Postgres | None, *more: str, projects: int = PROJECTS
@@ -77,14 +80,14 @@ class Board:
         self.process.stop()
 
     def call(self, method: str, path: str, *, ok: int = 200, **more: Any) -> Any:
-        """What it answers. Raises `CannotMeasure` for any status but `ok`."""
+        """Return the JSON response. Raises `CannotMeasure` for any status other than `ok`."""
         response = self._http.request(method, path, **more)
         if response.status_code != ok:
             raise CannotMeasure(f"{method} {path}: {response.status_code} {response.text}")
         return response.json()
 
     def column(self, project_id: str, count: int = 0) -> tuple[str, list[str]]:
-        """A new column with so many tasks; their ids."""
+        """Create a column with `count` tasks, and return its id and theirs."""
         column_id = self.call("POST", f"/projects/{project_id}/columns", json={"title": "To do"})["column"]["id"]
         task_ids: list[str] = []
         for start in range(0, count, AT_ONCE):
@@ -94,10 +97,10 @@ class Board:
             task_ids += [each["id"] for each in made]
         return column_id, task_ids
 
-    # --- A1 ---------------------------------------------------------------------------------------------------------
+    # --- A1 -----------------------------------------------------------------------------------------------------------
 
     def prepare_reading(self) -> None:
-        """The column that is read, and the server that answers its bytes from memory."""
+        """Create the column to read, and start the server that returns the same bytes from memory."""
         column_id, _ = self.column(self.projects[0], SHOWN)
         self._read_path = f"/api/v1/columns/{column_id}/tasks"
         answer = self._http.get(f"/columns/{column_id}/tasks")
@@ -120,7 +123,7 @@ class Board:
         return (self._plain.cpu_s() - before) * 1e6 / count
 
     def _cpu_us(self, requests: list[bytes], at_once: int) -> tuple[float, float]:
-        """Of the server and of PostgreSQL, a request."""
+        """Return the CPU microseconds per request of the server and of PostgreSQL."""
         server, database = self.process.cpu_s(), self._postgres_cpu_s()
         send_all(self.url, requests, expected=200, at_once=at_once)
         each = 1e6 / len(requests)
@@ -129,10 +132,10 @@ class Board:
     def _postgres_cpu_s(self) -> float:
         return self._postgres.cpu_s() if self._postgres else 0.0
 
-    # --- A2 ---------------------------------------------------------------------------------------------------------
+    # --- A2 -----------------------------------------------------------------------------------------------------------
 
     def prepare_writing(self) -> None:
-        """Several columns in several projects: who makes a task waits for others only in the same column."""
+        """Create columns in several projects: concurrent creations wait for each other only in the same column."""
         made = [self.column(project_id)[0] for project_id in self.projects for _ in range(COLUMNS)]
         self._write_paths = [f"/api/v1/columns/{each}/tasks" for each in made]
 
@@ -146,7 +149,10 @@ class Board:
         return Cost(server_us, database_us, (before, self._bare(count)))
 
     def _bare(self, count: int) -> float:
-        """CPU microseconds a transaction, with PostgreSQL's. It writes beside the studio, which it could disturb."""
+        """Return CPU microseconds per transaction, including PostgreSQL's.
+
+        Uses its own database, so as not to disturb the other.
+        """
         if self._bare_place is None:
             url = self._postgres.new() if self._postgres else None
             self._bare_place = Place(self._place.folder / "bare", url)
@@ -157,14 +163,14 @@ class Board:
         found = json.loads(run_module("bench.inserts", [where, str(count), str(WRITERS)], self._core))
         return (float(found["cpu_s"]) + self._postgres_cpu_s() - database) * 1e6 / int(found["count"])
 
-    # --- A4 ---------------------------------------------------------------------------------------------------------
+    # --- A4 -----------------------------------------------------------------------------------------------------------
 
     def prepare_moving(self) -> None:
         self._short = self.column(self.projects[0], SHORT)[1]
         self._long = self.column(self.projects[1], LONG)[1]
 
     def move(self, count: int) -> Moving:
-        """A card of each column in turn, from anywhere to anywhere."""
+        """Move cards of the two columns alternately, each from and to random positions."""
         requests = [self._move(task_ids) for _ in range(count) for task_ids in (self._short, self._long)]
         taken = [each.ms for each in send_all(self.url, requests, expected=200)]
         return Moving(statistics.median(taken[::2]), statistics.median(taken[1::2]))

@@ -1,4 +1,4 @@
-"""W6 to W9: what a person in front of a browser waits for. Chromium, its CPU slowed four times where that is said."""
+"""W6 to W9: what a user of a browser waits for. Chromium, with its CPU slowed down four times where stated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANY_CARDS, MANY_COLUMNS = 1_000, 5
 KEYS = ("j", "j", "ArrowDown", "Shift+ArrowRight", "x", "Escape")
 WIDTH, HEIGHT = 1440, 900
 
-# An interaction lasts until the next frame is painted (Event Timing). What takes less than 16 ms is not told of.
+# An interaction lasts until the next frame is painted (Event Timing). Those below 16 ms are not reported.
 _WATCH = """() => {
   window.benchEvents = []
   new PerformanceObserver(list => window.benchEvents.push(...list.getEntries().map(each => each.duration)))
@@ -27,7 +27,7 @@ _WATCH = """() => {
 }"""
 _LONGEST_EVENT = """() => new Promise(resolve => requestAnimationFrame(() => setTimeout(
   () => resolve(Math.max(0, ...window.benchEvents)), 100)))"""
-# Every list of cards, and the page, from top to bottom, 200 pixels a frame. A task of more than 50 ms is a long one.
+# Scrolls every list of cards, and the page, from top to bottom, 200 pixels per frame. Tasks over 50 ms are long tasks.
 _SCROLL = """async () => {
   const long = []
   const watch = new PerformanceObserver(list => long.push(...list.getEntries().map(each => each.duration)))
@@ -47,7 +47,7 @@ _SCROLL = """async () => {
 
 
 def figures(shared: Shared) -> Iterator[Figure]:
-    """Those that the plan names."""
+    """Measure the figures that the plan includes."""
     every = [
         Figure("W6", f"a board of {CARDS} cards, largest paint, CPU slowed {SLOWED} times", "ms", "at most", 1000),
         Figure("W7", "the same, how much moves about by itself", "CLS", "at most", 0.02),
@@ -78,7 +78,7 @@ async def _measure(shared: Shared, studio: Studio, wanted: dict[str, Figure]) ->
 
 
 async def _round(browser: Browser, studio: Studio) -> dict[str, float]:
-    """Each round has a browser that has nothing yet."""
+    """Measure one round with an empty browser cache."""
     page = await _page(browser, studio)
     session = await page.context.new_cdp_session(page)
     await session.send("Emulation.setCPUThrottlingRate", {"rate": SLOWED})

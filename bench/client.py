@@ -1,4 +1,4 @@
-"""A small HTTP client over kept connections that tells exactly when an answer has been read."""
+"""A small HTTP client over persistent connections that records exactly when a response has been read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import uvloop
 from bench.processes import CannotMeasure
 
 Answered = tuple[int, float]
-"""Status, and when the whole answer had been read (seconds of the monotonic clock)."""
+"""Status, and when the whole response had been read (seconds of the monotonic clock)."""
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """A connection that handles one request at a time."""
 
     def __init__(self) -> None:
         self._received = b""
@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
-    """Connections to one server, lent for a request each."""
+    """Connections to one server, each used for one request at a time."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -78,19 +78,19 @@ class Pool:
 
 
 def get(path: str, token: str) -> bytes:
-    """The bytes of a GET."""
+    """Return the bytes of a GET request."""
     return f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
 
 
 def post(path: str, body: bytes, token: str | None = None, method: str = "POST") -> bytes:
-    """The bytes of a request with a body."""
+    """Return the bytes of a request with a body."""
     who = f"Authorization: Bearer {token}\r\n" if token else ""
     head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\n{who}Content-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class Exchange(NamedTuple):
-    """When a request was sent, and when its whole answer had been read (seconds of the monotonic clock)."""
+    """When a request was sent, and when its whole response had been read (seconds of the monotonic clock)."""
 
     sent_s: float
     read_s: float
@@ -103,9 +103,11 @@ class Exchange(NamedTuple):
 def send_all(
     url: str, requests: Sequence[bytes], *, expected: int, at_once: int = 1, per_s: float | None = None
 ) -> list[Exchange]:
-    """Send each request over kept connections: `at_once` at a time, or `per_s` a second whether answered or not.
+    """Send all requests over persistent connections.
 
-    Raises `CannotMeasure` for any status but `expected`.
+    `at_once` are in flight at a time, or `per_s` are sent each second without waiting for responses.
+
+    Raises `CannotMeasure` for any status other than `expected`.
     """
     found: dict[int, Exchange] = {}
 
@@ -131,7 +133,7 @@ Send = Callable[[int], Awaitable[None]]
 
 
 async def closed_loop(send: Send, count: int, workers: int) -> None:
-    """`send` each number once, `workers` at a time."""
+    """Call `send` once for each number, `workers` at a time."""
     numbers = iter(range(count))
 
     async def work() -> None:
@@ -142,7 +144,7 @@ async def closed_loop(send: Send, count: int, workers: int) -> None:
 
 
 async def open_loop(send: Send, count: int, per_s: float) -> None:
-    """`send` each number at its time, whether the ones before are finished or not."""
+    """Call `send` for each number at its scheduled time, whether or not earlier calls have finished."""
     started = time.monotonic()
     tasks = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""The databases to measure on: SQLite in the run's folder, PostgreSQL from a wheel, both with their fsyncs."""
+"""The databases to measure: SQLite in the run's folder and PostgreSQL from a wheel, both with fsync enabled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.processes import CannotMeasure, tree_cpu_s
 
 
 class Postgres:
-    """A server of its own below `folder`. It inherits the core of this process."""
+    """A separate server below `folder`. It inherits the core of this process."""
 
     def __init__(self, folder: Path) -> None:
         runtime = folder / "run"
@@ -44,7 +44,7 @@ class Postgres:
         return str(self._server.get_uri(database=name))
 
     def new(self) -> str:
-        """The URL of a new, empty database."""
+        """Create an empty database and return its URL."""
         name = f"b{uuid.uuid4().hex}"
         asyncio.run(self._administer("postgres", f'CREATE DATABASE "{name}"'))
         return self.url(name)
@@ -65,7 +65,7 @@ class Postgres:
 
 
 class Place:
-    """A database with the folder of its process: what `workhook` is started with."""
+    """A database and the data folder of its process, as `workhook` is started with them."""
 
     def __init__(self, folder: Path, url: str | None) -> None:
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""D1 and D2: a backlog is drained, against a bare loop that posts the same bytes before and after."""
+"""D1 and D2: draining a backlog, compared with a bare loop that posts the same bytes before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONNECTIONS = 64
 
 @dataclass
 class Drained:
-    """One round: deliveries a second from the first arrival to the last commit, and CPU microseconds a delivery."""
+    """One round: deliveries per second from the first arrival to the last commit, and CPU microseconds per delivery."""
 
     per_s: float
     worker_cpu_us: float
@@ -32,9 +32,9 @@ class Drained:
 
 
 class Drain:
-    """A database with a world to drain: by workers on PostgreSQL, or on SQLite by `serve` with the worker inside.
+    """A database with a backlog to drain: by workers on PostgreSQL, or by `serve` with its built-in worker on SQLite.
 
-    `stored`: what earlier rounds left stays, and so does all else that is there.
+    With `stored`, deliveries of earlier rounds and all other rows are kept.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Drain:
         self._world = world.make_world(place, receiver.url, repositories=repositories, hooks=hooks)
 
     def prepare(self, count: int) -> None:
-        """The backlog of the next round."""
+        """Create the backlog of the next round."""
         if self._stored:
             self._after = world.add(self._place, self._world, count)
         else:
             world.fill(self._place, self._world, count)
 
     def run(self, count: int) -> Drained:
-        """Raises `CannotMeasure` if not every event was delivered and recorded."""
+        """Drain the backlog. Raises `CannotMeasure` unless every event was delivered and recorded."""
         self._receiver.reset()
         return asyncio.run(self._drain(count))
 
@@ -104,7 +104,7 @@ class Bare:
 
 @dataclass
 class Round:
-    """A drained backlog, with the bare loop before and after it."""
+    """One drained backlog, with the bare loop before and after it."""
 
     before: Bare
     drained: Drained
@@ -120,7 +120,7 @@ class Round:
 
 
 def bare(receiver: Receiver, requests: Path, core: int, count: int, per_s: float | None = None) -> Bare:
-    """`per_s`: at this rate, instead of as fast as it goes."""
+    """Run the bare loop, at the rate `per_s` if given, otherwise as fast as possible."""
     paced = [] if per_s is None else [str(per_s)]
     line = run_module("bench.bare", [f"{receiver.url}/bare", str(requests), str(count), str(CONNECTIONS), *paced], core)
     told = json.loads(line)

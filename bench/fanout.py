@@ -1,4 +1,4 @@
-"""D5: one event to a thousand webhooks, against a thousand deliveries of events of their own."""
+"""D5: one event sent to a thousand webhooks, compared with a thousand separate events."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ HOOKS = 1000
 
 @dataclass
 class FanOut:
-    """Seconds: `one` from the publish to the last arrival, the fan-out included; `singles` from the commit of as many
-    events to the last arrival."""
+    """Seconds to the last arrival.
+
+    `one` starts with publishing and includes the fan-out; `singles` starts with the commit of as many events.
+    """
 
     one: float
     singles: float
 
 
 class Crowd(Publisher):
-    """One repository with a thousand webhooks, which all singles go to as well: the same lanes, equally warm."""
+    """One repository with a thousand webhooks, which also receive all single events: the same lanes, equally warm."""
 
     def __init__(self, place: Place, receiver: Receiver, core: int, hooks: int = HOOKS) -> None:
         self._place, self._hooks = place, hooks
@@ -36,8 +38,8 @@ class Crowd(Publisher):
         self.measure_one(0)  # opens the connections
 
     def measure(self, number: int) -> FanOut:
-        """A round; its number is not used before."""
-        self.measure_one(number + 1)  # lanes and connections, which the wait for quiet may have closed
+        """Measure a round. Its number must not have been used before."""
+        self.measure_one(number + 1)  # warms lanes and connections, which may have closed while waiting for quiet
         return FanOut(self.measure_one(number + 1), self.measure_singles(self._hooks * (number + 1)))
 
     def measure_one(self, mark: int) -> float:
@@ -48,7 +50,7 @@ class Crowd(Publisher):
         return time.monotonic() - started
 
     def measure_singles(self, first: int) -> float:
-        """The events are committed by this process in one transaction, whose signal wakes the worker."""
+        """Measure separate events, which this process commits in one transaction whose signal wakes the worker."""
         [(_, hook_ids)] = self.world.repositories.items()
         self.receiver.reset()
 
@@ -61,7 +63,7 @@ class Crowd(Publisher):
                     pairs.append((event_id, hook_id))
                 await insert_dispatches(tx, pairs)
             committed = time.monotonic()
-            await asyncio.to_thread(self.receiver.wait_for, self._hooks, 60)  # meanwhile the signal is sent
+            await asyncio.to_thread(self.receiver.wait_for, self._hooks, 60)  # the signal is sent in the meantime
             return time.monotonic() - committed
 
         return world.with_services(self._place, commit)

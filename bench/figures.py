@@ -1,4 +1,4 @@
-"""A figure: rounds, their median and spread, and whether it reaches its target."""
+"""A figure: its rounds, their median and spread, and whether it reaches its target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Direction = Literal["at least", "at most"]
 
 @dataclass
 class Figure:
-    """One line of the table. Without rounds it could not be measured: `trouble` says why."""
+    """One line of the table. Without rounds it could not be measured, for the reason in `trouble`."""
 
     id: str
     what: str
@@ -24,10 +24,10 @@ class Figure:
     target: float
     rounds: list[float] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)
-    noise: list[float] = field(default_factory=list)  # others' share of the CPU in each round
-    made: int = 0  # rounds; the quietest of them are kept
+    noise: list[float] = field(default_factory=list)  # other processes' share of the CPU in each round
+    made: int = 0  # number of rounds, of which the quietest are kept
     trouble: str | None = None
-    took_s: float = 0.0  # with what had to be prepared; figures that are measured together are told with the first
+    took_s: float = 0.0  # including preparation; for figures measured together, counted with the first
 
     @property
     def value(self) -> float | None:
@@ -45,7 +45,7 @@ class Figure:
 
 @contextmanager
 def recorded_trouble(*figures: Figure) -> Iterator[None]:
-    """Record why figures could not be measured, in those of them that have no rounds yet."""
+    """Record why figures could not be measured, in those that have no rounds yet."""
     try:
         yield
     except CannotMeasure as error:
@@ -54,12 +54,12 @@ def recorded_trouble(*figures: Figure) -> Iterator[None]:
 
 
 def percentile_99(values: list[float]) -> float:
-    """The 99th percentile; of fewer than a hundred values, the greatest."""
+    """Return the 99th percentile, or the maximum of fewer than a hundred values."""
     return max(values) if len(values) < 100 else statistics.quantiles(values, n=100)[-1]
 
 
 def median_text(values: list[float], pattern: str = "{:,.0f}") -> str:
-    """The median with the least and the greatest, or a dash for nothing."""
+    """Return the median with minimum and maximum, or a dash if there are no values."""
     if not values:
         return "-"
     numbers = (statistics.median(values), min(values), max(values))

@@ -1,4 +1,4 @@
-"""M1 and S1: what a server needs before anybody asks it anything."""
+"""M1 and S1: startup time and memory of an idle server."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from urllib.parse import urlsplit
 import workhook as package
 from bench.processes import CannotMeasure, workhook
 
-SETTLE_S = 3.0  # after the first answer, until memory is read
+SETTLE_S = 3.0  # from the first response until memory is read
 FIRST_ANSWER_S = 30.0
 
 
 @dataclass
 class Started:
-    """`seconds` from the command to the first 200; `idle_mib` resident afterwards."""
+    """One start: `seconds` from the command to the first 200, and `idle_mib` of resident memory afterwards."""
 
     seconds: float
     idle_mib: float
 
 
 def measure(folder: Path, core: int) -> Started:
-    """`workhook serve` on an empty folder, with SQLite. Its modules are compiled before, as pip does it."""
+    """Start `workhook serve` on an empty folder, with SQLite. Modules are compiled beforehand, as pip does."""
     compileall.compile_dir(Path(package.__file__).parent, quiet=2)
     started = time.monotonic()
     process = workhook("serve", folder, {}, core, "--port", "0")

@@ -1,8 +1,8 @@
-"""The yardstick of A2: what a POST of a task has to read and write, by the driver that the server uses, in one
-transaction: the column is locked; task, event and entry of the audit log are inserted.
+"""The baseline of A2: the reads and writes that a POST of a task needs, with the server's driver, in one transaction.
 
-`python -m bench.inserts WHERE COUNT WORKERS` prints how long it took, as JSON. WHERE is the URL of a PostgreSQL
-database, or the path of a SQLite file: with projects, which get columns of their own.
+The column is locked, and the task, its event and an audit log entry are inserted. `python -m bench.inserts WHERE COUNT
+WORKERS` prints the time taken as JSON. WHERE is the URL of a PostgreSQL database or the path of a SQLite file, with
+existing projects, to which columns are added.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _entry = insert_into(
     "detail",
 )  # fmt: skip
 
-_numbers = itertools.count(time.time_ns() // 1000)  # of tasks: higher than those of an earlier run
+_numbers = itertools.count(time.time_ns() // 1000)  # of tasks: higher than those of earlier runs
 _BODY = "x" * 200
 _PAYLOAD = plain_json.encode({"action": "created", "task": {"title": "Task", "description": _BODY}, "note": "x" * 2000})
 
 
 class Texts:
-    """The statements as the driver takes them, in their order."""
+    """The compiled statements, in order."""
 
     def __init__(self, compile_: Compiler) -> None:
         self.places, self.column, self.bucket = map(compile_, (_places, _column, _bucket))
@@ -77,7 +77,6 @@ def _new_column(repository_id: int) -> dict[str, Any]:
 
 
 def _values(number: int, column: Mapping[str, Any], bucket_id: int) -> dict[str, Any]:
-    """Of all three rows."""
     now, task_id = now_ms(), new_id("tsk")
     return {
         "id": task_id, "repository_id": column["repository_id"], "number": next(_numbers), "column_id": column["id"],
@@ -97,7 +96,7 @@ _ACTIONS = ("", "created", "task.create")
 
 
 async def on_postgresql(url: str, count: int, workers: int) -> tuple[float, float]:
-    """Seconds, and CPU seconds of this process."""
+    """Return seconds, and CPU seconds of this process."""
     texts = Texts(Compiler(dialects.postgresql()))
     pool = await asyncpg.create_pool(
         **dialects.connect_options(url), min_size=CONNECTIONS, max_size=CONNECTIONS, statement_cache_size=512
@@ -125,7 +124,7 @@ async def on_postgresql(url: str, count: int, workers: int) -> tuple[float, floa
 
 
 def on_sqlite(path: Path, count: int) -> tuple[float, float]:
-    """Likewise. There is one writer, however many wait."""
+    """Return the same for SQLite, which has a single writer however many wait."""
     texts = Texts(Compiler(dialects.SQLITE, dialects.sqlite_value))
     connection = connect(path, readonly=False)
     repositories = [row["repository_id"] for row in connection.execute(texts.places.sql)]

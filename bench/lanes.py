@@ -1,4 +1,4 @@
-"""D14 and D15: very many webhooks that all have work, and retries that are spread over them."""
+"""D14 and D15: very many webhooks that all have work, and retries spread over them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.http.calls import Services
 from workhook.storage.metadata import big
 
-EVENTS = 1000  # of D14: each goes to as many webhooks as there are for it
-FIRST_DUE_MS = 20_000  # D15: from the start of a worker, until the first retry is due
+EVENTS = 1000  # of D14: each is delivered to an equal share of the webhooks
+FIRST_DUE_MS = 20_000  # D15: from the start of a worker until the first retry is due
 RETRIES_PER_S = 100
-KEPT_UP = 0.95  # of them have to be made, or it is no figure
-BEGIN = 3 * RETRIES_PER_S  # of them, until it is measured
-GREATEST = "VmHWM:"  # of a process, in kB
+KEPT_UP = 0.95  # share that must be made for a valid figure
+BEGIN = 3 * RETRIES_PER_S  # retries before measuring starts
+GREATEST = "VmHWM:"  # peak memory of a process, in kB
 
 _hook_ids = sa.select(hooks.c.id).order_by(hooks.c.id)
 _event_ids = sa.select(events.c.id).order_by(events.c.id)
@@ -49,7 +49,7 @@ def figures(shared: Shared) -> Iterator[Figure]:
 
 
 class Webhooks:
-    """A database with very many of them, each of which has one delivery to make."""
+    """A database with very many webhooks, each with one delivery to make."""
 
     def __init__(self, shared: Shared, name: str, count: int) -> None:
         self._shared, self._count = shared, count
@@ -59,7 +59,7 @@ class Webhooks:
         world.add_events(self.place, min(EVENTS, count))
 
     def prepare(self) -> None:
-        """One delivery of each is due now, and none is recorded."""
+        """Make one delivery of each webhook due now, and delete all records."""
 
         async def run(services: Services) -> None:
             database = services.database
@@ -77,7 +77,7 @@ class Webhooks:
         world.settle(self.place)
 
     def spread(self) -> None:
-        """Each has been tried once, and is due again, one after the other."""
+        """Mark each delivery as tried once, and due again one after the other."""
 
         async def run(services: Services) -> None:
             async with services.database.transaction() as tx:
@@ -90,13 +90,15 @@ class Webhooks:
         return workhook("worker", self.place.folder, self.place.settings, self._shared.core)
 
 
-# --- D14 -------------------------------------------------------------------------------------------------------------
+# --- D14 --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Drained:
-    """`first_s`: from the command to the first delivery. `most_mib`: what the worker had at most, until all were
-    delivered and recorded."""
+    """One drained round. `first_s` is from the command to the first delivery.
+
+    `most_mib` is the worker's peak memory until all deliveries were made and recorded.
+    """
 
     first_s: float
     most_mib: float
@@ -135,11 +137,11 @@ def _most_mib(process: Process) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(GREATEST)) / 1024
 
 
-# --- D15 -------------------------------------------------------------------------------------------------------------
+# --- D15 --------------------------------------------------------------------------------------------------------------
 
 
 def _retries(shared: Shared) -> Figure:
-    """Every webhook has one, so that none is due with another."""
+    """Measure retries. Every webhook has one, so that no two are due at the same time."""
     count = BEGIN + round(RETRIES_PER_S * 2 * shared.plan.rest_s) + 10 * RETRIES_PER_S
     what = f"PostgreSQL: CPU of a worker and of the database, {RETRIES_PER_S} retries/s of as many webhooks, of a core"
     figure = Figure("D15", what, "%", "at most", 30.0)

@@ -1,4 +1,4 @@
-"""D3: from the moment that the client has read the 202 until the receiver has the event, against a bare POST."""
+"""D3: latency from the client reading the 202 to the receiver having the event, compared with a bare POST."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bench.processes import workhook
 from bench.remote import Receiver
 
 WORKERS = 64
-SHARE = 0.25  # of the highest rate
+SHARE = 0.25  # of the maximum rate
 
 
 @dataclass
 class Spread:
-    """Milliseconds."""
+    """Latencies in milliseconds."""
 
     p50: float
     p99: float
@@ -28,7 +28,7 @@ class Spread:
 
 @dataclass
 class Latency:
-    """One round. `per_s`: the rate at which it was measured."""
+    """One round. `per_s` is the rate of the measurement."""
 
     published: Spread
     bare: Spread
@@ -36,9 +36,9 @@ class Latency:
 
 
 class Publisher:
-    """`serve` on a core; publishes to it and watches the receiver. A context manager.
+    """A context manager that runs `serve` on a core, publishes to it and watches the receiver.
 
-    `workers`: number of processes that deliver beside it, on the same core. Without any the server does.
+    `workers` is the number of additional delivering processes on the same core. With none, the server delivers.
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class Publisher:
         return post(self._paths[mark % len(self._paths)], body, self.world.token)
 
     def publish(self, first: int, count: int, per_s: float | None = None, at_once: int = WORKERS) -> dict[int, float]:
-        """Publish marked events at a rate, or as fast as it goes; return when each 202 was read.
+        """Publish marked events, at a rate or as fast as possible. Returns when each 202 was read.
 
-        Raises `CannotMeasure` for any other answer.
+        Raises `CannotMeasure` for any other response.
         """
         requests = [self.request(first + number) for number in range(count)]
         sent = send_all(self.url, requests, expected=202, at_once=at_once, per_s=per_s)
         return {first + number: each.read_s for number, each in enumerate(sent)}
 
     def hangs(self, mark: int) -> bool:
-        """Whether it goes to a receiver that never answers."""
+        """Return whether the event is sent to a receiver that never responds."""
         return mark % len(self._paths) < self._hanging
 
     def highest_rate(self, first: int, count: int) -> float:
-        """Events a second, from the first publish to the last arrival."""
+        """Return events per second from the first publish to the last arrival."""
         self.receiver.reset()
         started = time.monotonic()
         self.publish(first, count)
@@ -88,7 +88,7 @@ class Publisher:
 
 
 def measure(publisher: Publisher, first: int, count: int, highest: float) -> Latency:
-    """One round at a quarter of the highest rate."""
+    """Measure one round at a quarter of the maximum rate."""
     per_s = highest * SHARE
     receiver = publisher.receiver
     receiver.reset()
@@ -100,7 +100,7 @@ def measure(publisher: Publisher, first: int, count: int, highest: float) -> Lat
 
 
 def p99_published(publisher: Publisher, first: int, count: int, per_s: float) -> float:
-    """Milliseconds, of what goes to receivers that answer."""
+    """Return the 99th percentile in milliseconds for receivers that respond."""
     publisher.receiver.reset()
     read = {mark: at for mark, at in publisher.publish(first, count, per_s).items() if not publisher.hangs(mark)}
     publisher.receiver.wait_for(len(read), 60)

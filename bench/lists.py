@@ -28,7 +28,7 @@ from workhook.http.operations import WEBHOOK_API, WORK_API, Operation, Query
 from workhook.work.time.timesheets import sums
 
 NEXT = "the next page"
-"""As the value of a parameter: what the `Link` header of the answer without it gave."""
+"""As a parameter's value: taken from the `Link` header of the response without the parameter."""
 
 NOT_ASKED = {
     "follow_project": "a stream, which does not end",
@@ -41,12 +41,12 @@ NOT_ASKED = {
 
 _CURSORS = {"cursor", "after", "before"}
 _PAGING = _CURSORS | {"per_page", "page"}
-_ALONG = {"q": rows.COMMON_WORD}  # where it is required
-_NARROWED = {("report_timesheets", "group_by", "task"): "from"}  # all of it would have too many rows, and is refused
+_ALONG = {"q": rows.COMMON_WORD}  # where the parameter is required
+_NARROWED = {("report_timesheets", "group_by", "task"): "from"}  # unlimited, it would be refused for too many rows
 
 
 class Question(NamedTuple):
-    """A GET of `path` with `query`. `follows`: the parameter that gets what `NEXT` says."""
+    """A GET of `path` with `query`. `follows` is the parameter that takes the value described by `NEXT`."""
 
     operation: str
     path: str
@@ -55,13 +55,13 @@ class Question(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """The parameters, as people read them."""
+        """Return the parameters as readable text."""
         parameters = [f"{name}={value}" for name, value in self.query.items()]
         return " ".join([*parameters, f"{self.follows}=({NEXT})"] if self.follows else parameters)
 
 
 def list_operations() -> list[Operation]:
-    """Every GET of the API that takes parameters."""
+    """Return all GET operations of the API that have parameters."""
     return [
         each
         for each in described()
@@ -70,7 +70,7 @@ def list_operations() -> list[Operation]:
 
 
 class Samples:
-    """Values for parameters and paths, of what `filling` made."""
+    """Values for parameters and paths, taken from the rows created by `filling`."""
 
     def __init__(self, counts: RowCounts, first_hook: int) -> None:
         old, late = counts.start_ms + counts.span_ms // 100, counts.start_ms + counts.span_ms - HOUR_MS
@@ -106,7 +106,7 @@ class Samples:
         ]  # fmt: skip
 
     def values(self, query: Query) -> Sequence[str]:
-        """Each that the document lists, or some that find much and some that find little."""
+        """Return all values in the document, or some with many results and some with few."""
         if listed := query.schema.get("enum"):
             return [str(each) for each in listed]
         if query.schema.get("type") == "boolean":
@@ -114,7 +114,7 @@ class Samples:
         return self._by_name[query.name]
 
     def path(self, operation: Operation) -> str:
-        """Of the first organization, and of what has the most rows there."""
+        """Return the path for the first organization and for the resources with the most rows in it."""
         of_organization = operation.path.startswith("/orgs/")
         fixed = {
             "org": ORGANIZATIONS[0], "login": ORGANIZATIONS[0], "owner": ORGANIZATIONS[0], "repo": "project0",
@@ -127,12 +127,13 @@ class Samples:
 
 
 def questions(samples: Samples) -> Iterator[Question]:
-    """Each list as it is, by its pages, with each value of each parameter, and each order with each filter."""
+    """Yield each list alone, by pages, with each value of each parameter, and with each order and filter combined."""
     for operation in list_operations():
         path = samples.path(operation)
         along = {each.name: _ALONG[each.name] for each in operation.query if each.required}
         yield Question(operation.name, path, along)
-        # Without it a list of the work API has up to a thousand rows, which would hide what finding them takes.
+        # Without `per_page`, a list of the work API has up to a thousand rows, which would hide the cost of finding
+        # them.
         paged = {**along, "per_page": "100"} if any(each.name == "per_page" for each in operation.query) else along
         for query in operation.query:
             if query.name in _CURSORS:
@@ -140,7 +141,7 @@ def questions(samples: Samples) -> Iterator[Question]:
                 continue
             for value in samples.values(query):
                 if along.get(query.name) != value:
-                    # A second page has to be there.
+                    # There must be a second page.
                     given = {**(along if query.name == "page" else paged), query.name: value}
                     if narrowing := _NARROWED.get((operation.name, query.name, value)):
                         given[narrowing] = samples.late
@@ -150,7 +151,7 @@ def questions(samples: Samples) -> Iterator[Question]:
 
 
 def _pairs(operation: Operation, samples: Samples) -> Iterator[Mapping[str, str]]:
-    """Each order with what each filter finds least of."""
+    """Yield each order combined with each filter's most selective value."""
     for order in operation.query:
         if order.name not in ("sort", "order"):
             continue
@@ -160,13 +161,13 @@ def _pairs(operation: Operation, samples: Samples) -> Iterator[Mapping[str, str]
 
 
 SLOW_MS = 100.0
-ENOUGH_S = 5.0  # of one question: slow requests are sent fewer times
+ENOUGH_S = 5.0  # per question: slow requests are sent fewer times
 ANSWER_S = 60.0
-_KEPT = {"retention_days": "3650", "audit_retention_days": "0"}  # the server deletes none of the rows
+_KEPT = {"retention_days": "3650", "audit_retention_days": "0"}  # the server deletes no rows
 
 
 class Measured(NamedTuple):
-    """The answers to one question. `returned`: rows of one; `status`: the worst."""
+    """The responses to one question. `returned` is the number of rows in one, and `status` the worst status."""
 
     question: Question
     status: int
@@ -195,7 +196,10 @@ class Measured(NamedTuple):
 
 
 def measure(client: httpx.Client, question: Question, times: int) -> Measured | None:
-    """Measure a question after one uncounted request that warms the caches. None if the list has no next page."""
+    """Measure a question after one uncounted request that warms the caches.
+
+    Returns None if the list has no next page.
+    """
     query = dict(question.query)
     if question.follows is not None:
         following = _following(client, question)
@@ -214,7 +218,7 @@ def measure(client: httpx.Client, question: Question, times: int) -> Measured | 
 
 
 def _following(client: httpx.Client, question: Question) -> dict[str, str] | None:
-    """The parameter that requests the next page. Its cursor is also valid for going back."""
+    """Return the parameter that requests the next page. Its cursor is also valid for going back."""
     link = client.get(question.path, params=dict(question.query)).links.get("next")
     if link is None or question.follows is None:
         return None
@@ -224,7 +228,7 @@ def _following(client: httpx.Client, question: Question) -> dict[str, str] | Non
 
 
 def _count_rows(response: httpx.Response) -> int:
-    """The length of the list, or of the first list of an object."""
+    """Return the length of the list, or of the first list in an object."""
     if "json" not in response.headers.get("content-type", ""):
         return 0
     answer: Any = response.json()
@@ -234,7 +238,7 @@ def _count_rows(response: httpx.Response) -> int:
 
 
 def measure_all(place: Place, core: int, counts: RowCounts, times: int, say: Callable[[str], None]) -> list[Measured]:
-    """Fill the database of `place`, start a server on it, and measure every question."""
+    """Fill the database at `place`, start a server on it, and measure every question."""
 
     async def write(services: Services) -> tuple[str, int]:
         base = await fill(services.database, counts, lambda what, done, total: say(f"{what}: {done:,} of {total:,}"))
@@ -258,7 +262,7 @@ def measure_all(place: Place, core: int, counts: RowCounts, times: int, say: Cal
 
 
 def run(console: Console, place: Place, core: int, deliveries: int, times: int) -> bool:
-    """Print a table and write `lists-<date>.json`; return whether every answer was 200."""
+    """Print a table and write `lists-<date>.json`. Returns whether every response was 200."""
     counts = RowCounts.of(deliveries)
     with console.status("filling") as status:
         found = measure_all(place, core, counts, times, status.update)

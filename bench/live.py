@@ -1,4 +1,4 @@
-"""D11, D12, D13: what an event costs while events come in, in CPU of the server, its worker and PostgreSQL."""
+"""D11, D12, D13: the cost of an event under continuous load, in CPU of the server, its worker and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WARM_UP = 200
 
 @dataclass
 class Live:
-    """One round: CPU microseconds an event, of the processes that serve and deliver, and of the database."""
+    """One round: CPU microseconds per event, of the processes that serve and deliver and of the database."""
 
     bare: Bare
     server_us: float
@@ -27,11 +27,11 @@ class Live:
 
     @property
     def ratio(self) -> float:
-        """How many bare posts an event costs."""
+        """Return the cost of an event in bare posts."""
         return (self.server_us + self.database_us) / self.bare.cpu_us
 
     def further(self, alone: Live, number: int) -> Live:
-        """What each further endpoint costs, of so many more than `alone` had."""
+        """Return the cost of each additional endpoint, given `number` more of them than in `alone`."""
         server_us, database_us = self.server_us - alone.server_us, self.database_us - alone.database_us
         return Live(self.bare, server_us / number, database_us / number)
 
@@ -55,7 +55,7 @@ class Publishing(Publisher):
         return self
 
     def measure(self, bare: Bare, count: int, *, slowly: bool = False) -> Live:
-        """Publish so many events, by `PUBLISHERS` one after the other or slowly at a rate, until all is recorded."""
+        """Publish `count` events until all are recorded: with `PUBLISHERS` in parallel, or slowly at a fixed rate."""
         server, database = self._cpu()
         self._deliver(count, SLOWLY_PER_S if slowly else None)
         server_after, database_after = self._cpu()
@@ -63,7 +63,7 @@ class Publishing(Publisher):
         return Live(bare, (server_after - server) * each, (database_after - database) * each)
 
     def _cpu(self) -> tuple[float, float]:
-        """The processes with those that they started; seconds."""
+        """Return CPU seconds of the processes, including their children, and of PostgreSQL."""
         own = sum(tree_cpu_s(each.info) for each in self.processes)
         return own, self._postgres.cpu_s() if self._postgres else 0.0
 

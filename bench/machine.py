@@ -1,4 +1,4 @@
-"""The machine's facts, and how busy others keep it."""
+"""Facts about the machine, and how busy other processes keep it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import psutil
 
 from bench.processes import tree_cpu_s
 
-QUIET_SHARE = 0.05  # of all cores: less than this is quiet
+QUIET_SHARE = 0.05  # of all cores: below this the machine is quiet
 LOOK_S = 0.5
 _FSYNCS = 100
 _PAGE = b"\0" * 8192
 
 
 def facts(folder: Path, postgres_version: str | None) -> dict[str, str]:
-    """What the figures depend on, readable."""
+    """Return the facts that the figures depend on, as readable text."""
     median_ms, p90_ms = fsync_ms(folder)
     told = {
         "cpu": _cpu_model(),
@@ -40,7 +40,7 @@ def facts(folder: Path, postgres_version: str | None) -> dict[str, str]:
 
 
 def fsync_ms(folder: Path) -> tuple[float, float]:
-    """Median and 90th percentile of writing a page and syncing it, in the folder that the databases are in."""
+    """Return the median and 90th percentile of writing and syncing a page, in the folder of the databases."""
     path = folder / "fsync"
     taken = []
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
@@ -70,7 +70,7 @@ def _busy_s() -> float:
 
 
 def wait_for_quiet(at_most_s: float) -> bool:
-    """Until others leave the cores alone, at most so long; answers whether they did."""
+    """Wait until other processes leave the cores idle, for at most `at_most_s`. Returns whether they did."""
     end = time.monotonic() + at_most_s
     while True:
         before = _busy_s()
@@ -82,10 +82,10 @@ def wait_for_quiet(at_most_s: float) -> bool:
 
 
 class Noise:
-    """How much CPU was used by processes that are not of the run, as a share of all cores."""
+    """The CPU used by processes outside of the run, as a share of all cores."""
 
     def __init__(self, postgres: psutil.Process | None = None) -> None:
-        self._postgres = postgres  # it detaches itself: it is not among our children
+        self._postgres = postgres  # detached, so it is not one of our child processes
         self._started, self._busy, self._ours = time.monotonic(), _busy_s(), self._our_cpu_s()
 
     def share(self) -> float:

@@ -1,4 +1,4 @@
-"""W1 to W5: what pages cost the server, and what a browser loads of them."""
+"""W1 to W5: the server's cost of pages, and how much a browser loads."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _IMPORTED = re.compile(r"""^import\s(?:[^"';]*?\sfrom\s)?["']([^"']+)["']""", re
 
 @dataclass
 class Loaded:
-    """Bytes as they are sent: `first` with style sheets, scripts and icons, `later` the page alone."""
+    """Bytes transferred: `first` with style sheets, scripts and icons, `later` the page alone."""
 
     first: int
     later: int
 
 
 class Studio:
-    """A signed-in owner, a board with cards, and a webhook with deliveries; SQLite. A context manager."""
+    """A signed-in owner, a board with cards, and a webhook with deliveries, on SQLite. A context manager."""
 
     def __init__(self, shared: Shared, name: str) -> None:
-        """`name` is that of its folder, which nobody else has in this run."""
+        """Create the server. `name` is that of its folder and must be unique in the run."""
         place = Place(shared.folder / name, None)
         self.board = Board(place, shared.core, None)
         self.session = _sign_in(place)
@@ -66,7 +66,6 @@ class Studio:
         self._deliver(shared)
 
     def _write(self) -> None:
-        """The task says something, and so do others about it."""
         task = f"{self.board.url}/api/v1/tasks/{self.task_id}"
         self.board.call("PATCH", task, json={"description": TEXT * 4, "labels": ["print", "urgent"]})
         for _ in range(COMMENTS):
@@ -92,7 +91,7 @@ class Studio:
         self.board.__exit__()
 
     def measure(self, path: str, number: int) -> float:
-        """CPU milliseconds of the server for a page. Raises `CannotMeasure` for any answer but 200."""
+        """Return the server's CPU milliseconds per page. Raises `CannotMeasure` for any response other than 200."""
         self._get(path)
         before = self.board.process.cpu_s()
         for _ in range(PAGES_A_ROUND):
@@ -100,13 +99,13 @@ class Studio:
         return (self.board.process.cpu_s() - before) * 1000 / PAGES_A_ROUND
 
     def load(self, path: str) -> Loaded:
-        """What a browser that has nothing yet loads, and one that has been there."""
+        """Return how much a browser loads on a first and on a later visit."""
         page = self._get(path)
         later = int(page.headers["content-length"])
         return Loaded(later + sum(self._files(page.text).values()), later)
 
     def _files(self, page: str) -> dict[str, int]:
-        """The bytes of each file that the page loads: of the import map only what its scripts import."""
+        """Return the size of each file that the page loads. Of the import map, only imported modules count."""
         [found] = _IMPORT_MAP.findall(page)
         modules: dict[str, str] = json.loads(found)["imports"]
         named = " ".join(_CONTROLLERS.findall(page)).split()
@@ -129,7 +128,7 @@ class Studio:
 
 
 def _sign_in(place: Place) -> str:
-    """The secret of a new session of the owner."""
+    """Sign the owner in and return the session's secret."""
 
     async def start(services: Services) -> str:
         user = await queries.find_account(services.database, "octo")
@@ -141,7 +140,7 @@ def _sign_in(place: Place) -> str:
 
 
 def figures(shared: Shared) -> Iterator[Figure]:
-    """Those that the plan names."""
+    """Measure the figures that the plan includes."""
     every = [
         Figure("W1", f"a board of {CARDS} cards, CPU of the server", "ms", "at most", 25),
         Figure("W2", f"a task with {COMMENTS} comments, CPU of the server", "ms", "at most", 10),

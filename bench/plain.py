@@ -1,4 +1,4 @@
-"""The yardstick of A1: the same server without any framework, answering the same bytes from memory.
+"""The baseline of A1: the same server without a framework, returning the same bytes from memory.
 
 `python -m bench.plain FILE` serves the file's bytes at every path.
 """

@@ -1,4 +1,4 @@
-"""Processes on cores of their own, and what they cost."""
+"""Processes pinned to cores, and their cost."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from pathlib import Path
 
 import psutil
 
-START_TIMEOUT_S = 120.0  # a start takes a second where nobody else works, and a minute beside a test run
+START_TIMEOUT_S = 120.0  # a start takes a second on an idle machine, and a minute alongside a test run
 
 
 class CannotMeasure(Exception):
-    """Why a figure could not be had; the run goes on with the others."""
+    """A figure cannot be measured. The run continues with the others."""
 
 
 def cores() -> tuple[int, int]:
-    """The core of what is measured, and the core of everything else. Raises `CannotMeasure` on a single core."""
+    """Return the core for the measured process and the core for everything else.
+
+    Raises `CannotMeasure` on a single core.
+    """
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < 2:
         raise CannotMeasure("two cores are needed: one for what is measured, one for the receiver and the database")
@@ -43,7 +46,7 @@ class Process:
             text=True,
             env={**clean_environment(), **(environment or {})},
         )
-        # Long before its interpreter is ready; threads inherit the core of the thread that starts them.
+        # Long before its interpreter is ready, because threads inherit the core of the thread that starts them.
         os.sched_setaffinity(self._process.pid, {core})
         self.info = psutil.Process(self._process.pid)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -61,9 +64,9 @@ class Process:
             self._changed.notify_all()
 
     def wait_for(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> str:
-        """Wait for a line that has the pattern, and return its group.
+        """Wait for a line that matches the pattern, and return its group.
 
-        Raises `CannotMeasure` with the last words if the process ends first or takes too long.
+        Raises `CannotMeasure` with the last lines of output if the process ends first or takes too long.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._find(pattern) is not None or self._ended, timeout_s)
@@ -73,14 +76,14 @@ class Process:
             return found
 
     def wait_for_url(self) -> str:
-        """The address at which a server listens."""
+        """Return the address at which the server listens."""
         return self.wait_for(r'listening on (http://[^\s"]+)')
 
     def _find(self, pattern: str) -> str | None:
         return next((found[1] for line in self.output if (found := re.search(pattern, line))), None)
 
     def cpu_s(self) -> float:
-        """CPU seconds so far, user and system. Raises `CannotMeasure` if it has ended."""
+        """Return CPU seconds so far, user and system. Raises `CannotMeasure` if the process has ended."""
         try:
             times = self.info.cpu_times()
         except psutil.NoSuchProcess:
@@ -97,7 +100,7 @@ class Process:
         return self._process.wait(timeout_s)
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if it does not end."""
+        """Send SIGTERM, and SIGKILL if the process does not end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -113,7 +116,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def workhook(command: str, data: Path, settings: Mapping[str, str], core: int, *more: str) -> Process:
-    """`workhook serve` or `workhook worker`; loopback may be delivered to and nothing else is limited."""
+    """Start `workhook serve` or `workhook worker`, with deliveries to loopback allowed and no limits."""
     values = {
         "data": str(data),
         "delivery_allow_networks": "127.0.0.0/8",
@@ -128,7 +131,7 @@ def workhook(command: str, data: Path, settings: Mapping[str, str], core: int, *
 
 
 def tree_cpu_s(root: psutil.Process) -> float:
-    """CPU seconds of a process and all below it, those that have ended included."""
+    """Return CPU seconds of a process and all its descendants, including those that have ended."""
     own = root.cpu_times()
     total = own.user + own.system + own.children_user + own.children_system
     for child in root.children(recursive=True):
@@ -139,7 +142,7 @@ def tree_cpu_s(root: psutil.Process) -> float:
 
 
 def run_module(module: str, arguments: Sequence[str], core: int, timeout_s: float = 120.0) -> str:
-    """Run to the end; answers the last line it printed."""
+    """Run a module to the end and return the line of JSON that it printed."""
     process = Process(module, *arguments, core=core)
     try:
         status = process.wait(timeout_s)

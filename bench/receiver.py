@@ -1,8 +1,7 @@
-"""A receiver that costs next to nothing: `python -m bench.receiver` prints its port and answers every POST with 200.
-What has `/hang/` in its path is neither answered nor counted.
+"""A receiver with next to no overhead: `python -m bench.receiver` prints its port and answers every POST with 200.
 
-`GET /count` tells how many came, `GET /reset` forgets them, `GET /marks` tells when each marked body came: those that
-begin with `{"mark":N,`.
+Requests with `/hang/` in their path are neither answered nor counted. `GET /count` returns the number of requests, `GET
+/reset` clears it, and `GET /marks` returns the arrival time of each marked body, which begins with `{"mark":N,`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HANGING = b"/hang/"
 
 
 class Tally:
-    """What has come since the last reset; times are nanoseconds of the monotonic clock, which processes share."""
+    """Requests since the last reset. Times are nanoseconds of the monotonic clock, which all processes share."""
 
     def __init__(self) -> None:
         self.reset()
@@ -44,17 +43,17 @@ class Tally:
 
 
 class Connection(asyncio.Protocol):
-    """Requests of one connection, one after the other; a body is counted and not kept."""
+    """Consecutive requests of one connection. Bodies are counted and discarded."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._head = b""
-        self._left = 0  # bytes of the body that are still to come
-        self._fresh = False  # none of them has come yet
+        self._left = 0  # bytes of the body still to come
+        self._fresh = False  # none of them has arrived yet
         self._hangs = False  # this request is never answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's own class says so by its methods only
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's class only has the same methods
 
     def data_received(self, data: bytes) -> None:
         while data:
@@ -73,7 +72,7 @@ class Connection(asyncio.Protocol):
                 self._arrived()
 
     def _take_head(self, data: bytes) -> bytes:
-        """Answers what follows the head."""
+        """Parse a request head, and return the data after it."""
         if self._head:
             data, self._head = self._head + data, b""
         end = data.find(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Talks to the receiver that runs beside, and asks databases what is left to do."""
+"""Controls the receiver process, and queries databases for work that is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.processes import CannotMeasure, Process
 
 
 class Receiver:
-    """`bench.receiver` in a process of its own."""
+    """`bench.receiver` in a separate process."""
 
     def __init__(self, core: int) -> None:
         self._process = Process("bench.receiver", core=core)
@@ -30,13 +30,13 @@ class Receiver:
         return json.loads(self._connection.getresponse().read())
 
     def count(self) -> tuple[int, float]:
-        """How many requests came since the last reset, and when the first did (seconds of the monotonic clock)."""
+        """Return the number of requests since the last reset, and when the first arrived (seconds, monotonic clock)."""
         told = self._get("/count")
         assert isinstance(told, dict)
         return told["count"], told["first_ns"] / 1e9
 
     def marks(self) -> dict[int, float]:
-        """When each marked request came first (seconds of the monotonic clock)."""
+        """Return when each marked request first arrived (seconds of the monotonic clock)."""
         told = self._get("/marks")
         assert isinstance(told, list)
         found: dict[int, float] = {}
@@ -48,7 +48,7 @@ class Receiver:
         self._get("/reset")
 
     def wait_for(self, count: int, timeout_s: float, meanwhile: Callable[[], object] = lambda: None) -> float:
-        """Until so many have come; answers when the first did. `meanwhile` may raise to end the waiting."""
+        """Wait for `count` requests, and return when the first arrived. `meanwhile` may raise to end the wait."""
         end = time.monotonic() + timeout_s
         while True:
             seen, first_s = self.count()
@@ -69,7 +69,7 @@ _RECORDED = "SELECT count(*) FROM deliveries WHERE id > {after} AND status_code 
 
 
 class Books:
-    """What a database says is still to be done, over a connection of its own."""
+    """The pending and recorded deliveries in a database, over a separate connection."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -95,7 +95,7 @@ class Books:
         return int(await self._postgres.fetchval(query))
 
     async def wait_until_done(self, timeout_s: float = 30.0) -> None:
-        """Until every outcome is committed."""
+        """Wait until every outcome is committed."""
         end = time.monotonic() + timeout_s
         while left := await self._number(_LEFT):
             if time.monotonic() > end:
@@ -104,7 +104,7 @@ class Books:
 
     @classmethod
     def wait_for(cls, place: Place, count: int) -> None:
-        """Wait until every outcome is committed. Raises `CannotMeasure` unless `count` deliveries are successes."""
+        """Wait until every outcome is committed. Raises `CannotMeasure` unless `count` deliveries succeeded."""
 
         async def wait() -> None:
             async with cls(place) as books:
@@ -114,6 +114,6 @@ class Books:
         asyncio.run(wait())
 
     async def require(self, count: int, after: int = 0) -> None:
-        """Raises `CannotMeasure` unless `count` deliveries with a greater id than `after` are successes."""
+        """Raise `CannotMeasure` unless `count` deliveries with ids above `after` succeeded."""
         if (recorded := await self._number(_RECORDED.format(after=int(after)))) != count:
             raise CannotMeasure(f"{recorded} of {count} deliveries were recorded as successes")

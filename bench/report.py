@@ -16,7 +16,7 @@ QUICK = "quick: short rounds, not figures to quote"
 
 
 def show(console: Console, figures: Sequence[Figure], machine: Mapping[str, str], *, quick: bool) -> None:
-    """Print the machine's facts, the figures, and what could not be measured."""
+    """Print the machine's facts, the figures, and the figures that could not be measured."""
     facts = Table(title="Machine" + (f" ({QUICK})" if quick else ""), show_header=False, title_justify="left")
     for name, value in machine.items():
         facts.add_row(name, value)
@@ -46,7 +46,6 @@ def _row(figure: Figure) -> tuple[str, ...]:
 
 
 def _beside(figure: Figure) -> list[tuple[str, str]]:
-    """What was measured on the way."""
     told = [("rounds", f"{len(figure.rounds)} of {figure.made}"), ("took", f"{figure.took_s:.0f} s")]
     told += figure.details.items()
     if figure.noise:
@@ -59,7 +58,7 @@ def as_json(figures: Sequence[Figure], machine: Mapping[str, str], *, quick: boo
 
 
 def write_json(path: Path | None, name: str, found: Mapping[str, object]) -> Path:
-    """Return where it is; without a path, `<name>-<date>.json` in the current folder."""
+    """Write the file and return its path, by default `<name>-<date>.json` in the current folder."""
     now = datetime.now(UTC)
     path = path or Path(f"{name}-{now:%Y-%m-%d-%H%M%S}.json")
     told = {"at": now.isoformat(timespec="seconds"), **found}

@@ -1,4 +1,4 @@
-"""Rounds in alternation, of which the quietest count: chosen by what others did meanwhile, never by their result."""
+"""Alternating rounds, of which the quietest count: selected by the activity of other processes, never by result."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import psutil
 from bench import machine
 
 T = TypeVar("T")
-QUIET_WAIT_S = 20.0  # how long a round waits for others to leave the cores alone
-NOISY = 0.10  # others' share of the CPU from which a round is repeated
-MOST = 3  # times as many rounds as asked for, at most
-REPEAT_S = 120.0  # and only so long: after that, the rounds that were asked for are made, and no others
+QUIET_WAIT_S = 20.0  # how long a round waits for other processes to leave the cores idle
+NOISY = 0.10  # other processes' share of the CPU above which a round is repeated
+MOST = 3  # at most this many times the requested rounds
+REPEAT_S = 120.0  # after this time only the requested rounds are made
 
 
 @dataclass
 class Unit(Generic[T]):
-    """What is done in a round: `measure` is timed, `prepare` before it is not. Both get the number of the round."""
+    """The work of a round.
+
+    `measure` is timed; `prepare`, which precedes it, is not. Both receive the round's number.
+    """
 
     measure: Callable[[int], T]
     prepare: Callable[[int], object] = lambda number: None
@@ -28,7 +31,7 @@ class Unit(Generic[T]):
 
 @dataclass
 class Sample(Generic[T]):
-    """One round; `noise`: others' share of the CPU meanwhile."""
+    """One round. `noise` is the other processes' share of the CPU during it."""
 
     noise: float
     found: T
@@ -36,7 +39,7 @@ class Sample(Generic[T]):
 
 @dataclass
 class Kept(Generic[T]):
-    """The rounds that count, of those that were made."""
+    """The rounds that count, and the number of rounds made."""
 
     samples: list[Sample[T]]
     made: int
@@ -53,7 +56,7 @@ class Kept(Generic[T]):
 def alternate(
     units: Mapping[str, Unit[T]], rounds: int, say: Callable[[str], None], postmaster: psutil.Process | None
 ) -> dict[str, Kept[T]]:
-    """Units in turn until each has enough quiet rounds, or was tried often enough."""
+    """Run the units in turn until each has enough quiet rounds or has been repeated often enough."""
     made: dict[str, list[Sample[T]]] = {name: [] for name in units}
     started = time.monotonic()
     for number in range(rounds * MOST):

@@ -1,4 +1,4 @@
-"""One run: which figures, how many rounds, in alternation."""
+"""One run: its figures and their rounds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13
 
 
 class Run:
-    """Makes the figures that were asked for, one after the other."""
+    """A run of the requested figures, one after the other."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
     def figures(self) -> Iterator[Figure]:
-        """As they are finished, with the time since the one before."""
+        """Yield the figures as they finish, each with the time since the previous one."""
         before = time.monotonic()
         for each in self._each():
             each.took_s = time.monotonic() - before
@@ -55,7 +55,7 @@ class Run:
         if {"M1", "S1"} & set(wanted):
             yield from (each for each in self._idle() if each.id in wanted)
 
-    # --- D1, D2 ------------------------------------------------------------------------------------------------------
+    # --- D1, D2 -------------------------------------------------------------------------------------------------------
 
     def _drains(self) -> Iterator[Figure]:
         d1 = Figure("D1", "deliveries/s, PostgreSQL, one worker, against a bare aiohttp loop", "x", "at least", 0.85)
@@ -78,7 +78,7 @@ class Run:
 
         return Unit(measure, lambda number: backlog.prepare(self._shared.plan.events))
 
-    # --- D3 ----------------------------------------------------------------------------------------------------------
+    # --- D3 -----------------------------------------------------------------------------------------------------------
 
     def _latencies(self, kind: str) -> Iterator[Figure]:
         what = f"{kind}: 202 read → receiver has it, over a bare POST"
@@ -99,10 +99,13 @@ class Run:
             p99.details = {"bare": median_text([each.bare.p99 for each in kept.found], "{:.2f} ms")}
         yield from (p50, p99)
 
-    # --- D11, D12, D13 -----------------------------------------------------------------------------------------------
+    # --- D11, D12, D13 ------------------------------------------------------------------------------------------------
 
     def _live(self, kind: str) -> Iterator[Figure]:
-        """What a further endpoint costs is the difference between several and one, in the same round."""
+        """Measure live events.
+
+        The cost of an additional endpoint is the difference between several and one in the same round.
+        """
         on_sqlite = kind == "SQLite"
         several = f"{kind}: each further endpoint of {live.SEVERAL}, CPU against that of a bare POST"
         slowly = f"{kind}: an event at {live.SLOWLY_PER_S:.0f}/s, CPU against that of a bare POST at the same rate"
@@ -143,7 +146,7 @@ class Run:
             "CPU a bare post": median_text([each.bare.cpu_us for each in kept.found], "{:.0f} µs"),
         }
 
-    # --- A1, A2, A4 --------------------------------------------------------------------------------------------------
+    # --- A1, A2, A4 ---------------------------------------------------------------------------------------------------
 
     def _boards(self, kind: str) -> Iterator[Figure]:
         at_once = f"{board.WRITERS} at once"
@@ -183,7 +186,7 @@ class Run:
             "yardstick": median_text([each.yardstick_us[0] for each in kept.found], "{:.0f} µs"),
         }
 
-    # --- D5, M1, S1 --------------------------------------------------------------------------------------------------
+    # --- D5, M1, S1 ---------------------------------------------------------------------------------------------------
 
     def _fan_out(self) -> Figure:
         what = f"one event to {fanout.HOOKS:,} webhooks, against as many single ones"
@@ -200,7 +203,7 @@ class Run:
         return figure
 
     def _growth(self) -> Figure:
-        """Minutes, where `make soak` takes an hour."""
+        """Measure memory growth over minutes, where `make soak` takes an hour."""
         seconds = self._shared.plan.busy_s
         what = f"memory after {seconds:.0f} s at half rate, SQLite: growth after the first quarter"
         figure = Figure("M1", what, "MiB", "at most", soak.GROWTH_MIB)

@@ -1,4 +1,4 @@
-"""D6 to D10: receivers that hang, many rows, many webhooks, several workers, webhooks at rest."""
+"""D6 to D10: hanging receivers, many rows, many webhooks, several workers, idle webhooks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from bench.shared import Shared, keep
 from bench.webhooks import make_webhooks
 from workhook.http.calls import Services
 
-HANGING, RECEIVERS = 2, 20  # D6: so many of them never answer
-NEAR_MS = 5.0  # D6: what does not count
+HANGING, RECEIVERS = 2, 20  # D6: how many of the receivers never respond
+NEAR_MS = 5.0  # D6: a negligible difference
 FEW_STORED = 10_000
 PAGES = 200  # of a list, in a round of D7
 MANY_HOOKS, FEW_HOOKS = (27, 37), (8, 1)  # D8: repositories, and webhooks of each
 WORKERS = 4
 UNUSED = "http://127.0.0.1:9/"  # D10: nothing is sent there
-REST_AT = 15.0  # D10: seconds from the start until nothing goes on any more
+REST_AT = 15.0  # D10: seconds from the start until all activity has ended
 
 
 def figures(shared: Shared) -> Iterator[Figure]:
@@ -46,19 +46,19 @@ def figures(shared: Shared) -> Iterator[Figure]:
         yield _rest(shared)
 
 
-# --- D6 --------------------------------------------------------------------------------------------------------------
+# --- D6 ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Hanging:
-    """p99 of what goes to healthy receivers, milliseconds: while some hang, and while none does."""
+    """99th percentile in milliseconds for healthy receivers, while some hang and while none does."""
 
     some: float
     none: float
 
     @property
     def ratio(self) -> float:
-        """Half more is reached by `NEAR_MS` as well, whatever the ratio then is."""
+        """Return the ratio, where a difference of `NEAR_MS` counts as half more at most."""
         return min(self.some / self.none, 1 + max(0.0, self.some - self.none) / (2 * NEAR_MS))
 
 
@@ -92,19 +92,19 @@ def _hanging(shared: Shared, kind: str) -> Figure:
     return figure
 
 
-# --- D7 --------------------------------------------------------------------------------------------------------------
+# --- D7 ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Stored:
-    """Deliveries a second, and milliseconds of a page of a webhook's deliveries (the median)."""
+    """Deliveries per second, and median milliseconds for a page of a webhook's deliveries."""
 
     drained: Drained
     page_ms: float
 
 
 class Warehouse:
-    """A database with many deliveries, and a backlog to drain beside them. A context manager."""
+    """A database with many deliveries, and a backlog to drain alongside them."""
 
     def __init__(self, shared: Shared, stored: int) -> None:
         self._shared, self._count = shared, shared.plan.events
@@ -130,12 +130,12 @@ class Warehouse:
         return Stored(self._drain.run(self._count), self._page_ms())
 
     def _page_ms(self) -> float:
-        """Of the first page and of one in the middle would be the same: it is a cursor."""
+        """Return milliseconds for the first page. A later one costs the same, because pages start at a cursor."""
         server = workhook(
             "serve", self.place.folder, self.place.settings, self._shared.core, "--port", "0", "--no-worker"
         )
         try:
-            requests = [get(self._path, self._token)] * (PAGES + 20)  # the first are not counted
+            requests = [get(self._path, self._token)] * (PAGES + 20)  # the first ones are not counted
             sent = send_all(server.wait_for_url(), requests, expected=200)
             return statistics.median(each.ms for each in sent[20:])
         finally:
@@ -164,11 +164,11 @@ def _stored(shared: Shared) -> Iterator[Figure]:
     yield from (rate, page)
 
 
-# --- D8, D9 ----------------------------------------------------------------------------------------------------------
+# --- D8, D9 -----------------------------------------------------------------------------------------------------------
 
 
 def _compare_drains(shared: Shared, figure: Figure, count: int, one: Drain, other: Drain) -> None:
-    """The CPU of a delivery of the one, against that of the other."""
+    """Compare the CPU per delivery of two backlogs."""
 
     def measure(number: int) -> tuple[Drained, Drained]:
         one.prepare(count)
@@ -192,7 +192,7 @@ def _cpu_details(name: str, drained: list[Drained]) -> dict[str, str]:
 
 
 def _lanes(shared: Shared) -> Figure:
-    """Each of many webhooks has thirty, and each of few as many more."""
+    """Compare many webhooks with thirty deliveries each to a few with correspondingly more."""
     count = shared.plan.events * 3 // 2
     many, few = (repositories * hooks for repositories, hooks in (MANY_HOOKS, FEW_HOOKS))
     what = f"PostgreSQL: CPU a delivery, {many} webhooks with {count // many} each, against {few} with {count // few:,}"
@@ -221,7 +221,7 @@ def _several_drain(shared: Shared) -> Figure:
 
 
 def _several_write(shared: Shared) -> Figure:
-    """Of server, workers and PostgreSQL, until every outcome is recorded."""
+    """Measure the CPU of server, workers and PostgreSQL until every outcome is recorded."""
     what = f"PostgreSQL: CPU a write with its delivery while events come in, {WORKERS} workers, against one"
     figure = Figure("D9", what, "x", "at most", 1.5)
     count = shared.plan.published
@@ -248,7 +248,7 @@ def _several_write(shared: Shared) -> Figure:
     return figure
 
 
-# --- D10 -------------------------------------------------------------------------------------------------------------
+# --- D10 --------------------------------------------------------------------------------------------------------------
 
 
 def _rest(shared: Shared) -> Figure:

@@ -1,4 +1,4 @@
-"""What all figures of a run share: the plan, the cores, the receiver, PostgreSQL, the folder."""
+"""Shared by all figures of a run: the plan, the cores, the receiver, PostgreSQL and the folder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """`events`: a backlog. `posts`: one run of the bare loop. `published`: events of a round of D3. `asked`: requests
-    of a round of A1 or A2. `stored`: deliveries that D7 has beside. `at_rest`: webhooks of D10. `rest_s`: how long it
-    looks at them. `busy_s`: how long M1 works."""
+    """The sizes of a run's measurements.
+
+    `events` is the size of a backlog, `posts` of one run of the bare loop, `published` the events in a round of D3,
+    `asked` the requests in a round of A1 or A2, `stored` the additional deliveries in D7, and `at_rest` the webhooks in
+    D10, which watches them for `rest_s`. `busy_s` is the duration of M1.
+    """
 
     only: Sequence[str]
     rounds: int
@@ -46,12 +49,12 @@ class Plan:
 
 
 class Shared:
-    """Whatever is started from here is off the core of what is measured."""
+    """The shared resources. All processes started from here run off the measured core."""
 
     def __init__(self, plan: Plan, folder: Path, say: Say, stack: ExitStack) -> None:
         self.plan, self.folder, self.say, self._stack = plan, folder, say, stack
         self.core, rest = cores()
-        os.sched_setaffinity(0, {rest})  # whatever is started from here inherits it
+        os.sched_setaffinity(0, {rest})  # inherited by all processes started from here
         self.receiver = Receiver(rest)
         stack.callback(self.receiver.close)
         self._postgres: Postgres | None = None
@@ -74,14 +77,14 @@ class Shared:
         return self.start_postgres().new()
 
     def place(self, name: str, kind: str = "PostgreSQL") -> Place:
-        """A new folder with a new database."""
+        """Create a new folder with a new database."""
         return Place(self.folder / f"{name}-{kind}", None if kind == "SQLite" else self.database_url())
 
     def alternate(self, units: Mapping[str, Unit[T]]) -> dict[str, Kept[T]]:
         return alternate(units, self.plan.rounds, self.say, self._postgres.postmaster if self._postgres else None)
 
     def one(self, name: str, unit: Unit[T]) -> Kept[T]:
-        """The rounds of a single unit."""
+        """Measure the rounds of a single unit."""
         return self.alternate({name: unit})[name]
 
     def bare(self) -> drain.Bare:

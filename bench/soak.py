@@ -1,4 +1,4 @@
-"""M1 after an hour at half rate: `python -m bench soak` watches the memory of a server that delivers all the time."""
+"""M1 after an hour at half rate: `python -m bench soak` watches the memory of a server that delivers continuously."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bench.remote import Receiver
 from bench.report import write_json
 
 BURST_S = 10.0
-SHARE = 0.5  # of the highest rate
-PROBE = 2_000  # events that find the highest rate
+SHARE = 0.5  # of the maximum rate
+PROBE = 2_000  # events used to find the maximum rate
 Samples = list[tuple[float, float]]
 Tell = Callable[[float, float, int], object]
 
-GROWTH_MIB = 5.0  # from the end of the first quarter to the end: more is growth
+GROWTH_MIB = 5.0  # from the end of the first quarter to the end; more counts as growth
 
 
 def soak(console: Console, folder: Path, core: int, rest: int, minutes: float) -> bool:
-    """Answers whether memory stayed level; writes `soak-<date>.json`. Raises `CannotMeasure`."""
+    """Run the soak and write `soak-<date>.json`. Returns whether memory stayed level; raises `CannotMeasure`."""
     with ExitStack() as stack:
         receiver = Receiver(rest)
         stack.callback(receiver.close)
@@ -41,12 +41,12 @@ def soak(console: Console, folder: Path, core: int, rest: int, minutes: float) -
 
 
 def grown_mib(samples: Samples) -> float:
-    """From the end of the first quarter to the end: before, it is warming up."""
+    """Return the growth from the end of the first quarter, when warm-up is over, to the end."""
     return samples[-1][1] - samples[len(samples) // 4][1]
 
 
 def work(publisher: Publisher, seconds: float, tell: Tell, burst_s: float = BURST_S) -> tuple[float, Samples]:
-    """Publish at half of the highest rate. Answers that rate, and seconds and MiB, a sample a burst."""
+    """Publish at half of the maximum rate. Returns that rate, and a sample of seconds and MiB per burst."""
     receiver = publisher.receiver
     per_s = publisher.highest_rate(0, PROBE) * SHARE
     samples: Samples = []

@@ -1,6 +1,6 @@
-"""A3: how often a request goes to PostgreSQL and back, BEGIN, COMMIT and NOTIFY counted. A count, not a time.
+"""A3: round trips to PostgreSQL per request, including BEGIN, COMMIT and NOTIFY. A count, not a time.
 
-`tests/work/test_round_trips.py` holds every operation to its bound. Here are those that the page names.
+`tests/work/test_round_trips.py` checks the limit of every operation. These are the ones listed in the documentation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bench.live import PUBLISHERS
 from bench.shared import Shared
 from tests.harness.trips import Relay
 
-ALONE = 9  # requests of a kind, one after the other
-AT_ONCE = 160  # events by all publishers
-TOLD_S = 0.1  # after an answer: what changed is told a moment later
+ALONE = 9  # requests of a kind, sequentially
+AT_ONCE = 160  # events by all publishers together
+TOLD_S = 0.1  # after a response: notifications follow a moment later
 READ = f"a read, PostgreSQL: round trips (of {ALONE}, one at a time)"
 ACROSS = "the tasks of all projects, likewise"
-PROJECTS = 20  # so many
+PROJECTS = 20  # their number
 WRITE, CREATE = "a write, likewise", "a task created, likewise"
 PUBLISH = f"an event published, {PUBLISHERS} at once"
 

@@ -1,4 +1,4 @@
-"""Webhooks by the hundred thousand, which the database makes itself."""
+"""Webhooks by the hundred thousand, generated inside the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _insert_lanes = sa.insert(lanes).from_select(
 
 
 def make_webhooks(place: Place, url: str, count: int) -> None:
-    """In an organization of their own world, which has one more, of a repository."""
+    """Create webhooks in an organization of a new world, which has one more webhook in a repository."""
     world.make_world(place, url, repositories=1)
     config = json.encode({"url": url, "content_type": "json"}).decode()
 

@@ -1,4 +1,4 @@
-"""What is delivered, and to whom: an organization, repositories with one webhook each, and events of 7 KB."""
+"""The test data: an organization, repositories with one webhook each, and events of 7 KB."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ T = TypeVar("T")
 BODY_BYTES = 7168
 SECRET = "a-secret-for-benchmarks"
 REPOSITORIES = 8
-PRESIGNED = 1000  # different requests that the bare loop posts in turn
+PRESIGNED = 1000  # distinct requests that the bare loop posts in turn
 CHUNK = 1000
-HANGING = "/hang"  # in a path: the receiver never answers
+HANGING = "/hang"  # in a path: the receiver never responds
 
 _insert_project = insert_into(
     projects, "id", "account_id", "name", "name_key", "title", "private", "archive", "created_at", "updated_at"
@@ -57,7 +57,7 @@ _last_delivery = sa.select(sa.func.coalesce(sa.func.max(deliveries.c.id), 0))
 
 @dataclass
 class World:
-    """`repositories`: full names, each with its webhooks' ids."""
+    """The test data. `repositories` maps full names to the ids of their webhooks."""
 
     token: str
     repositories: dict[str, list[int]]
@@ -71,7 +71,7 @@ _WORDS = (
 
 
 def _commits(seed: int, count: int) -> list[dict[str, object]]:
-    """Commits that have no more in common than those of a real push, since payloads are stored compressed."""
+    """Return commits no more similar than those of a real push, because payloads are stored compressed."""
     random = Random(seed)
 
     def words(few: int, between: str = " ") -> str:
@@ -95,7 +95,7 @@ _COMMITS = _commits(1, 17)
 
 
 def body(mark: int) -> bytes:
-    """A payload of exactly `BODY_BYTES`, shaped like a push; the receiver knows it by `mark`."""
+    """Return a push-like payload of exactly `BODY_BYTES`. The receiver identifies it by `mark`."""
     payload: dict[str, object] = {"mark": mark, "ref": "refs/heads/main", "commits": _COMMITS, "note": ""}
     payload["note"] = "x" * (BODY_BYTES - len(plain_json.encode(payload)))
     data = plain_json.encode(payload)
@@ -104,7 +104,7 @@ def body(mark: int) -> bytes:
 
 
 def presign(path: Path) -> None:
-    """Write what the bare loop posts: requests as the worker makes them."""
+    """Write the requests for the bare loop, as the worker would send them."""
     signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository", content_type="json",
                             secret=SECRET.encode()))  # fmt: skip
     requests = []
@@ -124,9 +124,9 @@ def with_services(where: Where, work: Callable[[Services], Awaitable[T]]) -> T:
 
 
 def make_world(where: Where, url: str, *, repositories: int = REPOSITORIES, hooks: int = 1, hanging: int = 0) -> World:
-    """Repositories with `hooks` webhooks each that sign and post JSON to `url`. Nothing waits to be sent.
+    """Create repositories with `hooks` webhooks each that post signed JSON to `url`. Nothing is due to be sent.
 
-    `hanging`: of the first so many repositories nothing is ever answered (`bench.receiver`).
+    Events of the first `hanging` repositories are sent to receivers that never respond (`bench.receiver`).
     """
 
     async def make(services: Services) -> World:
@@ -179,7 +179,10 @@ async def _add_hook(tx: Transaction, services: Services, actor: Actor, place: Ho
 
 
 def fill(where: Where, world: World, count: int) -> None:
-    """`count` events, due now, one webhook each in turn. What an earlier round left is removed; events are kept."""
+    """Create `count` due dispatches, one per event, in turn for each webhook.
+
+    Deliveries and dispatches of earlier rounds are deleted; events are kept.
+    """
     hook_ids = [hook_id for ids in world.repositories.values() for hook_id in ids]
 
     async def run(services: Services) -> None:
@@ -200,7 +203,10 @@ def fill(where: Where, world: World, count: int) -> None:
 
 
 def add(where: Where, world: World, count: int) -> int:
-    """So many more events, due now, one webhook each in turn; all else stays. Answers the last delivery's id before."""
+    """Add `count` events with one due dispatch each, in turn for each webhook, keeping everything else.
+
+    Returns the id of the last delivery before.
+    """
     hook_ids = [hook_id for ids in world.repositories.values() for hook_id in ids]
 
     async def run(services: Services) -> int:
@@ -221,7 +227,7 @@ def add(where: Where, world: World, count: int) -> int:
 
 
 def add_events(where: Where, count: int) -> None:
-    """So many more, which nobody is to get."""
+    """Add `count` events without dispatches."""
     with_services(where, lambda services: _insert_events(services.database, 0, count))
 
 
@@ -232,7 +238,7 @@ async def _insert_events(database: Database, first: int, end: int) -> None:
 
 
 def settle(where: Where) -> None:
-    """See `_settle`; SQLite has nothing to do."""
+    """Bring the database to a defined state; see `_settle`. Nothing to do on SQLite."""
     if where.url is not None:
         asyncio.run(_settle(where.url))
 
@@ -251,7 +257,7 @@ def _event(mark: int) -> dict[str, object]:
 
 
 async def _settle(url: str) -> None:
-    """Every round begins alike: deleted rows are gone, the planner knows the sizes, everything is on the disk."""
+    """Make every round start alike: dead rows removed, statistics up to date, everything on disk."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute("VACUUM ANALYZE")

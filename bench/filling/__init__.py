@@ -1,1 +1,1 @@
-"""Fills an empty database with many rows: two organizations whose people overlap, and what belongs to them."""
+"""Fills an empty database with many rows: two organizations with some members in common, and their data."""

@@ -1,4 +1,4 @@
-"""Fills an empty database: first the few rows that the many refer to, then the many, some thousands at a time."""
+"""Fills an empty database: first the few rows that the many reference, then the many, several thousand at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workhook.work.kernel.tables import clients
 from workhook.work.money.services.schemas import services
 
 CHUNK = 10_000
-MORE_HOOKS = 200  # of the last repository; they wait for events that never come
+MORE_HOOKS = 200  # of the last repository; their events never occur
 _HOOK_CONFIG = {"url": rows.URL, "content_type": "json", "insecure_ssl": "0"}
 
 Progress = Callable[[str, int, int], None]
@@ -42,7 +42,10 @@ _first_ids = {
 
 
 class Batch(NamedTuple):
-    """Rows of one table with the numbers from `first` on. `offset`: the parameter for one less than their first id."""
+    """Rows of one table with consecutive numbers starting at `first`.
+
+    `offset` names the parameter for the first row's id minus one.
+    """
 
     what: str
     statement: sa.Insert
@@ -52,7 +55,7 @@ class Batch(NamedTuple):
 
 
 def batches(counts: RowCounts) -> list[Batch]:
-    """What is written, in the order in which rows refer to one another."""
+    """Return the batches in an order that satisfies the references between rows."""
     return [
         Batch("invoices", rows.insert_invoices, counts.some),
         Batch("payments", rows.insert_payments, counts.some),
@@ -75,7 +78,7 @@ def batches(counts: RowCounts) -> list[Batch]:
 
 
 async def fill(database: Database, counts: RowCounts, progress: Progress = lambda what, done, total: None) -> BaseRows:
-    """Write all rows into a database without any; its schema may be an older one that has these columns."""
+    """Write all rows into an empty database. Its schema may be an older one that has these columns."""
     base = BaseRows(database, counts)
     await base.write()
     params: dict[str, Any] = {**counts.params(), **base.params}
@@ -95,9 +98,9 @@ async def fill(database: Database, counts: RowCounts, progress: Progress = lambd
 
 
 class BaseRows:
-    """The few rows that the many refer to: people, organizations, projects with their columns, webhooks, a token.
+    """The few rows that the many reference: people, organizations, projects with their columns, webhooks and a token.
 
-    `params`: their ids, for statements. `token`: that of the owner of both organizations.
+    `params` has their ids, for statements. `token` belongs to the owner of both organizations.
     """
 
     def __init__(self, database: Database, counts: RowCounts) -> None:
@@ -115,7 +118,7 @@ class BaseRows:
         await self._write_invitations()
 
     async def _insert(self, table: sa.Table, made: Iterable[dict[str, Any]]) -> None:
-        """Insert rows that have the same columns."""
+        """Insert rows with the same columns."""
         rows = list(made)
         await self._database.write(insert_into(table, *rows[0]), rows)
 
@@ -145,11 +148,11 @@ class BaseRows:
         return self.params["acme"] if index < PROJECTS else self.params["globex"]
 
     def _outside(self) -> Sequence[int]:
-        """The people who are in the second organization only."""
+        """Return the people who are only in the second organization."""
         return range(self.params["first_person"] + IN_BOTH[1], self.params["first_person"] + PEOPLE)
 
     async def _write_projects(self) -> None:
-        """One more, in the trash, than belongs to anything."""
+        """Insert the projects, plus one in the trash without any data."""
         total = 2 * PROJECTS
         await self._insert(
             projects,
@@ -174,7 +177,7 @@ class BaseRows:
         )  # fmt: skip
 
     async def _write_hooks(self) -> None:
-        """One of each repository, one of each organization, and more of the last repository."""
+        """Insert one webhook per repository, one per organization, and more for the last repository."""
         total, first = 2 * PROJECTS, self.params["first_repository"]
         of: list[tuple[int, int | None]] = [(self._owner_of(index), first + index) for index in range(total)]
         of += [(self.params["acme"], None), (self.params["globex"], None)]

@@ -1,4 +1,4 @@
-"""How many rows of each kind there are to be."""
+"""The number of rows of each kind."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from workhook.core.ids import least_id
 
 LEAST = 1000
 MOST = 100_000_000
-DAYS = 20  # that the rows are spread over: fewer than any retention takes
+DAYS = 20  # that the rows span; fewer than any retention period
 
-PROJECTS = 10  # of each organization
-COLUMNS = 4  # of each project
+PROJECTS = 10  # per organization
+COLUMNS = 4  # per project
 PEOPLE = 60  # the first forty are in the first organization, the last forty in the second
 IN_BOTH = (21, 40)
 ORGANIZATIONS = ("acme", "globex")
-OWNER, SELDOM = "person1", "person7"  # owns both; did what is seldom, and that long ago
+OWNER, SELDOM = "person1", "person7"  # owns both organizations; did everything rare, long ago
 
 IN_BUCKET = 80
-BUCKETS_FROM = 1 << 60  # ids of buckets, which are random otherwise
+BUCKETS_FROM = 1 << 60  # ids of buckets, which are otherwise random
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """`deliveries` is what was asked for; the other numbers follow from it."""
+    """The number of rows of each kind, all derived from the requested number of `deliveries`."""
 
     deliveries: int
     start_ms: int
@@ -38,12 +38,12 @@ class RowCounts:
 
     @property
     def dispatches(self) -> int:
-        """Each twentieth delivery is another attempt at the one before it."""
+        """Return the number of dispatches. Every twentieth delivery is a second attempt at the one before it."""
         return self.deliveries - self.deliveries // 20
 
     @property
     def events(self) -> int:
-        """Each goes to the webhook of its repository and to that of the organization."""
+        """Return the number of events. Each is sent to a webhook of its repository and to one of the organization."""
         return (self.dispatches + 1) // 2
 
     @property
@@ -52,17 +52,20 @@ class RowCounts:
 
     @property
     def tasks(self) -> int:
-        """As many timesheets, and half as many comments. A multiple of what is in ten buckets."""
+        """Return the number of tasks, a multiple of ten buckets.
+
+        There are as many timesheets, and half as many comments.
+        """
         return max(1, self.deliveries // 100 // (IN_BUCKET * 10)) * IN_BUCKET * 10
 
     @property
     def first_tasks(self) -> int:
-        """Those of the first project; the others are spread over the other projects."""
+        """Return the number of tasks in the first project. The rest are spread over the other projects."""
         return self.tasks // 10 * 6
 
     @property
     def some(self) -> int:
-        """Files, invoices and entries of credit, all of the first project."""
+        """Return the number of files, of invoices and of credit entries, all in the first project."""
         return max(100, self.deliveries // 1000)
 
     @property
@@ -70,7 +73,7 @@ class RowCounts:
         return len(ORGANIZATIONS) * PROJECTS
 
     def params(self) -> dict[str, Any]:
-        """Of every statement."""
+        """Return the parameters that all statements share."""
         old = max(1, self.events // 10)
         return {
             "start": self.start_ms,
@@ -91,11 +94,11 @@ class RowCounts:
         }
 
     def text_id(self, prefix: str, number: int) -> str:
-        """Of what was there from the first."""
+        """Return an id of a row created at the start."""
         return least_id(prefix, self.start_ms)[: len(prefix) + 11] + f"{number:016d}"
 
     def guid(self, dispatch: int) -> str:
-        """As `sql.guid` makes it."""
+        """Return the GUID of a dispatch, as created by `sql.guid`."""
         at = f"{self.start_ms + (dispatch + 1) // 2 * self.span_ms // self.events:012x}"
         return f"{at[:8]}-{at[8:]}-7000-8000-{dispatch:012d}"
 

@@ -1,9 +1,8 @@
-"""The statements that make the many rows, each for the numbers from `first` to `last`.
+"""The statements that create the many rows, each for the numbers from `first` to `last`.
 
-Tasks: six of ten are in the first project, and the first task has half of the comments. A timesheet has the number of
-its task. Files, invoices, credits and checkouts are all of the first project. Half of the events are of the first
-repository. Values that are seldom are among the oldest tenth: a list that has to look for one looks at everything that
-came since.
+Six of ten tasks are in the first project, and the first task has half of the comments. A timesheet has the number of
+its task. All files, invoices, credits and checkouts belong to the first project, and so do half of the events. Rare
+values are among the oldest tenth, so a list that searches for one must scan everything newer.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.payments.schemas import payments
 from workhook.work.time.timesheets.schemas import timesheets
 
-# --- tasks, their comments and timesheets ----------------------------------------------------------------------------
+# --- tasks, their comments and timesheets -----------------------------------------------------------------------------
 
 COMMON_WORD, USUAL_WORDS, SELDOM_WORD = "board", ("limit", "column", "report", "invoice"), "zebra"
 LABELS, SELDOM_LABEL = ("bug", "idea", "later"), "urgent"
@@ -41,12 +40,12 @@ _DESCRIPTION = "Two boards can have different limits, see the discussion. " * 3
 
 
 def _bucket(number: Whole) -> Whole:
-    """The index of a task's bucket among all, from 0."""
+    """Return the index of a task's bucket among all buckets, from 0."""
     return (number - whole(1)) // whole(IN_BUCKET)
 
 
 def _column(bucket: Whole) -> Whole:
-    """The index of a bucket's column among all. The first project's columns are the first."""
+    """Return the index of a bucket's column among all columns. The first project's columns come first."""
     first, others = big("first_buckets"), big("other_buckets")
     of_others = whole(COLUMNS) + (bucket - first) * whole(sql.OTHER_COLUMNS) // others
     return sa.case((bucket < first, bucket * whole(COLUMNS) // first), else_=of_others)
@@ -71,7 +70,7 @@ _labels = sql.pick(N // whole(3), ("[]", *(f'["{each}"]' for each in LABELS)))
 _usual_person = sa.case((N % whole(60) == whole(6), sql.person(whole(5))), else_=sql.person(N))
 _someone = sa.case((_seldom_task, sql.person(whole(6))), else_=_usual_person)
 
-# The triggers count what is put into them.
+# Triggers count the rows added to the buckets.
 insert_buckets = sql.rows(
     task_buckets,
     {
@@ -86,7 +85,7 @@ insert_tasks = sql.rows(
     tasks,
     {
         "id": _task_id(N),
-        "number": N,  # not dense: each number is one of all tasks
+        "number": N,  # with gaps, because each number is unique among all tasks
         "repository_id": _task_repository(N),
         "column_id": sql.column_at(_column(_bucket(N))),
         "bucket_id": sa.case((_deleted, sa.null()), else_=whole(BUCKETS_FROM) + _bucket(N)),
@@ -265,9 +264,9 @@ insert_checkouts = sql.rows(
     },
 )
 
-BOOKED = 2  # the invoice that has half of all payments and credit notes
+BOOKED = 2  # the invoice with half of all payments and credit notes
 
-# Half are of one invoice, the others of one each.
+# Half belong to one invoice, the others to one invoice each.
 _booked: dict[str, sa.ColumnElement[Any]] = {
     **FIRST_REPOSITORY,
     "invoice_id": sql.id_text("inv", big("start"), sa.case((N % whole(2) == whole(0), whole(BOOKED)), else_=N)),
@@ -327,7 +326,7 @@ _RESPONSE = json.encode({"Content-Type": "text/plain", "Content-Length": "2"})
 
 
 def _index(event: Whole) -> Whole:
-    """Of its repository."""
+    """Return the index of an event's repository."""
     return sa.case((event % whole(2) == whole(0), whole(0)), else_=whole(1) + event // whole(2) % whole(sql.OTHERS))
 
 
@@ -348,7 +347,7 @@ def _event_action(event: Whole) -> Text:
 
 
 def _actor(number: Whole, seldom: sa.ColumnElement[bool]) -> Whole:
-    """Everybody in turn but for the one who is seldom seen."""
+    """Return each person in turn, except the one who is rarely active."""
     usual = sql.person(sa.case((number % whole(60) == whole(6), whole(5)), else_=number))
     return sa.case((seldom, sql.person(whole(6))), else_=usual)
 
@@ -374,7 +373,7 @@ def _event_of(dispatch: Whole) -> Whole:
 
 
 def _hook_of(dispatch: Whole) -> Whole:
-    """The first of two is the repository's, the other the organization's."""
+    """Return the webhook of a dispatch: in each pair, the repository's first and then the organization's."""
     index = _index(_event_of(dispatch))
     of_organization = big("first_hook") + whole(sql.OTHERS + 1) + index // whole((sql.OTHERS + 1) // 2)
     return sa.case((dispatch % whole(2) == whole(1), big("first_hook") + index), else_=of_organization)

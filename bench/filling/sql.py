@@ -1,6 +1,6 @@
-"""Rows that a database makes itself: the numbers from `first` to `last`, and what is computed of each.
+"""Rows generated inside the database: the numbers from `first` to `last`, and expressions computed from each.
 
-Both databases understand all of it, and no value travels.
+Everything works on both databases, and no row data is transferred.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Whole = sa.ColumnElement[int]
 Text = sa.ColumnElement[str]
 
 _HEX = "0123456789abcdef"
-_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"  # of `core.ids`
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"  # the alphabet of `core.ids`
 
 _from = sa.select(big("first").label("n")).cte("numbers", recursive=True)
 _numbers = _from.union_all(sa.select(_from.c.n + sa.literal(1, sa.BigInteger)).where(_from.c.n < big("last")))
@@ -26,7 +26,7 @@ N: Whole = _numbers.c.n
 
 
 def rows(table: sa.Table, columns: Mapping[str, sa.ColumnElement[Any]], *where: sa.ColumnElement[bool]) -> sa.Insert:
-    """An INSERT of a row for each number, in their order, so that ids which the database gives follow it."""
+    """Return an INSERT of one row per number, in order, so that ids assigned by the database follow it."""
     made = sa.select(*columns.values()).select_from(_numbers).where(*where).order_by(N)
     return sa.insert(table).from_select(list(columns), made, include_defaults=False)
 
@@ -48,7 +48,7 @@ def joined(*parts: Text) -> Text:
 
 
 def pick(number: Whole, values: Sequence[Any]) -> sa.ColumnElement[Any]:
-    """The values in turn."""
+    """Return the values in turn."""
     kind = sa.Text() if any(isinstance(each, str) for each in values) else sa.BigInteger()
     each = [sa.null() if value is None else sa.literal(value, kind) for value in values]
     turn = number % whole(len(values))
@@ -67,23 +67,23 @@ def _digits(number: Whole, alphabet: str, count: int) -> list[Text]:
 
 
 def guid(at_ms: Whole, number: Whole) -> Text:
-    """As `core.ids.new_guid` makes them, but for what is random."""
+    """Return a GUID as created by `core.ids.new_guid`, without its random part."""
     hexed = _digits(at_ms, _HEX, 12)
     return joined(*hexed[:8], text("-"), *hexed[8:], text("-7000-8000-"), padded(number, 12))
 
 
 def id_text(prefix: str, at_ms: Whole, number: Whole) -> Text:
-    """As `core.ids.new_id` makes them, but for what is random."""
+    """Return an id as created by `core.ids.new_id`, without its random part."""
     return joined(text(f"{prefix}_"), *_digits(at_ms, _BASE32, 10), padded(number, 16))
 
 
 def spread(number: Whole, total: str) -> Whole:
-    """When the row came, of so many in all, one after the other."""
+    """Return the time of a row when all rows are created in order of their numbers."""
     return big("start") + number * big("span") // big(total)
 
 
 def shuffled(number: Whole, total: str) -> Whole:
-    """When the row came, of so many in all, in no visible order."""
+    """Return the time of a row when all rows are created in no visible order."""
     return big("start") + (number * whole(7919) % big(total)) * big("span") // big(total)
 
 
@@ -96,12 +96,12 @@ def repository_at(index: Whole) -> Whole:
 
 
 def account_at(index: Whole) -> Whole:
-    """Of the repository with this index, from 0."""
+    """Return the account of the repository with this index, from 0."""
     return sa.case((index < whole(PROJECTS), big("acme")), else_=big("globex"))
 
 
 def column_at(index: Whole) -> Text:
-    """Of the column with this index among all."""
+    """Return the id of the column with this index among all columns."""
     return id_text("col", big("start"), index)
 
 

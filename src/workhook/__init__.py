@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-__version__: str  # set when it is first read: a checkout asks git
+__version__: str  # set on first access, because a checkout asks git
 
-if not TYPE_CHECKING:  # a type checker would take every other name to be here, too
+if not TYPE_CHECKING:  # otherwise a type checker would accept any other name
 
     def __getattr__(name):
         if name != "__version__":
@@ -14,11 +14,11 @@ if not TYPE_CHECKING:  # a type checker would take every other name to be here, 
 
 
 def _find_version() -> str:
-    """Return the version that the wheel was built with, or that of the source tree as it is now."""
+    """Return the version that the wheel was built with, or the current version of the source tree."""
     from pathlib import Path
 
     package = Path(__file__).resolve().parent
-    built = package / "version.txt"  # by hatch_build.py, in wheels alone
+    built = package / "version.txt"  # created by hatch_build.py, only in wheels
     if built.is_file():
         return built.read_text(encoding="utf-8").strip()
     from runpy import run_path

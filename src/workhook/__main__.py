@@ -1,4 +1,4 @@
-"""`python -m workhook`: the command `workhook`."""
+"""Entry point of `python -m workhook`, the `workhook` command."""
 
 from workhook.cli import main
 

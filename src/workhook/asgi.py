@@ -1,4 +1,4 @@
-"""Every route of the server, and the application made of them."""
+"""All routes of the server, and the application built from them."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _of_no_server() -> NoReturn:
 
 
 def described() -> tuple[Operation, ...]:
-    """Return every route, to be read and not called."""
+    """Return all routes for inspection. They cannot be called."""
     return operations(_of_no_server, _of_no_server)
 
 
 def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.AsgiApp:
-    """Build health and metrics alone, for a worker. `http.system` decides who may read them."""
+    """Build the application for a worker: only health and metrics. `http.system` decides who may read them."""
 
     async def anybody(call: Call) -> None:
         return None
@@ -83,7 +83,7 @@ def build_app(
     checks: Callable[[], dict[str, str]] = dict,
     metrics: Callable[[], Awaitable[bytes]] = system.own_metrics,
 ) -> routing.AsgiApp:
-    """`metrics`: what `/metrics` shows."""
+    """Build the application. `metrics` returns the content of `/metrics`."""
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
     pages = PageLimiter(services.settings.page_rate_limit)
     authenticator = Authenticator(limiter, pages, services.database)

@@ -1,6 +1,6 @@
-"""The only place that chooses the database.
+"""Opens the database and the other services, and wires the areas together. Nothing else chooses the database.
 
-It imports little: commands that only need the database start with it, and need not wait for a server's libraries.
+Imports little, so that commands that need only the database start without waiting for a server's libraries.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ _set_key_check = _set_key_check.on_conflict_do_nothing()
 
 @asynccontextmanager
 async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIterator[Services]:
-    """Migrate and open the database. `serving`: listen for what other processes do.
+    """Migrate and open the database. `serving` means listening for changes by other processes.
 
-    Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer.
+    Raises `core.errors.Unavailable` if the database cannot be reached, and `storage.migrate.NewerSchema` if its schema
+    is newer.
     """
     questions.answer_with(_register_answers)
-    outbox.fan_outs.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
+    outbox.fan_outs.subscribe(audit.of_events)  # first, because its entry is sent with the query of the next one
     outbox.fan_outs.subscribe(fan_out)
     watcher = _quota_watcher(settings)
     stop_mail = recipients.start_sending() if settings.smtp_url is not None else lambda: None
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
-    # Invitations first: who accepts one has it before anything that follows.
+    # Invitations first, so that one being accepted has taken effect before the rest runs.
     removal.losses.subscribe(removal.end_invitations)
-    # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.
+    # Timers before webhooks: starting a timer also locks the account before the webhooks it notifies.
     removal.losses.subscribe(_end_work)
     removal.losses.subscribe(rights_lost)
     removal.installations.subscribe(uninstalled)
@@ -84,7 +85,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
 
 
 def open_blobs(data: Path, url: str | None) -> Blobs:
-    """Open the store of files: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
+    """Open the file store: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
     if url is None:
         return FolderBlobs(data / FOLDER)
     from workhook.storage.blobs_s3 import S3Blobs
@@ -102,7 +103,7 @@ def _quota_watcher(settings: Settings) -> outbox.Watcher | None:
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:
-    """Open the vault with the key of this database. Raises `VaultError` for another, or for none."""
+    """Open the vault with the key of this database. Raises `VaultError` if the key is missing or a different one."""
     row = await database.fetch_one(_key_check)
     vault = open_vault(settings.data, settings.secret_key, make=row is None)
     if row is None:
@@ -134,10 +135,10 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
 
 
 def import_tables() -> None:
-    """Import every module with tables. It takes a second, so it is for a new database alone."""
+    """Import every module with tables. Takes a second, so it is done only for a new database."""
     from workhook import asgi
 
-    _ = asgi.operations  # a module that was imported lazily is loaded by an access
+    _ = asgi.operations  # lazily imported modules are loaded on access
 
 
 def _register_answers() -> None:

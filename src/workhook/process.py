@@ -1,4 +1,4 @@
-"""A process from its start to its end: serves, delivers, stops in order."""
+"""The life of a process: serving requests, delivering, and stopping in order."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
-FILES_OF_OTHERS = 64  # the database, names that are looked up, the log
+FILES_OF_OTHERS = 64  # for the database, name resolution and the log
 CONNECTIONS_LEAST = 8
-BACKLOG = 2048  # connections that wait to be accepted
+BACKLOG = 2048  # connections waiting to be accepted
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 logger = structlog.get_logger(__name__)
@@ -59,14 +59,14 @@ MAIL = Chore("mail", HOUR_S, forget_old)
 
 
 class Delivery:
-    """The worker of a process with what it needs: the sender before it, the chores beside it."""
+    """The worker of a process with the sender it uses, and the chores and the mailer that run alongside."""
 
     def __init__(self, services: Services, *, beside_api: bool) -> None:
         settings = services.settings
         sending = SendSettings(
             timeout_s=settings.delivery_timeout_s,
             proxy=settings.delivery_proxy,
-            # The rest of the files are for requests, streams, the database and names.
+            # The remaining files are for requests, streams, the database and name resolution.
             connections_max=max(CONNECTIONS_LEAST, (_files_max() - FILES_OF_OTHERS) // (4 if beside_api else 2)),
         )
         self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending, own=services.own)
@@ -83,7 +83,7 @@ class Delivery:
 
     @property
     def state(self) -> str:
-        """`ok`, or why nothing is started now."""
+        """Return `ok`, or why no deliveries are started at the moment."""
         return self._worker.state
 
     async def start(self) -> None:
@@ -94,9 +94,9 @@ class Delivery:
             self._mailer.start()
 
     def begin_stop(self) -> asyncio.Task[None]:
-        """Start nothing more from now on. The task is done when what was under way has ended, in the drain time."""
+        """Start no new work from now on. The task ends when work in progress has finished, within the drain time."""
         if self._stopping is None:
-            self._worker.start_nothing_more()  # before anything else is waited for
+            self._worker.start_nothing_more()  # before waiting for anything else
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         return self._stopping
 
@@ -112,14 +112,14 @@ class Delivery:
 
 
 def make_mailer(services: Services) -> Mailer | None:
-    """Return the sender of e-mail, or None if none is sent."""
+    """Return the mailer, or None if e-mail is not sent from here."""
     settings, base = services.settings, services.own.base
     if settings.smtp_url is None or settings.mail_from is None:
         return None
     if base is None:
         logger.warning("mail_not_sent_here", remedy="Set WORKHOOK_BASE_URL: links in e-mail begin with it.")
         return None
-    # Processes without a mail server do not pay for what makes messages.
+    # Processes without a mail server do not load the modules that compose messages.
     from workhook.delivery.mail.mailer import Mailer
     from workhook.web.mail.composing import Composer
 
@@ -128,7 +128,7 @@ def make_mailer(services: Services) -> Mailer | None:
 
 
 class _Server(uvicorn.Server):
-    """A server that calls `ready`, and handles no signals, since deliveries end after the requests."""
+    """A server that calls `ready` and leaves signals alone, because deliveries end after the requests."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
@@ -145,7 +145,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
-    """Make a server with the bounds on connections and requests."""
+    """Create a server with limits on connections and requests."""
     config = uvicorn.Config(
         app,
         loop="none",
@@ -155,9 +155,9 @@ def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # `trust_proxy` decides; uvicorn trusts all of this machine
+        proxy_headers=False,  # `trust_proxy` decides; uvicorn trusts everything on this machine
         timeout_keep_alive=75,
-        # Half of the files, less what streams take, are for the database and deliveries.
+        # Half of the files, apart from those of streams, are for the database and deliveries.
         limit_concurrency=min(REQUESTS_MAX, _files_max() // 3),
         timeout_graceful_shutdown=max(1, round(settings.drain_s)),
     )
@@ -167,12 +167,13 @@ def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None
 async def serve(
     settings: Settings, *, say: Say, work: bool = True, welcome: Welcome | None = None, processes: int = 1
 ) -> int:
-    """Run the API and, with `work`, deliveries, until SIGTERM or SIGINT. Returns the exit status.
+    """Run the API and, with `work`, deliveries until SIGTERM or SIGINT. Returns the exit status.
 
-    `welcome` is called with the services and the address before the ready line, which `say` gets, a promise to scripts.
-    `processes`: how many run behind the port. Each calls this as well; to the one that supervises them it says that it
-    is ready.
-    Raises `Explained`, and what `open_services` raises.
+    `welcome` is called with the services and the address before the ready line. `say` prints the ready line, on which
+    scripts may rely. `processes` is the number of processes behind the port. Each of them calls this function too and
+    reports to its supervisor when it is ready.
+
+    Raises `Explained` and the errors of `open_services`.
     """
     _prepare_process(settings)
     supervised = await Supervised.join()
@@ -202,7 +203,7 @@ async def serve(
             server.should_exit = True
             services.stopping.set()
             if delivery is not None:
-                delivery.begin_stop()  # beside the requests, so that both together take the drain time once
+                delivery.begin_stop()  # alongside the requests, so that both share one drain time
 
         draining.on_signals(stop)
         try:
@@ -221,7 +222,7 @@ async def _supervise(settings: Settings, count: int, say: Say, welcome: Welcome 
     supervisor = Supervisor(count, listening, stop_s=settings.drain_delay_s + settings.drain_s)
     for each in STOPPING:
         asyncio.get_running_loop().add_signal_handler(each, supervisor.stop)
-    async with open_services(settings):  # migrates before the processes start, which would wait for each other
+    async with open_services(settings):  # migrates before the processes start, because they would wait for each other
         listening.listen(BACKLOG)
 
     async def ready() -> None:
@@ -244,13 +245,15 @@ async def _announce(services: Services, address: str, say: Say, welcome: Welcome
 
 
 async def work(settings: Settings, *, say: Say) -> int:
-    """Run deliveries only, as `serve`. `say` gets the address of health and metrics, if they are served, and that
-    deliveries have begun."""
+    """Run only deliveries, otherwise like `serve`.
+
+    `say` prints the address of health and metrics, if served, and a line once deliveries have started.
+    """
     _prepare_process(settings)
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
         draining, stopped = _Draining(settings.drain_delay_s, settings.drain_s), asyncio.Event()
-        draining.on_signals(stopped.set)  # before the first line, whose reader may stop this at once
+        draining.on_signals(stopped.set)  # before the first line, whose reader may stop the process at once
         async with _watched(services, lambda: {"delivering": delivery.state, **draining.checks()}, say):
             await delivery.start()
             say(log.start_line("workhook: delivering", settings.log_format))
@@ -262,7 +265,7 @@ async def work(settings: Settings, *, say: Say) -> int:
 
 @contextlib.asynccontextmanager
 async def _traces(role: str) -> AsyncIterator[None]:
-    """Make spans if the environment asks for them, and send the last ones at the end."""
+    """Start tracing if the environment requests it, and send the last spans at the end."""
     end = open_telemetry.turn_on(role)
     try:
         yield
@@ -300,11 +303,11 @@ async def _watched(services: Services, checks: Callable[[], dict[str, str]], say
 
 def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
-    os.umask(0o077)  # only this user may read what this process writes
+    os.umask(0o077)  # files are readable only by this user
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    gc.collect()  # once for all that was imported: the command line put it off
+    gc.collect()  # once for all imports, for which the command line disabled it
     gc.freeze()
-    # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.
+    # Requests and deliveries create few reference cycles. At the default threshold, collection takes 5 % of the CPU.
     gc.set_threshold(20_000, 20, 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
@@ -313,13 +316,12 @@ def _prepare_process(settings: Settings) -> None:
 
 
 def _files_max() -> int:
-    """Return how many files may be open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 class _Draining:
-    """The end of a process: not ready for `delay_s`, so that load balancers send nothing more; then stopped.
+    """The shutdown of a process: unready for `delay_s`, so that load balancers stop sending requests, then stopped.
 
     A second signal ends the delay.
     """
@@ -332,7 +334,7 @@ class _Draining:
         return {"stopping": "the process is about to stop"} if self._begun else {}
 
     def on_signals(self, stop: Callable[[], None]) -> None:
-        """Call `stop` after SIGTERM, SIGINT or SIGHUP, and log the first."""
+        """Call `stop` after SIGTERM, SIGINT or SIGHUP, and log the first one."""
         loop = asyncio.get_running_loop()
 
         def heard() -> None:
@@ -372,7 +374,7 @@ def _address(host: str, listening: socket.socket) -> str:
 
 
 def _write_server_file(data: Path, address: str) -> None:
-    """Write the address for commands and Git hooks. A second server keeps the first one's."""
+    """Write the address for commands and Git hooks. If another server is running, its file is kept."""
     path = data / SERVER_FILE
     try:
         other = int(json.decode(path.read_bytes())["pid"])
@@ -392,6 +394,6 @@ def _remove_server_file(data: Path) -> None:
         if json.decode(path.read_bytes()).get("pid") == os.getpid():
             path.unlink()
     except FileNotFoundError as error:
-        logger.debug("no_server_file", reason=str(error))  # it was stopped before it was ready
+        logger.debug("no_server_file", reason=str(error))  # stopped before it was ready
     except (OSError, ValueError) as error:
         logger.warning("server_file_left", error=str(error))

@@ -1,8 +1,9 @@
-"""`workhook serve --workers N`: processes that listen on one socket, and the one that starts and watches them.
+"""`workhook serve --workers N`: processes that share a listening socket, and their supervisor.
 
-Each is a server like that of `workhook serve`, on the same database. It holds one end of a pair of sockets, and the
-supervisor the other. Over it the process says that it is ready, and one that is asked for metrics gets those of all.
-When the supervisor ends, however it does, its end closes, and the processes stop.
+Each process is a server like that of `workhook serve`, on the same database. It is connected to the supervisor by a
+socket pair. Over it the process reports that it is ready, and a process that receives a request for metrics fetches
+those of all processes. When the supervisor ends, for whatever reason, its end of the pair closes and the processes
+stop.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from prometheus_client.samples import Sample
 
 from workhook.core.errors import Explained, Unavailable
 
-_JOINED = "_WORKHOOK_SUPERVISED"  # in a process's environment: its number, and its two file descriptors
-METRICS_S = 5.0  # how long a process may take to tell its metrics
-PAUSES_S = (0.5, 30.0)  # before a process that ended is started again; doubled each time, up to the second
-SETTLED_S = 60.0  # after so long, an end has nothing to do with the one before
-GRACE_S = 10.0  # beyond what the settings allow for, until what does not end is killed
+_JOINED = "_WORKHOOK_SUPERVISED"  # environment variable with a process's number and its two file descriptors
+METRICS_S = 5.0  # how long a process may take to report its metrics
+PAUSES_S = (0.5, 30.0)  # before a process is restarted; doubled each time, up to the second value
+SETTLED_S = 60.0  # after this time, an exit is unrelated to the previous one
+GRACE_S = 10.0  # added to the configured time before a process is killed
 
 _READY, _ASK, _TELL = b"R", b"A", b"T"
 _LENGTH = struct.Struct("!cI")
@@ -43,13 +44,13 @@ async def _send(writer: asyncio.StreamWriter, kind: bytes, data: bytes = b"") ->
 
 
 async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Raises `EOFError` if the other side has ended, `OSError` if it was cut off."""
+    """Receive a message. Raises `EOFError` if the other side has closed, and `OSError` if the connection broke."""
     kind, length = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     return kind, await reader.readexactly(length)
 
 
 async def _told_or_nothing(telling: Awaitable[bytes]) -> bytes:
-    """Return what is told, or nothing if that fails: the asker always gets an answer."""
+    """Return the result, or nothing if it fails, so that the requesting process always gets an answer."""
     try:
         return await telling
     except Exception:
@@ -61,7 +62,7 @@ async def _told_or_nothing(telling: Awaitable[bytes]) -> bytes:
 
 
 class Supervised:
-    """A process's side. `listening`: the socket that all of them share."""
+    """A process's connection to the supervisor. `listening` is the shared socket."""
 
     def __init__(self, listening: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.listening = listening
@@ -71,7 +72,7 @@ class Supervised:
 
     @classmethod
     async def join(cls) -> Supervised | None:
-        """Return this process's side; None if no supervisor started it."""
+        """Return this process's connection, or None if it was not started by a supervisor."""
         if (given := os.environ.pop(_JOINED, None)) is None:
             return None
         number, listening, line = map(int, given.split(":"))
@@ -83,7 +84,7 @@ class Supervised:
         await _send(self._writer, _READY)
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all processes, each with its number. Raises `Unavailable`."""
+        """Return the metrics of all processes, labelled with their numbers. Raises `Unavailable`."""
         asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked.append(asked)
         try:
@@ -103,12 +104,12 @@ class Supervised:
                 if kind == _ASK:
                     await _send(self._writer, _TELL, await _told_or_nothing(asyncio.to_thread(generate_latest)))
                     continue
-                self._asked = [each for each in self._asked if not each.done()]  # without those who have given up
+                self._asked = [each for each in self._asked if not each.done()]  # drop those that gave up
                 if self._asked:
                     self._asked.pop(0).set_result(data)
         except (EOFError, OSError):
             log.warning("supervisor_gone")
-            signal.raise_signal(signal.SIGTERM)  # as it would have sent
+            signal.raise_signal(signal.SIGTERM)  # as the supervisor would have sent
 
 
 # --- in the supervisor ------------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class _Child:
         self._answers: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Hear the process until it ends. What it asks is answered meanwhile."""
+        """Read messages from the process until it ends, answering its requests."""
         with suppress(EOFError, OSError):
             while True:
                 kind, data = await _receive(self._reader)
@@ -147,18 +148,21 @@ class _Child:
                     self._answers.add(answer)
                     answer.add_done_callback(self._answers.discard)
         self._is_serving = False
-        self._told.put_nowait(b"")  # nothing more comes
+        self._told.put_nowait(b"")  # no more messages follow
         self._writer.close()
 
     async def _answer(self) -> None:
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # it has ended in the meantime
             await _send(self._writer, _TELL, await _told_or_nothing(self._gather()))
 
     async def metrics(self) -> bytes | None:
-        """Return the process's metrics; None if it does not serve, or does not tell them in time. One at a time."""
+        """Return the process's metrics, or None if it is not serving or is too slow.
+
+        Must not be called concurrently.
+        """
         if not self._is_serving:
             return None
-        while not self._told.empty():  # their askers have given up
+        while not self._told.empty():  # late answers to requests that gave up
             self._told.get_nowait()
         try:
             async with asyncio.timeout(METRICS_S):
@@ -170,29 +174,29 @@ class _Child:
 
 
 class Supervisor:
-    """Starts so many processes of the command that this one runs, and again those that end by themselves."""
+    """The parent of `count` processes of the current command. It restarts those that exit on their own."""
 
     def __init__(self, count: int, listening: socket.socket, *, stop_s: float) -> None:
-        """`stop_s`: how long a process may take to stop."""
+        """Create a supervisor. `stop_s` is how long a process may take to stop."""
         self._listening, self._stop_s = listening, stop_s
         self._children: dict[int, _Child] = {}
-        # Set once a process was ready, even if it has ended since.
+        # Set once a process has been ready, even if it has ended since.
         self._ready = {number: asyncio.Event() for number in range(1, count + 1)}
         self._stopping = asyncio.Event()
         self._gathering: asyncio.Task[bytes] | None = None
 
     def stop(self) -> None:
-        """Ask every process to stop; a second time, not to wait for load balancers."""
+        """Tell every process to stop. A second call skips the delay for load balancers."""
         self._stopping.set()
-        self._listening.close()  # each process has its own: once all have closed theirs, the port is closed
+        self._listening.close()  # each process has its own copy; the port closes with the last of them
         for each in self._children.values():
             with suppress(ProcessLookupError):
                 each.process.send_signal(signal.SIGTERM)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Run until `stop`. `ready` is called once every process serves.
+        """Run until `stop` is called. `ready` is called once all processes are serving.
 
-        Raises `Explained` if one of them ends before that; it has said why.
+        Raises `Explained` if a process ends before that, after reporting the reason itself.
         """
         keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
         waiting = asyncio.create_task(self._all_ready(), name="ready")
@@ -219,7 +223,7 @@ class Supervisor:
             began_s = loop.time()
             try:
                 status: int | str = await self._until_ended(await self._start(number))
-            except OSError as error:  # no memory, no descriptors: the others go on
+            except OSError as error:  # no memory or no descriptors: the others continue
                 if not self._ready[number].is_set():
                     raise
                 status = str(error)
@@ -244,14 +248,14 @@ class Supervisor:
                     sys.executable, "-P", "-m", "workhook", *sys.argv[1:],
                     env={**os.environ, _JOINED: ":".join(map(str, (number, *given)))},
                     pass_fds=given,
-                    start_new_session=True,  # what a terminal sends, Ctrl-C, comes from here alone
+                    start_new_session=True,  # terminal signals such as Ctrl-C reach it only through the supervisor
                 )  # fmt: skip
             except BaseException:
                 line.close()
                 raise
         reader, writer = await asyncio.open_connection(sock=line)
         child = self._children[number] = _Child(number, process, reader, writer, self._ready[number], self._metrics)
-        if self._stopping.is_set():  # it was not there yet when the others were told
+        if self._stopping.is_set():  # it did not exist yet when the others were stopped
             process.terminate()
         return child
 
@@ -271,7 +275,7 @@ class Supervisor:
         return status
 
     async def _metrics(self) -> bytes:
-        """Return the metrics of all. Requests during one gathering share its result."""
+        """Return the metrics of all processes. Concurrent requests share one result."""
         if self._gathering is None or self._gathering.done():
             self._gathering = asyncio.create_task(self._gather(), name="metrics")
         return await asyncio.shield(self._gathering)
@@ -292,8 +296,8 @@ class _Merged(Collector):
 
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
-    """Return the metrics of several processes as one text. Each sample has the number of its process as a label."""
-    from prometheus_client.parser import text_string_to_metric_families  # one process alone reads none
+    """Merge the metrics of several processes into one text, labelling each sample with its process number."""
+    from prometheus_client.parser import text_string_to_metric_families  # not needed by a single process
 
     families: dict[str, Metric] = {}
     for number, text in texts.items():

@@ -1,1 +1,1 @@
-"""What every area may use; imports nothing of the project."""
+"""Building blocks for every area. Imports no other package of the project."""

@@ -1,7 +1,7 @@
-"""Time: integer milliseconds since the epoch (UTC) inside, RFC 3339 outside.
+"""Time: integer milliseconds since the epoch (UTC) internally, RFC 3339 externally.
 
-Processes that share a database compare their times: when a lease ends, when a retry is due. Hosts' clocks differ, so
-such a process follows the clock of the database (`follow`), and `now_ms` is the same in all of them.
+Processes that share a database compare times, such as the end of a lease or the due time of a retry. Because host
+clocks differ, each of these processes follows the database's clock (`follow`), and `now_ms` agrees in all of them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ DAY_MS = 24 * HOUR_MS
 
 
 class _Followed:
-    """`ahead_ns`: offset of the followed clock from this process's monotonic clock; None if no clock is followed."""
+    """The followed clock.
+
+    `ahead_ns` is its offset from this process's monotonic clock, or None if no clock is followed.
+    """
 
     ahead_ns: int | None = None
 
 
 def now_ms() -> int:
-    """Return the time of the followed clock, or else of the host's."""
+    """Return the time of the followed clock, or of the host's clock if none is followed."""
     ahead_ns = _Followed.ahead_ns
     return (time.time_ns() if ahead_ns is None else time.monotonic_ns() + ahead_ns) // 1_000_000
 
 
 def follow(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
-    """Let `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`, within
-    `wrong_by_ns`. A host's clock that agrees is followed instead: the two may be the same.
+    """Make `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`.
+
+    If the host's clock agrees within the error `wrong_by_ns`, it is followed instead: the two may be the same clock.
     """
     looks = []
-    for _ in range(5):  # the one that is interrupted least counts
+    for _ in range(5):  # use the reading with the least interruption
         before_ns = time.monotonic_ns()
         host_ns = time.time_ns()
         looks.append((time.monotonic_ns() - before_ns, host_ns - before_ns))
@@ -42,7 +46,7 @@ def follow(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
 
 
 def host_ahead_ms() -> int:
-    """Return how far the host's clock is ahead of the followed one; 0 if none is."""
+    """Return how far the host's clock is ahead of the followed one in milliseconds, or 0 if no clock is followed."""
     return time.time_ns() // 1_000_000 - now_ms() if _Followed.ahead_ns is not None else 0
 
 
@@ -52,23 +56,23 @@ def _whole_seconds(second: int) -> str:
 
 
 def to_seconds_text(at_ms: int) -> str:
-    """`2026-11-20T09:00:00Z`: how the webhook API shows times, as its clients expect."""
+    """Format a time for the webhook API, as GitHub's clients expect it: `2026-11-20T09:00:00Z`."""
     return _whole_seconds(at_ms // 1000) + "Z"
 
 
 def to_utc_text(at_ms: int) -> str:
-    """`2026-11-20 09:00:00 UTC`: how a header tells when a token ends."""
+    """Format a token's expiry for a response header: `2026-11-20 09:00:00 UTC`."""
     return _whole_seconds(at_ms // 1000).replace("T", " ") + " UTC"
 
 
 @lru_cache(maxsize=4096)
 def to_millis_text(at_ms: int) -> str:
-    """`2026-11-20T09:00:00.123Z`: how the work API and deliveries show times."""
+    """Format a time for the work API and for deliveries: `2026-11-20T09:00:00.123Z`."""
     return f"{_whole_seconds(at_ms // 1000)}.{at_ms % 1000:03d}Z"
 
 
 def parse_rfc3339(text: str) -> int:
-    """Milliseconds since the epoch; offsets are accepted. Raises `ValueError` for a naive time or no time."""
+    """Return milliseconds since the epoch. Any offset is accepted; raises `ValueError` for a naive or invalid time."""
     parsed = datetime.fromisoformat(text)
     if parsed.tzinfo is None:
         raise ValueError("a time needs an offset, such as Z")

@@ -1,7 +1,7 @@
-"""Settings: one frozen object, read once from flags, the environment and `workhook.toml`, checked whole.
+"""Settings: one frozen object, read once from flags, the environment and `workhook.toml`, and validated as a whole.
 
-Each setting is a flag (`flag_of`), `WORKHOOK_NAME`, a key `name` in the file, and for secrets `WORKHOOK_NAME_FILE` too.
-Flags win over the environment, the environment over the file.
+Each setting is a flag (`flag_of`), an environment variable `WORKHOOK_NAME` and a key `name` in the file. Secrets can
+also be read from a file named by `WORKHOOK_NAME_FILE`. Flags override the environment, which overrides the file.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ PREFIX = "WORKHOOK_"
 
 N = TypeVar("N", int, float)
 
-# Of those who push, for the Git hook (`git_push/hook.py`): they say who it was.
+# Variables that Kubernetes and Docker set for a service or a container named `workhook…`.
 _ORCHESTRATION = re.compile(
     r"WORKHOOK_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?|ENV_\w+)"
 )
 _SOCKET = re.compile(r"(tcp|udp|sctp)://")
+# Set for the Git hook (`git_push/hook.py`) to identify who pushes.
 _OF_THE_GIT_HOOK = ("WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL")
 _FLAGS = {
-    "delivery_allow_networks": "--allow-network",  # given several times, so that it names one
-    "worker_listen": "--listen",  # of `workhook worker` alone
+    "delivery_allow_networks": "--allow-network",  # repeatable, so the flag is singular
+    "worker_listen": "--listen",  # only `workhook worker` has it
 }
 
 
 def flag_of(name: str) -> str:
-    """The option of a setting."""
+    """Return the command-line option of a setting."""
     return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
 class SettingsError(Exception):
-    """Everything that is wrong with the settings, all at once."""
+    """All problems with the settings, reported together."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -96,8 +97,8 @@ def _database_url(value: Any) -> str:
     """sqlite:///FILE or postgresql://USER@HOST/NAME"""
     if not str(value).startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+asyncpg://")):
         raise ValueError
-    if "," not in (parts := urlsplit(str(value))).netloc:  # libpq's form of several hosts
-        _ = parts.port  # raises for what is no port
+    if "," not in (parts := urlsplit(str(value))).netloc:  # libpq's form with several hosts
+        _ = parts.port  # raises for an invalid port
     return str(value)
 
 
@@ -125,7 +126,7 @@ def _prefix(value: Any) -> str:
 
 
 def _token(value: Any) -> str:
-    """a text of 16 to 200 letters, digits and signs without spaces, such as `openssl rand -hex 24` prints"""
+    """16 to 200 letters, digits and symbols without spaces, such as the output of `openssl rand -hex 24`"""
     text = str(value)
     if not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError
@@ -133,7 +134,7 @@ def _token(value: Any) -> str:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; IPv6 in brackets. Raises `ValueError`."""
+    """Return host and port of `HOST:PORT`, with IPv6 addresses in brackets. Raises `ValueError`."""
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.port is None or parts.netloc != text or "@" in text:
         raise ValueError(text)
@@ -165,13 +166,13 @@ def _one_of(*names: str) -> Callable[[Any], str]:
 
 
 def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secret: bool = False) -> Any:
-    # A traceback or a debug line must not tell a secret, nor the password in a URL.
+    # Tracebacks and debug lines must not reveal secrets or the password in a URL.
     return field(default=default, repr=not secret, metadata={"parse": parse, "help": help_text, "secret": secret})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a process. Nothing reads the environment later."""
+    """The settings of a process. The environment is not read again after this object is created."""
 
     data: Path = _setting(Path("data"), Path, "Folder for the database, files, key and the server's address.")
     database_url: str | None = _setting(
@@ -309,12 +310,12 @@ class Settings:
 
     @property
     def migration_url(self) -> str | None:
-        """The URL for migrations, which need one session."""
+        """Return the URL for migrations, which need a single session."""
         return self.database_session_url or self.database_url
 
     @property
     def sqlite_path(self) -> Path | None:
-        """The database file, or None on PostgreSQL."""
+        """Return the database file, or None on PostgreSQL."""
         if self.database_url is None:
             return self.data / "workhook.db"
         if self.database_url.startswith("sqlite:///"):
@@ -323,7 +324,7 @@ class Settings:
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
-    """Read and check every setting. Raises `SettingsError` naming each fault and its remedy."""
+    """Read and validate all settings. Raises `SettingsError` that lists each fault with its remedy."""
     environ = os.environ if environ is None else environ
     faults: list[str] = []
     given: dict[str, tuple[str, Any]] = {}
@@ -350,7 +351,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
 
 
 def _apart(values: Mapping[str, Any]) -> list[str]:
-    """Return a fault for each setting that lacks the other one that it needs."""
+    """Return a fault for each setting that is given without another one it requires."""
     needed = {
         "database_session_url": "database_url",
         "oidc_issuer": "oidc_client_id",
@@ -393,7 +394,7 @@ def _from_environment(
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return a fault for each variable that looks like a setting and is not one, with the name that may be meant."""
+    """Return a fault for each unknown variable with the prefix of settings, suggesting the closest known name."""
     served = {*_OF_THE_GIT_HOOK}
     for each in fields(Settings):
         variable = f"{PREFIX}{each.name.upper()}"
@@ -407,7 +408,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_orchestration(name: str, value: str) -> bool:
-    """Tell whether Kubernetes or Docker set it for a service or a container named `workhook…`."""
+    """Return whether Kubernetes or Docker set the variable for a service or container named `workhook…`."""
     return _ORCHESTRATION.fullmatch(name) is not None or _SOCKET.match(value) is not None
 
 

@@ -1,8 +1,8 @@
-"""Texts that only some readers may see: secrets, which nothing prints, and what is told about people.
+"""Values that only some readers may see: secrets, which are never printed, and personal data.
 
-A text about somebody, such as an e-mail address, is a `PrivateText`: a string that reads as its public form everywhere.
-Events, logs and whatever else is written as JSON have the public form. Only an answer to a known `Viewer` has the
-private form, where that viewer may see it. So nothing leaks where somebody forgets to ask.
+Personal data, such as an e-mail address, is a `PrivateText`: a string whose value is its public form. Events, logs and
+all other JSON contain the public form. Only a response to a known `Viewer` contains the private form, and only if that
+viewer may see it, so forgetting a check cannot leak anything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workhook.core.errors import Message
 
 
 class Secretive:
-    """A base beside `msgspec.Struct`, and before it: `repr` names the type and nothing that is in it."""
+    """Mixin for `msgspec.Struct`, listed before it, whose `repr` shows the type without the contents."""
 
     __slots__ = ()
 
@@ -24,8 +24,10 @@ class Secretive:
 
 
 class PrivateText(str):
-    """A text whose value is its public form. The person and the owners of the organization `organization_id`, if there
-    is one, see `private`."""
+    """A string whose value is its public form.
+
+    The person, and the owners of the organization `organization_id` if there is one, see `private`.
+    """
 
     __slots__ = ("organization_id", "person_id", "private")
 
@@ -42,7 +44,7 @@ class PrivateText(str):
 
 @dataclass
 class Viewer:
-    """The reader of an answer. `owner_of`: ids of organizations that the reader is known to own."""
+    """The reader of a response. `owner_of` contains ids of organizations that the reader is known to own."""
 
     person_id: int | None = None
     owner_of: set[int] = field(default_factory=set)
@@ -51,14 +53,17 @@ class Viewer:
         return text.person_id == self.person_id or text.organization_id in self.owner_of
 
     def disclose(self, value: object) -> str:
-        """Return the form of a text that this viewer sees. An `enc_hook` of msgspec; raises as `public_form`."""
+        """Return the form of a value that this viewer sees. A msgspec `enc_hook`; raises like `public_form`."""
         if isinstance(value, PrivateText) and self.sees(value):
             return value.private
         return public_form(value)
 
 
 def public_form(value: object) -> str:
-    """Return the form of a text that everybody sees. An `enc_hook` of msgspec; raises `NotImplementedError`."""
+    """Return the form of a value that everyone sees.
+
+    A msgspec `enc_hook`; raises `NotImplementedError` for other types.
+    """
     if isinstance(value, PrivateText | Message):
         return str.__str__(value)
     raise NotImplementedError(f"Objects of type {type(value).__name__} are no JSON")

@@ -1,8 +1,7 @@
-"""The one family of errors that reaches a caller, and the messages that they carry.
+"""The errors that reach a caller, and the messages they carry.
 
-Each area renders an error in its own shape (`http.problems`). A `Message` is a text of English and reads as that
-everywhere, so the API answers with it. A page finds its own words for it, in the reader's language, by its id
-(`web.frame.refusals`).
+Each area renders an error in its own format (`http.problems`). A `Message` is an English sentence, which the API
+returns as it is. Pages look up its translation by its id (`web.frame.refusals`).
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from typing import Any, TypeVar
 import msgspec
 
 T = TypeVar("T")
-FAULTS_MAX = 100  # in one answer: a small request can have very many faults
+FAULTS_MAX = 100  # per response, because a small request can have very many faults
 SHOWN_MAX_CHARS = 80
 
 
 def shown(text: str) -> str:
-    """Shorten a text that is quoted to its sender."""
+    """Truncate text that is quoted back to its sender."""
     return text if len(text) <= SHOWN_MAX_CHARS else text[: SHOWN_MAX_CHARS - 3] + "..."
 
 
 class Number(int):
-    """A number that is written with separators of thousands, in the API and on pages."""
+    """An integer that is formatted with thousands separators, in the API and on pages."""
 
     def __str__(self) -> str:
         return f"{int(self):,}"
@@ -33,9 +32,9 @@ class Number(int):
 
 
 class Message(str):
-    """A sentence in English with its `id`, which has `{}` in place of each of the `values`.
+    """An English sentence with its `id`: the sentence with `{}` in place of each of the `values`.
 
-    A value that is a message is a phrase: it has a translation of its own.
+    A value that is itself a message is a phrase with its own translation.
     """
 
     __slots__ = ("id", "values")
@@ -48,13 +47,18 @@ class Message(str):
 
 
 def say(sentence: str, /, *values: object) -> Message:
-    """The sentence with the values in place of its `{}`. It is a literal: the catalogues are collected from these."""
+    """Format a sentence, filling its `{}` with the values.
+
+    The sentence must be a literal, because the translation catalogues are extracted from these calls.
+    """
     return _made(sentence.format(*values), sentence, values)
 
 
 def compose(sentence: str, /, *values: object) -> Message:
-    """A part of a sentence, or one of parts: a value that is a message becomes a part of it. Only the whole is in the
-    catalogues."""
+    """Build a sentence, or a part of one, out of parts.
+
+    Values that are messages are merged into the sentence's id. The catalogues contain only whole sentences.
+    """
     whole, *pieces = sentence.split("{}")
     of_whole: list[object] = []
     for value, piece in zip(values, pieces, strict=True):
@@ -65,17 +69,17 @@ def compose(sentence: str, /, *values: object) -> Message:
 
 
 def part(text: str) -> Message:
-    """Return a text as a part of a sentence, unless it is a message already."""
+    """Return text as a part of a sentence. Messages are returned unchanged."""
     return text if isinstance(text, Message) else _made(text, text.replace("{", "{{").replace("}", "}}"), ())
 
 
 def must_be(field: str, wanted: str | ValueError) -> Message:
-    """Return the message for a wrong field. `wanted`: a part, or a `ValueError` with one."""
+    """Return the message for an invalid field. `wanted` is a part of a sentence, or a `ValueError` with one."""
     return compose("{} must be {}", field, part(wanted.args[0] if isinstance(wanted, ValueError) else wanted))
 
 
 def or_null(wanted: str) -> Message:
-    """Add `or null` for the API. Pages, which have no null, show the part alone."""
+    """Append `or null` for the API. Pages, which have no null, show only the part."""
     return _made(f"{wanted} or null", part(wanted).id, part(wanted).values)
 
 
@@ -86,7 +90,7 @@ def _made(text: str, message_id: str, values: tuple[object, ...]) -> Message:
 
 
 def packed(value: object) -> object:
-    """Pack a message for another process: an `enc_hook` of msgspec, whose `dec_hook` is `unpacked`."""
+    """Serialize a message for another process. A msgspec `enc_hook`; the matching `dec_hook` is `unpacked`."""
     if isinstance(value, Message):
         values = [each if isinstance(each, Message | Number) else str(each) for each in value.values]
         return {"text": str(value), "id": value.id, "values": values}
@@ -96,14 +100,14 @@ def packed(value: object) -> object:
 
 
 def unpacked(_kind: type, value: Any) -> Any:
-    """Restore a packed message or a value of one."""
+    """Restore a packed message or one of its values."""
     if isinstance(value, dict):
         return _made(value["text"], value["id"], tuple(unpacked(str, each) for each in value["values"]))
     return Number(value) if isinstance(value, int) else value
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with a request: which field, what kind (`missing`, `invalid`, `custom` …), in words."""
+    """One problem with a request: the field, its kind (`missing`, `invalid`, `custom` …) and a message."""
 
     field: str | None = None
     code: str = "invalid"
@@ -113,7 +117,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Problem(Exception):
-    """An answer that is not a success. `message` is for people; `code` for programs. `FAULTS_MAX` faults are kept."""
+    """An error response. `message` is for people, `code` for programs. At most `FAULTS_MAX` faults are kept."""
 
     status = 500
     code = "internal_error"
@@ -138,12 +142,12 @@ class Problem(Exception):
 
     @property
     def reasons(self) -> list[str]:
-        """Return the messages of the faults, or else that of the problem."""
+        """Return the messages of the faults, or the problem's own message if there are no faults."""
         return self.fault_messages or [self.message]
 
 
 class Malformed(Problem):
-    """The request cannot be read at all."""
+    """The request cannot be parsed."""
 
     status, code = 400, "malformed"
 
@@ -153,13 +157,13 @@ class Unauthenticated(Problem):
 
 
 class Forbidden(Problem):
-    """The caller sees the thing but may not do this with it."""
+    """The caller may see the resource but may not perform this action on it."""
 
     status, code = 403, "forbidden"
 
 
 class NotFound(Problem):
-    """Missing, or not visible to the caller: the two are not told apart."""
+    """The resource does not exist or is not visible to the caller, who cannot distinguish the two."""
 
     status, code = 404, "not_found"
 
@@ -168,7 +172,7 @@ class NotFound(Problem):
 
 
 def existing(found: T | None) -> T:
-    """Return `found`, or raise `NotFound` for None."""
+    """Return `found`. Raises `NotFound` if it is None."""
     if found is None:
         raise NotFound()
     return found
@@ -179,7 +183,7 @@ class MethodNotAllowed(Problem):
 
 
 class Conflict(Problem):
-    """The thing is in a state in which this cannot be done."""
+    """The current state of the resource does not allow the action."""
 
     status, code = 409, "conflict"
 
@@ -193,7 +197,7 @@ class TooLarge(Problem):
 
 
 class TargetTooLong(Problem):
-    """The path and query of a request, together."""
+    """The request's path and query are too long together."""
 
     status, code = 414, "target_too_long"
 
@@ -203,7 +207,7 @@ class UnsupportedMediaType(Problem):
 
 
 class Invalid(Problem):
-    """Well-formed, but a value is wrong; `faults` lists every wrong field at once."""
+    """The request is well-formed, but a value is invalid. `faults` lists all invalid fields at once."""
 
     status, code = 422, "validation_failed"
 
@@ -212,7 +216,7 @@ class Invalid(Problem):
 
 
 class TooManyRequests(Problem):
-    """The same request can succeed later. Always answered with `Retry-After`."""
+    """The same request can succeed later. The response always has `Retry-After`."""
 
     status, code = 429, "rate_limited"
 
@@ -222,7 +226,7 @@ class TooManyRequests(Problem):
 
 
 class Unavailable(Problem):
-    """Nothing was done; the same request can succeed later. Always answered with `Retry-After`."""
+    """Nothing was done, and the same request can succeed later. The response always has `Retry-After`."""
 
     status, code = 503, "unavailable"
 

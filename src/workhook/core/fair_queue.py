@@ -1,4 +1,4 @@
-"""Turns of organizations at work that takes long, such as a process of its own."""
+"""A queue in which organizations take turns at long-running jobs, such as those that need their own process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """At most `at_once` jobs, and one for each organization. Waiting organizations take turns.
+    """A queue that runs at most `at_once` jobs, and at most one per organization, whose organizations take turns.
 
-    At most `waiting_max` jobs wait, and `waiting_max_each` of them for one organization.
+    At most `waiting_max` jobs wait, and at most `waiting_max_each` of them for one organization.
     """
 
     def __init__(self, at_once: int, waiting_max: int, waiting_max_each: int) -> None:
@@ -25,12 +25,11 @@ class FairQueue:
         self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return the number of waiting jobs."""
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
     async def slot(self, account_id: int) -> AsyncIterator[None]:
-        """Wait for the organization's turn, and hold its slot. Raises `QueueFull`."""
+        """Wait for the organization's turn and hold its slot. Raises `QueueFull`."""
         if account_id in self._running or len(self._running) >= self._at_once:
             await self._wait(account_id)
         else:
@@ -54,19 +53,19 @@ class FairQueue:
             if turn in queue:
                 queue.remove(turn)
                 self._drop_empty(account_id)
-            elif not turn.cancelled():  # its turn came in the same moment: it is the next one's
+            elif not turn.cancelled():  # cancelled just as it got its turn: pass the turn on
                 self._running.discard(account_id)
                 self._start_next()
             raise
 
     def _start_next(self) -> None:
-        """Give free slots to the organizations that have waited longest since their last turn."""
+        """Give free slots to the organizations whose last turn was longest ago."""
         for account_id in [each for each in self._waiting if each not in self._running]:
             if len(self._running) >= self._at_once:
                 return
             queue = self._waiting[account_id]
             while queue and (turn := queue.popleft()):
-                if not turn.done():  # or else its request was cancelled just now
+                if not turn.done():  # otherwise its request was cancelled in the meantime
                     turn.set_result(None)
                     self._running.add(account_id)
                     break

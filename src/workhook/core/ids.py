@@ -1,4 +1,4 @@
-"""Identifiers, names that are made from texts, and the shape of tokens."""
+"""Identifiers, slugs and the format of tokens."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ os.register_at_fork(after_in_child=_pool.clear)
 
 
 def _random() -> bytes:
-    """Return 16 random bytes for an id. Each system call took longer than everything else that makes a request's id,
-    so they are read for 256 ids at a time."""
+    """Return 16 random bytes for an id.
+
+    They are read for 256 ids at a time, because a system call for each one took longer than the rest of creating a
+    request's id.
+    """
     try:
         return _pool.pop()
     except IndexError:
@@ -36,12 +39,15 @@ def _random() -> bytes:
 
 
 def new_id(prefix: str) -> str:
-    """`prj_` and 26 lower-case base32 characters: 48 bits of milliseconds, then 80 random bits, so ids sort by time."""
+    """Return `prefix_` and 26 lower-case base32 characters, for example `prj_…`.
+
+    They encode 48 bits of milliseconds and 80 random bits, which makes ids sort by time.
+    """
     return _id(prefix, now_ms(), int.from_bytes(_random()[:10]))
 
 
 def least_id(prefix: str, at_ms: int) -> str:
-    """Return the lower bound of `new_id` from this time on. `at_ms`: milliseconds since the epoch."""
+    """Return the lower bound of ids that `new_id` creates from `at_ms` (milliseconds since the epoch) onwards."""
     return _id(prefix, at_ms, 0)
 
 
@@ -50,12 +56,12 @@ def _id(prefix: str, at_ms: int, tail: int) -> str:
 
 
 def base32(number: int, chars: int) -> str:
-    """Return the last `chars` digits of the number, of five bits each, as in ids."""
+    """Return the last `chars` base32 digits of the number, in the alphabet of ids."""
     return "".join(_BASE32[number >> shift & 31] for shift in range(5 * (chars - 1), -1, -5))
 
 
 def new_guid() -> str:
-    """A UUID of version 7 (RFC 9562): random, but ordered by time, which keeps its index compact."""
+    """Return a UUID of version 7 (RFC 9562). It is random but ordered by time, which keeps its index compact."""
     stamp = now_ms()
     tail = int.from_bytes(_random()[:10])
     high = stamp << 16 | 0x7000 | (tail >> 68 & 0xFFF)
@@ -65,8 +71,10 @@ def new_guid() -> str:
 
 
 def slug(text: str, max_chars: int, *, otherwise: str) -> str:
-    """Return the text in lower-case Latin letters and digits with hyphens: `Büro: Website 2` gives `buro-website-2`.
-    `otherwise` is for a text without any."""
+    """Return the text as lower-case ASCII letters and digits with hyphens: `Büro: Website 2` becomes `buro-website-2`.
+
+    `otherwise` is returned if nothing remains.
+    """
     plain = unicodedata.normalize("NFKD", text).casefold()
     ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
     words = re.findall(r"[a-z0-9]+", ascii_only)
@@ -74,12 +82,12 @@ def slug(text: str, max_chars: int, *, otherwise: str) -> str:
 
 
 def new_request_id() -> str:
-    """32 hexadecimal digits, all of them random: a request's name, in its answer and in the log."""
+    """Return 32 random hexadecimal digits that identify a request in its response and in the log."""
     return _random().hex()
 
 
 def is_request_id(text: str) -> bool:
-    """Tell whether a proxy's name of a request can be used."""
+    """Return whether a request id set by a proxy is usable."""
     return _REQUEST_ID.fullmatch(text) is not None
 
 
@@ -92,13 +100,16 @@ def _checksum(body: str) -> str:
 
 
 def new_token(prefix: str) -> str:
-    """`prefix`, 30 random base62 characters, 6 of CRC32: a typing error or a wrong secret is told without a look-up."""
+    """Return `prefix`, 30 random base62 characters and 6 characters of CRC32.
+
+    The checksum detects typing errors and wrong secrets without a database lookup.
+    """
     body = "".join(secrets.choice(_BASE62) for _ in range(TOKEN_RANDOM_CHARS))
     return prefix + body + _checksum(body)
 
 
 def token_checks_out(token: str, prefix: str) -> bool:
-    """Tell whether the characters after `prefix` end with their checksum."""
+    """Return whether the characters after `prefix` end with their checksum."""
     body = token[len(prefix) :]
     if not token.startswith(prefix) or len(body) != TOKEN_RANDOM_CHARS + TOKEN_CHECK_CHARS or not body.isascii():
         return False

@@ -1,6 +1,6 @@
-"""JSON as Workhook writes it: compact UTF-8, non-ASCII characters unescaped.
+"""JSON as Workhook writes it: compact UTF-8 with non-ASCII characters unescaped.
 
-A relay that parses and re-serialises such a payload gets the same bytes, so a signature over them stays valid.
+A relay that parses and re-serializes such a payload produces the same bytes, so a signature over them stays valid.
 """
 
 from __future__ import annotations
@@ -26,52 +26,54 @@ _LINE_BREAKS = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")  # U+0085, U+2028 and
 encode = _encoder.encode
 
 decode = _decoder.decode
-"""Parses JSON that Workhook itself wrote: bytes or text."""
+"""Parse JSON written by Workhook itself, as bytes or text."""
 
 
 COUNTED_EXACTLY_FROM = 10_000
-"""Separators from which those in texts are told apart, which takes longer."""
-# One that does not end reaches to the end, so that nothing is read twice.
+"""Number of separators from which those inside texts are excluded, which takes longer."""
+# An unterminated string extends to the end of the data, so nothing is scanned twice.
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def encode_for(viewer: Viewer, value: object) -> bytes:
-    """`encode`, with those texts about people that the viewer may see."""
+    """Encode a value including the personal data that the viewer may see."""
     return msgspec.json.encode(value, enc_hook=viewer.disclose)
 
 
 def encode_text(value: object) -> str:
-    """`encode`, as text: what text columns and headers hold."""
+    """Encode a value as text, for text columns and headers."""
     return _encoder.encode(value).decode()
 
 
 def on_one_line(data: bytes) -> bytes:
-    """Escape U+0085, U+2028 and U+2029, which some readers of lines take for a line break."""
+    """Escape U+0085, U+2028 and U+2029, which some line readers treat as line breaks."""
     return _LINE_BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
 DEPTH_MAX = 100
-"""Lists and objects within one another in any JSON that Workhook takes or shows. Much deeper JSON cannot be read by
-every program, and not by Workhook either where it is already deep in a page."""
+"""Maximum nesting of lists and objects in any JSON that Workhook accepts or shows.
+
+Many programs cannot parse much deeper JSON, and neither can Workhook when it is embedded in a deeply nested page.
+"""
 
 _BAD = "Problems parsing JSON"
 _TOO_DEEP = f"{_BAD}: lists and objects may be nested {DEPTH_MAX} levels deep"
 _TOO_LARGE = f"{_BAD}: a number is too large for a double. Send it as text"
 _NESTING = frozenset({dict, list})
 _DIGITS = bytes(ord("0") if 48 <= each <= 57 else each for each in range(256))
-_DIGITS_MAX = 308  # any integer of so many digits is within a double
+_DIGITS_MAX = 308  # any integer with at most this many digits fits a double
 _STRIDE = 64
-_IN_A_ROW = b"0" * ((_DIGITS_MAX + 1) // _STRIDE)  # of every 64th byte, those that a larger integer has at least
+_IN_A_ROW = b"0" * ((_DIGITS_MAX + 1) // _STRIDE)  # a larger integer has at least this many digits at every 64th byte
 
 
 def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
-    """Parse JSON that a stranger sent, as a value of the type `kind`.
+    """Parse JSON from an untrusted source as a value of type `kind`.
 
-    Raises `Malformed` for anything that is not one JSON value of this type: bad syntax, bad UTF-8, lone surrogates,
-    numbers that no double holds, and nesting deeper than `DEPTH_MAX`.
+    Raises `Malformed` for anything other than a single JSON value of this type: invalid syntax, invalid UTF-8, lone
+    surrogates, numbers outside the range of a double, and nesting deeper than `DEPTH_MAX`.
     """
     if kind is not Any:
-        require_depth(data)  # a member that the type does not have may be what is deep
+        require_depth(data)  # the deep part may be in a member that the type does not have
     try:
         value = _decoder.decode(data) if kind is Any else msgspec.json.decode(data, type=kind)
     except RecursionError as error:
@@ -86,7 +88,7 @@ def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
 
 
 def is_too_deep(value: object) -> bool:
-    """Tell whether a parsed value is nested deeper than `DEPTH_MAX`."""
+    """Return whether a parsed value is nested deeper than `DEPTH_MAX`."""
     level = [value]
     for _ in range(DEPTH_MAX):
         inner: list[object] = []
@@ -102,7 +104,7 @@ def is_too_deep(value: object) -> bool:
 
 
 def require_depth(data: bytes) -> None:
-    """Raise `Malformed` for JSON that is nested deeper than `DEPTH_MAX`."""
+    """Raise `Malformed` if the JSON is nested deeper than `DEPTH_MAX`."""
     if _may_be_too_deep(data):
         decode_untrusted(data)
 
@@ -112,7 +114,7 @@ def _may_be_too_deep(data: bytes) -> bool:
 
 
 def _has_large_integer(data: bytes) -> bool:
-    """Tell whether an integer is larger than any double: it would be Infinity in most programs."""
+    """Return whether the JSON has an integer larger than any double, which most programs would read as Infinity."""
     if _IN_A_ROW not in data[::_STRIDE].translate(_DIGITS):
         return False
     if b"0" * (_DIGITS_MAX + 1) not in data.translate(_DIGITS):
@@ -131,7 +133,7 @@ def _double(digits: str) -> float:
 
 
 def indented(data: bytes) -> str | None:
-    """Return stored JSON indented, or None if it is not JSON or cannot be shown as such."""
+    """Return stored JSON with indentation, or None if it is not valid JSON."""
     try:
         decode_untrusted(data)
         return msgspec.json.format(data, indent=2).decode()
@@ -140,7 +142,7 @@ def indented(data: bytes) -> str | None:
 
 
 def decode_stored(data: bytes) -> Any:
-    """Parse a stored payload, or return None if it is not JSON."""
+    """Parse a stored payload. Returns None if it is not JSON."""
     try:
         return decode_untrusted(data)
     except Malformed:
@@ -148,9 +150,9 @@ def decode_stored(data: bytes) -> Any:
 
 
 def has_more_values(data: bytes, than: int) -> bool:
-    """Tell whether this JSON may have more values than so many, without parsing it.
+    """Return whether the JSON may have more than `than` values, without parsing it.
 
-    Each value but the last of the text ends before a comma or a closing bracket.
+    Every value except the last one of the text is followed by a comma or a closing bracket.
     """
     if len(data) <= than:
         return False
@@ -163,16 +165,16 @@ def _separators(data: bytes) -> int:
 
 
 def repeated_names(data: bytes, value: object) -> list[str]:
-    """The names that an object in this JSON has more than once, each with its place (`items[0].qty`).
+    """Return the paths of repeated names in objects, such as `items[0].qty`; at most `FAULTS_MAX` of them.
 
-    They are `FAULTS_MAX` at most. `value` is what `decode_untrusted` made of `data`: of members with one name it has
-    the last (RFC 8259, 4, leaves that open). Each of the others has left a colon in `data` that `value` does not
-    account for. Nearly all JSON is told by that; only the rest is parsed once more. Raises `Malformed`.
+    `value` is the result of `decode_untrusted` for `data`. Of members with the same name it has the last one (RFC 8259,
+    section 4, leaves the choice open), and each of the others leaves a colon in `data` that `value` does not account
+    for. Counting colons is enough for nearly all JSON; only the rest is parsed again. Raises `Malformed`.
     """
     found = data.count(b":")
     if isinstance(value, dict) and found == len(value):
-        return []  # neither text nor an object within has one
-    if b"\\u003" not in data and found == _colons(value):  # a colon can be written as an escape, too
+        return []  # no string and no nested object has a colon
+    if b"\\u003" not in data and found == _colons(value):  # a colon can also be written as an escape
         return []
     try:
         parsed = json.loads(data, object_pairs_hook=_Members, parse_int=float)
@@ -182,7 +184,7 @@ def repeated_names(data: bytes, value: object) -> list[str]:
 
 
 def _colons(value: object) -> int:
-    """Count the colons in the JSON of a value: one for each member, and those of texts."""
+    """Return the number of colons in the JSON of a value: one per member, plus those in strings."""
     found = 0
     waiting = [value]
     while waiting:
@@ -198,7 +200,7 @@ def _colons(value: object) -> int:
 
 
 class _Members(list[tuple[str, object]]):
-    """All members of an object."""
+    """The members of an object, including repeated names."""
 
 
 def _repeated(value: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a process remembers, within bounds: the newest entries, and results of slow functions of a text."""
+"""Bounded in-memory caches: the newest entries, and the results of slow functions of a string."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ R = TypeVar("R")
 _thread = ThreadPoolExecutor(1, "workhook-texts")
 
 SHORT_CHARS = 64
-"""A text that is no longer than this is worked on in the event loop."""
+"""Texts up to this length are processed in the event loop."""
 
 ENTRY_BYTES = 200
-"""What an entry takes besides its result."""
+"""Overhead of an entry, besides its result."""
 
 
 def put_newest(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    """Put an entry behind the others, and drop the oldest if there are more than `most`.
+    """Append an entry, and drop the oldest one if there are more than `most`.
 
-    A plain dict would look for its first entry among all that were deleted before it.
+    Finding the first entry of a plain dict would mean scanning all entries deleted before it.
     """
     kept[key] = value
     kept.move_to_end(key)
@@ -34,8 +34,11 @@ def put_newest(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
 
 
 class Kept(Generic[R]):
-    """Results of `work`, which raises nothing and depends on the text alone, by the hash of the text. Those that were
-    used longest ago are dropped once all of them have more than `max_bytes`."""
+    """A cache of the results of `work`, keyed by the hash of the string.
+
+    `work` must not raise and must depend only on the string. The least recently used results are dropped once all of
+    them together exceed `max_bytes`.
+    """
 
     def __init__(self, work: Callable[[str], R], max_bytes: int, size: Callable[[R], int]) -> None:
         self._work, self._max_bytes, self._size = work, max_bytes, size
@@ -44,7 +47,7 @@ class Kept(Generic[R]):
         self._bytes = 0
 
     def of(self, text: str) -> R:
-        """The result; worked out now if it is not known."""
+        """Return the result, computing it now if it is not cached."""
         key = _key(text)
         if key in self._results:
             self._results.move_to_end(key)
@@ -52,8 +55,11 @@ class Kept(Generic[R]):
         return self._put(key, self._work(text))
 
     async def prepare(self, text: str) -> R:
-        """`of`, but in a thread if the result is not known. All texts share one thread: the event loop competes with
-        only that one. Requests for the same text wait for one result."""
+        """Return the result, computing it in a thread if it is not cached.
+
+        All strings share one thread, so the event loop competes with only one. Concurrent requests for the same
+        string share one result.
+        """
         key = _key(text)
         if len(text) <= SHORT_CHARS or key in self._results:
             return self.of(text)

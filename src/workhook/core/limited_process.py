@@ -1,7 +1,7 @@
-"""Run work on files and texts of strangers in a process of its own, with limits of time, CPU and memory.
+"""Handle untrusted files and text in a separate process with limits on time, CPU and memory.
 
-The process has an empty environment, an empty folder and no descriptor of the server, so hostile input can neither
-stall the event loop nor take the server's memory, and there is nothing to read.
+The process has an empty environment, an empty folder and none of the server's descriptors. Hostile input can neither
+stall the event loop nor exhaust the server's memory, and it finds nothing to read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from workhook.core import json
 SAID_MAX_BYTES = 2000
 
 _MAIN = Path(__file__).with_name("limited_main.py")
-# Without these the interpreter itself may not start: where its shared library is; on Windows the system's folder.
+# Without these the interpreter may not start: the location of its shared library, and the system folder on Windows.
 _TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process has this number, whichever user runs it."""
+    """Return whether a process with this id exists, whichever user runs it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -38,7 +38,7 @@ def is_running(pid: int) -> bool:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """`timeout_s` is by the clock, `cpu_s` is CPU time. `output_bytes`: how long the answer may be."""
+    """Limits of a process: `timeout_s` is wall-clock time, `cpu_s` is CPU time, `output_bytes` bounds the answer."""
 
     timeout_s: float
     cpu_s: int
@@ -47,14 +47,14 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`stderr`: what the process printed besides, escaped, for the log."""
+    """The output of a process. `stderr` is whatever else it printed, escaped for the log."""
 
     output: bytes
     stderr: str
 
 
 class ProcessFailed(Exception):
-    """The process has not answered. `reason`: `timeout`, `killed` (by a signal: a limit, a crash) or `failure`."""
+    """The process failed. `reason` is `timeout`, `killed` (by a signal, after a limit or a crash) or `failure`."""
 
     def __init__(self, reason: str, ended_with: int | None, stderr: str) -> None:
         super().__init__(f"{reason}; the process ended with {ended_with}")
@@ -62,15 +62,17 @@ class ProcessFailed(Exception):
 
 
 async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> Answer:
-    """Call `answer(job, folder)` of the script (see `limited_main`). `content`: of the file `content` in its folder, if
-    there is any. Raises `ProcessFailed`."""
+    """Call `answer(job, folder)` of the script (see `limited_main`).
+
+    `content`, unless empty, is written to the file `content` in that folder. Raises `ProcessFailed`.
+    """
     whole = {
         **job,
         "path": [each for each in sys.path if each],
         "cpu_s": limits.cpu_s,
         "memory_bytes": limits.memory_bytes,
     }
-    # The folder is made here, since a process that is killed removes nothing.
+    # The folder is created here because a killed process removes nothing.
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=f"workhook-{script.stem.replace('_', '-')}-")
     try:
         if content:
@@ -83,7 +85,7 @@ async def run(script: Path, job: Mapping[str, object], limits: Limits, content: 
 async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answer:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-I",  # takes nothing from the environment, the folder or the user's packages
+        "-I",  # ignore the environment, the current folder and the user's packages
         str(_MAIN),
         str(script),
         stdin=asyncio.subprocess.PIPE,
@@ -121,12 +123,12 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answ
 
 
 def environment(of_server: Mapping[str, str]) -> dict[str, str]:
-    """Return what a process needs to start: the server's environment has secrets."""
+    """Return only the variables that a process needs to start, because the server's environment contains secrets."""
     return {name: of_server[name] for name in _TO_START if name in of_server}
 
 
 async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
-    """Return the first bytes, and drop the rest so that the writer can end."""
+    """Return the first `limit` bytes, and discard the rest to let the writer finish."""
     kept = bytearray()
     while piece := await stream.read(64 * 1024):
         kept += piece[: limit - len(kept)]
@@ -134,13 +136,13 @@ async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
 
 
 async def write_all(stream: asyncio.StreamWriter, data: bytes) -> None:
-    """Write to a process that may have ended already."""
-    if stream.is_closing():  # it ended before anything was written, which uvloop answers with `RuntimeError`
+    """Write to a process that may already have ended."""
+    if stream.is_closing():  # ended before the first write, for which uvloop raises `RuntimeError`
         return
     try:
         stream.write(data)
         await stream.drain()
     except (BrokenPipeError, ConnectionResetError):
-        return  # it ended before it had read everything; its status says why
+        return  # ended before reading everything; the exit status tells why
     finally:
         stream.close()

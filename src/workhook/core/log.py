@@ -15,11 +15,11 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def configure(level: str = "info", style: str = "auto") -> None:
-    """Set up structlog, and pass what libraries log through it."""
+    """Configure structlog, and route the log records of libraries through it."""
     renderers: list[Any] = [structlog.processors.JSONRenderer()]
     as_text = style == "text" or (style == "auto" and sys.stderr.isatty())
     if as_text:
-        # The default formatter would print the local variables of every frame: payloads, tokens, secrets.
+        # The default formatter would print the local variables of every frame, including payloads, tokens and secrets.
         renderers = [
             _make_visible,
             structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
@@ -44,12 +44,12 @@ def configure(level: str = "info", style: str = "auto") -> None:
 
 
 def failure(event: str, **facts: object) -> None:
-    """Log why the process ends, with the exception that is being handled if `exc_info` is set."""
+    """Log why the process ends. With `exc_info` set, the current exception is included."""
     structlog.get_logger(__name__).error(event, **facts)
 
 
 def start_line(text: str, style: str, **facts: object) -> str:
-    """Return a line of a process about its own start, for standard output: as it is, or JSON if `style` asks for it."""
+    """Return a line about the start of a process for standard output: plain text, or JSON if `style` is `json`."""
     if style != "json":
         return text
     entry: MutableMapping[str, Any] = {"event": text, **facts, "level": "info"}
@@ -58,7 +58,7 @@ def start_line(text: str, style: str, **facts: object) -> str:
 
 
 def _make_visible(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape what a terminal would obey, since entries quote input of others. JSON lines escape it anyway."""
+    """Escape control sequences, because entries quote untrusted input. JSON lines escape it anyway."""
     shown: MutableMapping[str, Any] = {}
     for name, value in entry.items():
         if isinstance(value, str):

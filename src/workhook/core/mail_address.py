@@ -1,8 +1,8 @@
-"""E-mail addresses, and the settings of mail: which server takes it, and whom it comes from.
+"""E-mail addresses, and the settings for sending mail: the server and the sender.
 
-An address is `name@host`, without quotes and comments, wherever one is given. The rule is narrower than RFC 5322 on
-purpose. Libraries and mail servers read an address such as `a:b@host`, `"a@b"@host` or `=?utf-8?q?a?=@host` in
-different ways, and a message could reach another mailbox than the one that was confirmed or counted.
+An address is `name@host`, without quotes or comments. The rule is deliberately narrower than RFC 5322: libraries and
+mail servers interpret addresses such as `a:b@host`, `"a@b"@host` or `=?utf-8?q?a?=@host` differently, and a message
+could reach a mailbox other than the one that was confirmed or counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from workhook.core.disclosure import Secretive
 
-ADDRESS_MAX_CHARS = 254  # characters (RFC 5321, 4.5.3.1)
+ADDRESS_MAX_CHARS = 254  # RFC 5321, 4.5.3.1
 
 _NAME = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.\u00a1-\U0010ffff-]{1,}"
 _HOST = r"[A-Za-z0-9_\u00a1-\U0010ffff](?:[A-Za-z0-9._\u00a1-\U0010ffff-]*[A-Za-z0-9_\u00a1-\U0010ffff])?"
@@ -27,7 +27,7 @@ _ADDRESS = re.compile(f"{_NAME}@{_HOST}")
 
 
 def is_address(text: str) -> bool:
-    """Return whether the text is an e-mail address, also after the normalization that mail servers apply (NFKC)."""
+    """Return whether the text is an e-mail address, both as written and in NFKC, which mail servers apply."""
     if len(text) > ADDRESS_MAX_CHARS or not text.isprintable() or "=?" in text:
         return False
     return all(_ADDRESS.fullmatch(each) for each in {text, unicodedata.normalize("NFKC", text)})
@@ -38,8 +38,10 @@ _SUBMISSION_PORT = 587
 
 
 class SmtpServer(Secretive, msgspec.Struct, frozen=True):
-    """`implicit_tls`: encrypted from the first byte (`smtps`). Otherwise STARTTLS is used where the server offers it,
-    and required where there is a password."""
+    """A mail server. `implicit_tls` means encrypted from the first byte (`smtps`).
+
+    Otherwise STARTTLS is used if the server offers it, and required if there is a password.
+    """
 
     host: str
     port: int
@@ -49,8 +51,10 @@ class SmtpServer(Secretive, msgspec.Struct, frozen=True):
 
 
 def smtp_server(url: str) -> SmtpServer:
-    """Parse `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`, percent-encoded. The default port is 465 for `smtps`,
-    587 with a password, and 25 otherwise. Raises `ValueError`."""
+    """Parse `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`, percent-encoded.
+
+    The default port is 465 for `smtps`, 587 with a password, and 25 otherwise. Raises `ValueError`.
+    """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("this is no address of a mail server")
@@ -68,7 +72,7 @@ def smtp_server(url: str) -> SmtpServer:
 
 
 def smtp_url(value: Any) -> str:
-    """smtp://HOST or smtps://HOST, with USER:PASSWORD@ before the host and :PORT behind it where they are needed"""
+    """smtp://HOST or smtps://HOST, with USER:PASSWORD@ before the host and :PORT after it if needed"""
     smtp_server(str(value))
     return str(value)
 

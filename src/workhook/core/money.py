@@ -1,8 +1,7 @@
-"""Amounts of money: whole numbers of minor units inside, numbers with the decimals of their currency in JSON.
+"""Amounts of money: integers in minor units internally, numbers with the decimals of their currency in JSON.
 
-A parameter is read before its currency is known, as the decimal number that somebody wrote. `minor_of` makes minor
-units of it once the currency is known. Currencies are those of ISO 4217, which says how many decimals an amount has.
-Decision 54.
+A parameter is parsed as a decimal number before its currency is known, and `minor_of` converts it to minor units once
+it is. Currencies and their decimals are those of ISO 4217. See decision 54.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Annotated
 from workhook.core.errors import Fault, Invalid, Message, compose, part, say
 from workhook.core.records import JsonForm
 
-# The active codes of countries (ISO 4217, list one), without those of funds, metals and testing.
+# Active country currencies (ISO 4217, list one), without the codes for funds, metals and testing.
 _ACTIVE = """
 AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY COP
 CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR
@@ -25,27 +24,29 @@ WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
 """
 CURRENCIES = frozenset(_ACTIVE.split())
 DEFAULT_CURRENCY = "USD"
-"""Where nobody has said one."""
+"""The currency if none is specified."""
 
-# The minor unit of ISO 4217 (list one, column "Mnr unt") of those that have not two decimals.
+# Currencies whose minor unit (ISO 4217, list one, column "Mnr unt") is not two decimals.
 _WITHOUT = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _THREE = "BHD IQD JOD KWD LYD OMR TND"
 UNUSUAL_DIGITS = {**dict.fromkeys(_WITHOUT.split(), 0), **dict.fromkeys(_THREE.split(), 3)}
-"""Decimals of the currencies that have not two."""
+"""Decimals of the currencies that do not have two."""
 USUAL_DIGITS = 2
 MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
 
 def digits_of(currency: str) -> int:
-    """Return the decimals of the currency; the last one is its minor unit."""
+    """Return the number of decimals of the currency; the last one is its minor unit."""
     return UNUSUAL_DIGITS.get(currency, USUAL_DIGITS)
 
 
 AMOUNT_MAX_MINOR = 10**13
-"""Upper bound of one amount, and of what an invoice bills before tax, in minor units of any currency. Far from the
-limits of 64 bits and of exact numbers in JavaScript."""
+"""Upper bound of one amount, and of an invoice before tax, in minor units of any currency.
+
+Far below the limits of 64 bits and of exact numbers in JavaScript.
+"""
 TOTAL_MAX_MINOR = 2 * AMOUNT_MAX_MINOR
-"""Upper bound of an invoice's total, with at most 100 % tax: it can be paid, refunded and credited in one amount."""
+"""Upper bound of an invoice's total with up to 100 % tax, which can be paid, refunded or credited in one amount."""
 HUNDREDTH_DIGITS = 2
 HUNDREDTHS_MAX = AMOUNT_MAX_MINOR // 10**HUNDREDTH_DIGITS
 """Upper bound of credits and other numbers with two decimals."""
@@ -55,9 +56,9 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCI
 
 
 def read_money(raw: object) -> Decimal:
-    """Return the number of a parameter; not negative. Its currency, and so its exact bound, is not known yet.
+    """Parse a non-negative amount whose currency, and therefore whose exact bound, is not known yet.
 
-    Raises `ValueError` that states what it has to be.
+    Raises `ValueError` stating the accepted values.
     """
     wanted = "a number of at least 0"
     amount = read_decimal(raw, wanted)
@@ -69,7 +70,7 @@ def read_money(raw: object) -> Decimal:
 
 
 def read_hundredths(raw: object) -> int:
-    """Parse a number of at least 0 with at most two decimals. Raises `ValueError` that says what it has to be."""
+    """Parse a non-negative number with at most two decimals. Raises `ValueError` stating the accepted values."""
     wanted = "a number of at least 0 with at most two decimals"
     amount = read_decimal(raw, wanted)
     if amount < 0:
@@ -82,14 +83,15 @@ def read_hundredths(raw: object) -> int:
 
 
 def read_decimal(raw: object, wanted: str) -> Decimal:
-    """Parse a decimal number as JSON writes it, also in a text: not `1_000`, nor the digits of other scripts. Raises
-    `ValueError(wanted)`.
+    """Parse a decimal number in JSON's notation, given as a number or a string.
+
+    Rejects `1_000` and digits of other scripts. Raises `ValueError(wanted)`.
     """
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
         text = str(raw).strip()
-    except ValueError:  # an integer of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         raise ValueError(wanted) from None
     if len(text) > _TEXT_MAX_CHARS or not _DECIMAL.fullmatch(text):
         raise ValueError(wanted)
@@ -100,19 +102,19 @@ def read_decimal(raw: object, wanted: str) -> Decimal:
 
 
 def _scaled(amount: Decimal, digits: int) -> int | None:
-    """Return the amount in units of the last of so many decimals, or None if it has more."""
+    """Return the amount in units of its last decimal, or None if it has more than `digits` decimals."""
     numerator, denominator = amount.as_integer_ratio()
     found, rest = divmod(numerator * 10**digits, denominator)
     return None if rest else found
 
 
 def minor_or_none(amount: Decimal, currency: str) -> int | None:
-    """Return minor units of the currency, or None for an amount with too many decimals."""
+    """Return the amount in minor units of the currency, or None if it has too many decimals."""
     return _scaled(amount, digits_of(currency))
 
 
 def amount_fault(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> Fault | None:
-    """Return what is wrong with an amount in its currency, or None. `most`: in minor units."""
+    """Return why an amount is invalid in its currency, or None if it is valid. `most` is in minor units."""
     minor = minor_or_none(amount, currency)
     if minor is None:
         message = compose("{}: an amount in {} has {}", field, currency, decimals(currency))
@@ -123,13 +125,13 @@ def amount_fault(amount: Decimal, currency: str, field: str, *, most: int = AMOU
 
 
 def decimals(currency: str) -> Message:
-    """`no decimals`, `at most 2 decimals`: what an amount in the currency has."""
+    """Describe the decimals of the currency: `no decimals` or `at most 2 decimals`."""
     digits = digits_of(currency)
     return compose("at most {} decimals", digits) if digits else compose("no decimals")
 
 
 def minor_of(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> int:
-    """Return minor units of the currency, at most `most`. Raises `Invalid` that names the field and the currency."""
+    """Return the amount in minor units, at most `most`. Raises `Invalid` naming the field and the currency."""
     if fault := amount_fault(amount, currency, field, most=most):
         raise Invalid(faults=[fault])
     found = minor_or_none(amount, currency)
@@ -138,13 +140,15 @@ def minor_of(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_M
 
 
 def half_up(value: int, unit: int) -> int:
-    """Return how many units an amount of at least 0 is, rounded half up."""
+    """Divide a non-negative value by a unit, rounding half up."""
     return (2 * value + unit) // (2 * unit)
 
 
 def rescaled(minor: int, before: str, after: str) -> int | None:
-    """Return the same number in minor units of another currency, or None if that has too few decimals for it or the
-    amount would be too large."""
+    """Convert an amount to the minor units of another currency, keeping the number.
+
+    Returns None if the other currency has too few decimals or the result would be too large.
+    """
     more = digits_of(after) - digits_of(before)
     if more >= 0:
         larger = minor * int(10**more)
@@ -160,17 +164,17 @@ def amount_of(minor: int, currency: str) -> Decimal:
 
 
 def amount_text(minor: int, currency: str) -> str:
-    """Return `amount_of` as text: `80.00` for 8000 cents, `8000` for as many yen."""
+    """Format minor units with all decimals of the currency: 8000 is `80.00` in EUR and `8000` in JPY."""
     return f"{amount_of(minor, currency):f}"
 
 
 def to_amount(minor: int, currency: str) -> int | float:
-    """Minor units as the number that JSON shows: `12`, `12.5`, `12.05`. Exact up to 15 digits."""
+    """Return minor units as a JSON number, such as `12`, `12.5` or `12.05`. Exact up to 15 digits."""
     return _shown(minor, digits_of(currency))
 
 
 def to_hundredths(hundredths: int) -> int | float:
-    """Return hundredths as the number that JSON shows."""
+    """Return hundredths as a JSON number."""
     return _shown(hundredths, HUNDREDTH_DIGITS)
 
 
@@ -180,7 +184,7 @@ def _shown(value: int, digits: int) -> int | float:
 
 
 Minor = Annotated[int, JsonForm(int | float, to_amount, beside="currency")]
-"""Minor units of the `currency` of the same record; a number with at most the decimals of that in JSON."""
+"""Minor units of the record's `currency`. JSON has a number with at most that currency's decimals."""
 
 Hundredths = Annotated[int, JsonForm(int | float, to_hundredths)]
-"""Hundredths in a record, a number with at most two decimals in JSON."""
+"""Hundredths. JSON has a number with at most two decimals."""

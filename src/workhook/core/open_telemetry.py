@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry, sent to a collector by OTLP over HTTP.
+"""OpenTelemetry spans, sent to a collector with OTLP over HTTP.
 
-Only where a standard variable names the collector, and the extra `traces` is installed: nothing else imports the SDK,
-and a process without it pays nothing. The other variables that the SDK and its exporter read hold as well:
+Enabled only if a standard variable names the collector and the extra `traces` is installed. Nothing else imports the
+SDK, so a process without tracing pays nothing. The other variables of the SDK and its exporter apply as well:
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/.
 """
 
@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 def asked_for(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the variable that asks for traces, if one does."""
+    """Return the variable that enables traces, or None."""
     environ = os.environ if environ is None else environ
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None
@@ -30,7 +30,7 @@ def asked_for(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def fault(environ: Mapping[str, str] | None = None) -> str | None:
-    """Tell why requested traces cannot be sent, with the remedy; None if they can, or are not requested."""
+    """Return why the requested traces cannot be sent, with the remedy, or None if they can or are not requested."""
     environ = os.environ if environ is None else environ
     variable = asked_for(environ)
     if variable is None:
@@ -48,9 +48,10 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def turn_on(role: str) -> Callable[[], None]:
-    """Make spans in this process if that is asked for; return a function that sends the last of them and ends it.
+    """Start tracing in this process if it is requested. Returns a function that sends the remaining spans and stops
+    tracing.
 
-    `role`: `serve` or `worker`. Faults are logged, and work goes on without traces.
+    `role` is `serve` or `worker`. Faults are logged, and the process continues without traces.
     """
     if asked_for() is None:
         return lambda: None
@@ -59,7 +60,7 @@ def turn_on(role: str) -> Callable[[], None]:
 
         try:
             return open_telemetry_spans.start(role)
-        except ValueError as error:  # of one of the SDK's own variables
+        except ValueError as error:  # from one of the SDK's own variables
             wrong = f"Correct the variables that begin with OTEL_: {error}"
     logger.warning("no_traces", remedy=wrong)
     return lambda: None

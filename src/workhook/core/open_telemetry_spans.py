@@ -1,4 +1,4 @@
-"""Spans by the SDK of OpenTelemetry. Only `core.open_telemetry` imports this, and only where they are asked for."""
+"""Spans of the OpenTelemetry SDK. Imported only by `core.open_telemetry`, and only if tracing is enabled."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ from workhook import __version__
 from workhook.core import tracing
 from workhook.core.tracing import LOST, SENT, Trace
 
-LAST_S = 1  # how long a process that ends waits for its last spans
+LAST_S = 1  # how long a process waits for its last spans at the end
 
 logger = structlog.get_logger(__name__)
 
 
 def start(role: str) -> Callable[[], None]:
-    """Make the spans of this process; return a function to end that. Raises `ValueError` for a variable of the SDK."""
+    """Start creating spans in this process. Returns a function that stops it.
+
+    Raises `ValueError` for an invalid variable of the SDK.
+    """
     own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
     resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -43,7 +46,8 @@ def start(role: str) -> Callable[[], None]:
 
     def end() -> None:
         tracing.turn_on(None)
-        # It sends what is left, with the exporter's own retries. A missing collector delays the end only briefly.
+        # The thread sends the remaining spans, with the exporter's own retries. A missing collector causes only a short
+        # delay.
         last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
         last.start()
         last.join(LAST_S)
@@ -54,7 +58,7 @@ def start(role: str) -> Callable[[], None]:
 
 
 class _SpanCounts:
-    """Counts the spans that have ended and those whose outcome is known, in several threads."""
+    """A thread-safe count of ended spans and their outcomes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +70,7 @@ class _SpanCounts:
             self._open += 1
 
     def tell(self, number: int, *, is_sent: bool) -> bool:
-        """Count an outcome. Returns False after the end, where the spans were counted as lost."""
+        """Record an outcome. Returns False after the end, when the spans were already counted as lost."""
         with self._lock:
             if self._is_over:
                 return False
@@ -94,7 +98,7 @@ class _CountedProcessor(BatchSpanProcessor):
 
 
 class _CountedExporter(OTLPSpanExporter):
-    """Tells of what is lost: the exporter gives up after some retries."""
+    """An exporter that logs lost spans: it gives up after some retries."""
 
     def __init__(self, counts: _SpanCounts) -> None:
         super().__init__()
@@ -109,7 +113,7 @@ class _CountedExporter(OTLPSpanExporter):
 
 
 class _SdkSpan:
-    """A span of the SDK, as `tracing` sees it."""
+    """A span of the SDK behind the interface of `tracing`."""
 
     __slots__ = ("_span", "traceparent")
 
@@ -128,9 +132,10 @@ class _SdkSpan:
 
 
 class _SdkSpanMaker:
-    """Names and attributes are those of the conventions for HTTP:
-    https://opentelemetry.io/docs/specs/semconv/http/http-spans/. No span has a path or a query, of the request or of
-    a receiver: links there hold secrets.
+    """A factory of spans whose names and attributes follow the semantic conventions for HTTP.
+
+    See https://opentelemetry.io/docs/specs/semconv/http/http-spans/. Spans never contain the path or query of a request
+    or of a receiver's URL, because links contain secrets.
     """
 
     def __init__(self, tracer: Tracer) -> None:
@@ -148,7 +153,7 @@ class _SdkSpanMaker:
         return self._begin("POST", SpanKind.CLIENT, facts, parent)
 
     def _begin(self, name: str, kind: SpanKind, facts: Mapping[str, str | int], parent: Trace | None) -> _SdkSpan:
-        context = Context()  # without other spans of this process
+        context = Context()  # independent of other spans in this process
         if parent is not None:
             ids = int(parent.trace_id, 16), int(parent.span_id, 16)
             remote = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(parent.flags))

@@ -1,4 +1,4 @@
-"""Records: each is declared once, as a struct, and its JSON form is made from that declaration.
+"""Records: each is declared once, as a struct, and its JSON form is derived from the declaration.
 
     class Column(Record):
         '''A column of a board.'''
@@ -9,10 +9,10 @@
         created_at: Timestamp
         rank: Annotated[int, HIDDEN]
 
-A record holds what the program works with: times are integers, texts of JSON are texts. The annotations say what JSON
-has instead. `to_response` copies a record into its JSON form, `Wire[Column]`, a struct with the same fields in the same
-order but for those that are `HIDDEN`. `storage.record_rows` makes table columns and copiers of rows
-from the same declaration, and `scripts.event_schemas` the schemas of events.
+A record contains values as the program uses them: times are integers, and JSON columns are strings. Annotations
+describe the JSON form. `to_response` converts a record to `Wire[Column]`, a struct with the same fields in the same
+order except those that are `HIDDEN`. `storage.record_rows` derives table columns and row converters from the same
+declaration, and `scripts.event_schemas` the schemas of events.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from workhook.core.clock import to_millis_text
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The base of records."""
+    """Base class of records."""
 
 
 R = TypeVar("R", bound=Record)
 
 
 class FieldMark(msgspec.Struct, frozen=True):
-    """Something that an annotation says about a field of a record, and that JSON Schema does not show."""
+    """A property of a record's field, given as an annotation, that JSON Schema does not show."""
 
 
 class JsonForm(FieldMark, frozen=True):
-    """JSON has the value as another type, `kind`, which `convert` makes. None stays None. `beside`: the field of the
-    same record that `convert` takes as well, such as the currency of an amount."""
+    """The field has another type in JSON: `kind`, which `convert` produces. None stays None.
+
+    `beside` names a field of the same record that `convert` also receives, such as the currency of an amount.
+    """
 
     kind: Any
     convert: Callable[..., object]
@@ -48,30 +50,32 @@ class JsonForm(FieldMark, frozen=True):
 
 
 class Stored(FieldMark, frozen=True):
-    """The name of the table's column, where it is not that of the field. None: no column of the table has the value."""
+    """The column's name if it differs from the field's. None means that the table has no such column."""
 
     column: str | None
 
 
 class JsonName(FieldMark, frozen=True):
-    """The name of the field in JSON, where it is another."""
+    """The field's name in JSON if it differs."""
 
     name: str
 
 
 class EventSchema(FieldMark, frozen=True, eq=False):
-    """What the schemas of events add to the field's type; with `type`, it replaces it. `optional`: the field may be
-    absent there."""
+    """Additions to the field's type in event schemas. With `type`, they replace it.
+
+    `optional` means that the field may be missing there.
+    """
 
     schema: Mapping[str, object] | None = None
     optional: bool = False
 
 
 HIDDEN = FieldMark()
-"""JSON does not have the field."""
+"""Marks a field that JSON does not include."""
 
 COMPUTED = Stored(None)
-"""Whoever reads the record from a row gives the value."""
+"""Marks a field whose value is supplied when the record is created from a row."""
 
 MOMENT = EventSchema({"format": "date-time"})
 LINK = EventSchema({"format": "uri"})
@@ -83,12 +87,12 @@ Timestamp = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
 
 
 def resource_id(prefix: str, *, optional: bool = False) -> EventSchema:
-    """The field is an id as `core.ids.new_id(prefix)` makes it. `optional`: see `EventSchema`."""
+    """Declare an id as created by `core.ids.new_id(prefix)`. For `optional`, see `EventSchema`."""
     return EventSchema({"pattern": f"^{prefix}_[0-9a-z]{{26}}$"}, optional=optional)
 
 
 class RecordField(msgspec.Struct, frozen=True):
-    """A field of a record, as it is declared. `plain` is its type without marks and without None."""
+    """The declaration of a record's field. `plain` is its type without annotations and without None."""
 
     name: str
     hint: Any
@@ -97,7 +101,7 @@ class RecordField(msgspec.Struct, frozen=True):
     marks: tuple[FieldMark, ...]
 
     def mark(self, kind: type[M]) -> M | None:
-        """The outermost mark of this kind."""
+        """Return the outermost mark of this kind, or None."""
         return next((each for each in self.marks if isinstance(each, kind)), None)
 
     @property
@@ -111,13 +115,13 @@ M = TypeVar("M", bound=FieldMark)
 
 @cache
 def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
-    """The fields of a record, or of any struct, in their order."""
+    """Return the fields of a record, or of any struct, in order."""
     hints = get_type_hints(struct, include_extras=True)
     return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
 
 
 def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
-    """Return the fields that JSON has."""
+    """Return the fields that JSON includes."""
     return [each for each in fields_of(struct) if HIDDEN not in each.marks]
 
 
@@ -144,12 +148,12 @@ def _options(hint: Any) -> tuple[Any, ...]:
 if TYPE_CHECKING:
 
     class Wire(msgspec.Struct, Generic[R]):
-        """The JSON form of a record. Nothing reads its fields but what writes JSON."""
+        """The JSON form of a record. Its fields are read only by the JSON encoder."""
 
 else:
 
     class Wire:
-        """`Wire[Task]` is the struct that `wire_of(Task)` makes."""
+        """`Wire[Task]` is the struct returned by `wire_of(Task)`."""
 
         def __class_getitem__(cls, record: type[Record]) -> type[msgspec.Struct]:
             return wire_of(record)
@@ -157,20 +161,20 @@ else:
 
 @cache
 def wire_of(record: type[Record]) -> type[msgspec.Struct]:
-    """The struct that JSON is made of; it has the record's name and docstring."""
+    """Return the struct of the record's JSON form, which has the record's name and docstring."""
     shown = [(each.json_name, _json_type(each.hint)[0]) for each in shown_fields(record)]
     return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
 
 
 class _Beside(msgspec.Struct, frozen=True):
-    """A conversion to JSON that takes another field of the record as well."""
+    """A conversion to JSON that also needs another field of the record."""
 
     convert: Callable[[Any, Any], object]
     field: str
 
 
 def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
-    """Return JSON's type for a field's type, and the conversion."""
+    """Return the JSON type of a field's type, and the conversion to it."""
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
@@ -197,7 +201,7 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
 
 
 def to_response(record: R) -> Wire[R]:
-    """The JSON form of the record."""
+    """Return the JSON form of the record."""
     return _responder(record.__class__)(record)
 
 
@@ -210,14 +214,14 @@ def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """The text of arguments in Python, and the values of the names in it."""
+    """Source text of arguments, and the values of the names in it."""
 
     text: str
     names: Mapping[str, object]
 
 
 def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
-    """Return the arguments that make a JSON form. `sources`: each field's value, as text of Python."""
+    """Return the arguments that create a JSON form. `sources` has the source text of each field's value."""
     arguments, names = [], dict[str, object]()
     for field in shown_fields(record):
         name, source = field.name, sources[field.name]
@@ -235,6 +239,8 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
 
 
 def compiled(function: str, names: Mapping[str, object]) -> Any:
-    """Return the function of this text, which has only names of fields, as `dataclasses` makes `__init__`. A loop over
-    fields takes twice the time."""
+    """Compile a function from source text, as `dataclasses` does for `__init__`. The text contains only field names.
+
+    A loop over the fields would take twice as long.
+    """
     return eval(function, dict(names))  # noqa: S307  # the text is ours

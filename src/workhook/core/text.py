@@ -1,7 +1,7 @@
-"""Text of strangers as it can be shown: in one line, and on a terminal.
+"""Display untrusted text safely, on one line or on a terminal.
 
-What a terminal would obey, or what would hide other text, is shown as an escape. `guard_streams` puts this between a
-program and its standard output and error, so that no `print` can forget it.
+Characters that control a terminal or hide other text are shown as escapes. `guard_streams` applies this to standard
+output and standard error, so no `print` can forget it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import re
 import sys
 from typing import Any, TextIO
 
-# Controls (C0, DEL, C1), the separators of lines and paragraphs, and halves of a surrogate pair.
+# Control characters (C0, DEL, C1), line and paragraph separators, and surrogates.
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
 def one_line(text: str) -> str:
-    r"""Return the text with each run of control characters and line breaks as one space, without white space at the
-    ends.
+    r"""Replace each run of control characters and line breaks with one space, and strip the ends.
 
     >>> one_line("Invoice\r\nReply-To: evil@example.com\0")
     'Invoice Reply-To: evil@example.com'
@@ -25,15 +24,15 @@ def one_line(text: str) -> str:
 
 
 def is_one_line(text: str) -> bool:
-    """Return whether the text has neither control characters nor line breaks."""
+    """Return whether the text has no control characters or line breaks."""
     return _BREAKS.search(text) is None
 
 
 def visible(text: str, *, keep: str = "\n\t") -> str:
-    r"""The text with each character that is not printable as an escape: `\x1b`, `\u202e`.
+    r"""Escape every character that is not printable: `\x1b`, `\u202e`.
 
-    These are control characters (C0, DEL, C1), marks of text direction, other invisible characters, line separators and
-    lone surrogates. Those in `keep` stay.
+    Such characters are control characters (C0, DEL, C1), text direction marks, other invisible characters, line
+    separators and lone surrogates. Those in `keep` are left unchanged.
 
     >>> visible("a\x1b[31m")
     'a\\x1b[31m'
@@ -46,29 +45,29 @@ def visible(text: str, *, keep: str = "\n\t") -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""Return equal JSON in one line, with these characters as `\uXXXX`."""
+    r"""Return equivalent JSON on one line, with these characters escaped as `\uXXXX`."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _json_escaped(each) for each in text)
 
 
 def guard_streams() -> None:
-    """From now on whatever this process prints is `visible`. A second call changes nothing."""
+    """Make everything that this process prints `visible` from now on. Calling it again has no effect."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _VisibleStream):
             if (stream.encoding or "ascii").lower() in ("ascii", "us-ascii", "ansi_x3.4-1968"):
-                stream.reconfigure(encoding="utf-8")  # as Typer would, in a stream of its own beside this one
+                stream.reconfigure(encoding="utf-8")  # as Typer does for its own stream
             setattr(sys, name, _VisibleStream(stream))
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """The stream itself, for a caller that styles its own text and has made what it shows `visible`."""
+    """Return the underlying stream, for callers that style their output and escape its contents themselves."""
     return stream.unguarded if isinstance(stream, _VisibleStream) else stream
 
 
 class _VisibleStream:
-    """A text stream that writes what is `visible`. Everything else is the stream's own."""
+    """A text stream that escapes its output with `visible` and delegates everything else."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream

@@ -1,8 +1,7 @@
-"""Which trace a change belongs to (W3C Trace Context): from the request that made it to the deliveries of its event.
+"""The trace of a change (W3C Trace Context), from the request that made it to the deliveries of its event.
 
-A request may name a trace in its header `traceparent`; each delivery of what it changed names it again. Where the
-operator has asked for traces (`core.open_telemetry`), requests and deliveries are spans of it. Otherwise the trace is
-only passed on.
+A request may name a trace in its `traceparent` header, and each delivery of its changes passes the trace on. If the
+operator has enabled tracing (`core.open_telemetry`), requests and deliveries are recorded as spans of the trace.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from prometheus_client import Counter
 
 HEADER = "traceparent"
 
-# Version, trace, span and flags: https://www.w3.org/TR/trace-context/#traceparent-header-field-values. A later version
-# may have more behind a further `-`. Version `ff` and all-zero ids are invalid.
+# Version, trace id, span id and flags: https://www.w3.org/TR/trace-context/#traceparent-header-field-values. Later
+# versions may append more after another `-`. Version `ff` and all-zero ids are invalid.
 _FORM = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 SPANS = Counter("workhook_spans_total", "Spans accepted by the collector (sent) or not (lost).", ["outcome"])
@@ -26,47 +25,50 @@ _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 
 class Trace(NamedTuple):
-    """Ids in hexadecimal digits: 32 of the trace, 16 of the span that caused what follows; flags from 0 to 255."""
+    """Hexadecimal ids of the trace (32 digits) and of the parent span (16 digits), and flags from 0 to 255."""
 
     trace_id: str
     span_id: str
     flags: int
 
     def header(self) -> str:
-        """The value of a `traceparent`."""
+        """Return the `traceparent` value."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
 
 class TraceSpan(Protocol):
-    """Something that takes time, seen from outside. `traceparent` names it to what it causes."""
+    """A timed operation. Its `traceparent` is passed on to the operations it causes."""
 
     traceparent: str
 
     def end(self, status: int | None, *, error: str | None) -> None:
-        """End the span. `status`: the code of the answer, if there was one; `error`: the kind of failure."""
+        """End the span.
+
+        `status` is the response's status code, if there was a response; `error` is the kind of failure.
+        """
 
 
 class SpanMaker(Protocol):
-    """Makes the spans of this process. `parent` None: a trace begins."""
+    """The factory of this process's spans. A `parent` of None starts a new trace."""
 
     def request(self, method: str, route: str, parent: Trace | None) -> TraceSpan:
-        """A request that this server answers."""
+        """Start the span of a request that this server handles."""
 
     def attempt(self, url: str, facts: dict[str, str | int], parent: Trace | None) -> TraceSpan:
-        """A request that this server sends to a receiver, with what is known about it."""
+        """Start the span of a request that this server sends to a receiver. `facts` are its attributes."""
 
 
 _maker: SpanMaker | None = None
 
 
 def turn_on(maker: SpanMaker | None) -> None:
-    """Let `maker` make the spans of this process from now on; None: make none."""
-    global _maker  # one for the process, as the database of its services is
+    """Use `maker` for the spans of this process from now on. None turns tracing off."""
+    global _maker  # per process, like the database of its services
     _maker = maker
 
 
 def is_on() -> bool:
-    """Tell whether spans are made."""
+    """Return whether spans are created."""
     return _maker is not None
 
 
@@ -84,7 +86,7 @@ def current() -> str | None:
 
 
 def begin_request(method: str, route: str, header: str | None) -> TraceSpan | None:
-    """Begin a request with this `traceparent`. Its changes belong to the trace."""
+    """Start tracing a request with this `traceparent`. Its changes belong to the trace."""
     if _maker is None:
         if header is not None and (trace := read(header)) is not None:
             _current.set(trace.header())
@@ -95,5 +97,5 @@ def begin_request(method: str, route: str, header: str | None) -> TraceSpan | No
 
 
 def begin_attempt(url: str, facts: dict[str, str | int], header: str | None) -> TraceSpan | None:
-    """Begin to send an event to `url`. Its request belongs to the trace in `header`."""
+    """Start the span of a delivery attempt to `url`. The attempt belongs to the trace in `header`."""
     return None if _maker is None else _maker.attempt(url, facts, read(header))

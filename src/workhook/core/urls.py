@@ -1,10 +1,10 @@
-"""URLs as texts, and which of them lead to a receiver inside this very server.
+"""URLs as strings, and the URLs of receivers on this server.
 
-What somebody configured is sent as it was written, not as a library would write it.
+Configured URLs are sent exactly as written, not as a library would normalize them.
 
-Deliveries do not reach private networks, and a server that was just started is in one. They may reach
-`{base}/receive/{key}` all the same, for the server's own base and a key in the one form that keys have: nothing else on
-that host, no other port, no query. See decision 39.
+Deliveries cannot reach private networks, which is where a newly started server runs. The one exception is
+`{base}/receive/{key}` with the server's own base and a well-formed key: no other path or port on that host, and no
+query. See decision 39.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 _AUTHORITY_ENDS = re.compile(r"[/?#]")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-_IN_URIS = "!#$%&'()*+,/:;=?@[]~"  # characters besides letters and digits that stay as they are
+_IN_URIS = "!#$%&'()*+,/:;=?@[]~"  # besides letters and digits
 
 
 def split_url(url: str) -> SplitResult | None:
-    """Return the parts of an absolute URL; None without a host, or with a port that is none."""
+    """Return the parts of an absolute URL, or None if the host is missing or the port is invalid."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -35,10 +35,10 @@ def is_http_url(url: str) -> bool:
 
 
 def request_target(url: str) -> str:
-    """Return the path and query of an absolute URL byte for byte, as a request line has them.
+    """Return the path and query of an absolute URL byte for byte, as in a request line.
 
-    Libraries decode %3A, drop dot segments and an empty query; signed URLs break by that. Only the fragment is left
-    out, which is never sent, and an empty path becomes `/`.
+    Libraries decode %3A and drop dot segments and empty queries, which breaks signed URLs. Here only the fragment,
+    which is never sent, is dropped, and an empty path becomes `/`.
     """
     rest = url.partition("://")[2].partition("#")[0]
     end = _AUTHORITY_ENDS.search(rest)
@@ -47,9 +47,9 @@ def request_target(url: str) -> str:
 
 
 def requested_url(url: str) -> str:
-    """Return the URL as a receiver sees it: two URLs with the same result lead to the same request.
+    """Return the URL as a receiver sees it: two URLs with the same result cause the same request.
 
-    Scheme and host are in lower case; a default port and the fragment are left out.
+    The scheme and host are lower-cased; a default port and the fragment are removed.
     """
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower()
@@ -58,9 +58,9 @@ def requested_url(url: str) -> str:
 
 
 def with_parameters(uri: str, parameters: Iterable[tuple[str, str | None]]) -> str:
-    """Return the URI with more parameters in its query, which stays as it is; parameters that are None are left out.
+    """Append parameters to the URI's query, leaving the rest unchanged. Parameters that are None are skipped.
 
-    Only characters that no URI may have are encoded.
+    Only characters that are invalid in URIs are encoded.
     """
     added = urlencode([(name, value) for name, value in parameters if value is not None])
     before, hash_sign, fragment = uri.partition("#")
@@ -74,7 +74,7 @@ RECEIVE_PATH = "/receive/"
 _KEY_BYTES = 32
 HIDDEN_KEY = "hidden"
 _WITH_KEY = re.compile(rf"{RECEIVE_PATH}[A-Za-z0-9_-]{{43}}(?![A-Za-z0-9_-])")
-_KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # what `secrets.token_urlsafe` makes of so many bytes
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # the form of `secrets.token_urlsafe(_KEY_BYTES)`
 
 
 def new_receiver_key() -> str:
@@ -86,23 +86,25 @@ def is_receiver_key(text: str) -> bool:
 
 
 def without_receiver_key(text: str) -> str:
-    """Hide the keys of receivers, of any server."""
+    """Redact the keys of receivers, on any server, in a text."""
     return _WITH_KEY.sub(rf"{RECEIVE_PATH}{HIDDEN_KEY}", text)
 
 
 class OwnAddress:
-    """`base`: scheme, host and port of this server. None if unknown, as in a worker without `base_url`: no URL is the
-    server's own then."""
+    """The address of this server. `base` is scheme, host and port.
+
+    It is None if unknown, as in a worker without `base_url`; then no URL counts as the server's own.
+    """
 
     def __init__(self, base: str | None = None) -> None:
         self.base = base
 
     def receiver_url(self, key: str) -> str | None:
-        """Return the URL that a webhook sends to, or None if the address is unknown."""
+        """Return the URL that webhooks deliver to, or None if the address is unknown."""
         return None if self.base is None else f"{self.base}{RECEIVE_PATH}{key}"
 
     def is_receiver(self, url: str) -> bool:
-        """Tell whether the URL is exactly that of a receiver of this server."""
+        """Return whether the URL is exactly that of a receiver on this server."""
         if self.base is None:
             return False
         start = self.base + RECEIVE_PATH

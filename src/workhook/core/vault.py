@@ -1,5 +1,7 @@
-"""Encrypts secrets at rest. The key is a setting, or a file (mode 0600) that the first start makes in the data
-folder."""
+"""Encryption of secrets at rest.
+
+The key is a setting, or a file (mode 0600) that is created in the data folder on the first start.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,25 @@ log = structlog.get_logger(__name__)
 
 
 class VaultError(Exception):
-    """The key cannot be used, or is not the one that a secret was encrypted with."""
+    """The key is unusable, or is not the key that a secret was encrypted with."""
 
 
 class Vault:
-    """Keys newest first: the first encrypts, all decrypt, so that a key can be rotated.
+    """A set of keys, newest first. The newest one encrypts and all of them decrypt, to support rotation.
 
-    `source`: their file. A rotation's new keys are read without a restart: before anything is sealed or derived, and
-    when a secret cannot be opened. So no process seals with a key that is about to be dropped.
+    `source` is the key file. After a rotation the new keys are loaded without a restart: before sealing or deriving,
+    and when a secret cannot be opened. This way no process seals with a key that is about to be removed.
     """
 
     def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
-        """Raise `VaultError` for an invalid key."""
+        """Raise `VaultError` if a key is invalid."""
         self._source = source
         self._stamp: tuple[int, ...] | None = None
         self._take(keys)
 
     @classmethod
     def of_file(cls, path: Path) -> Vault:
-        """Raise `OSError` for a file that cannot be read, and `VaultError`."""
+        """Load the keys of a file. Raises `OSError` if it cannot be read, and `VaultError`."""
         stamp = _stamp_of(path)
         vault = cls(read_keys(path), path)
         vault._stamp = stamp
@@ -52,9 +54,10 @@ class Vault:
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
-        """Encrypt a secret; None and the empty text give None.
+        """Encrypt a secret. None and the empty string give None.
 
-        Call it in the transaction that stores it, after its first statement: a rotation waits for transactions.
+        Call it in the transaction that stores the secret, after its first statement, because a rotation waits for
+        transactions.
         """
         if not secret:
             return None
@@ -62,7 +65,7 @@ class Vault:
         return self._newest.encrypt(secret.encode())
 
     def open(self, sealed: bytes | None) -> str | None:
-        """Raise `VaultError` for another key."""
+        """Decrypt a secret. Raises `VaultError` if it was encrypted with an unknown key."""
         if sealed is None:
             return None
         while True:
@@ -73,7 +76,7 @@ class Vault:
                     raise VaultError(f"A stored secret was encrypted with another key than {KEY_FILE} holds.") from None
 
     def reseal(self, sealed: bytes) -> bytes | None:
-        """Seal a secret with the newest key; return None if it already is. Raises `VaultError`."""
+        """Encrypt a secret with the newest key, or return None if it already is. Raises `VaultError`."""
         self._look()
         try:
             self._newest.decrypt(bytes(sealed))
@@ -82,12 +85,15 @@ class Vault:
         return None
 
     def derive(self, purpose: str) -> tuple[bytes, ...]:
-        """Derive a key of 32 bytes from each key for one purpose, such as signing: the first signs, all verify."""
+        """Derive a 32-byte key from each key for one purpose, such as signing.
+
+        The first one signs; all of them verify.
+        """
         self._look()
         return tuple(hmac.digest(key, b"workhook:" + purpose.encode(), "sha256") for key in self._keys)
 
     def _look(self) -> bool:
-        """Read the file's keys if it has changed. An unusable file is ignored."""
+        """Reload the keys if the file has changed. An unusable file is ignored."""
         stamp = _stamp_of(self._source) if self._source is not None else None
         if self._source is None or stamp is None or stamp == self._stamp:
             return False
@@ -105,9 +111,9 @@ class Vault:
 
 
 def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
-    """Open the vault of a data folder. The file has a key a line, the newest first.
+    """Open the vault of a data folder. The key file has one key per line, newest first.
 
-    `make`: create a missing key. Raises `VaultError` for a missing or invalid one.
+    `make` creates a missing key file; without it, raises `VaultError`. Also raises it for an invalid key.
     """
     if secret_key:
         return Vault(setting_keys(secret_key))
@@ -120,7 +126,7 @@ def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = _draft(path, [new_key()])
     try:
-        os.link(draft, path)  # fails if another process was first: then its key is the key
+        os.link(draft, path)  # fails if another process was first, whose key is then used
     except FileExistsError:
         pass
     finally:
@@ -137,15 +143,17 @@ def setting_keys(secret_key: str) -> list[bytes]:
 
 
 def read_keys(path: Path) -> list[bytes]:
-    """Newest first. Raises `OSError`."""
+    """Return the keys of a file, newest first. Raises `OSError`."""
     return path.read_bytes().split()
 
 
 def write_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the file atomically and durably. It keeps its owner, since a command may be run by another user than the
-    server. Raises `OSError`."""
+    """Replace the key file atomically and durably. Raises `OSError`.
+
+    The owner is preserved, because a command may run as a different user than the server.
+    """
     path = path.resolve()
-    for stale in path.parent.glob(f".{path.name}.*"):  # of a process that was killed here
+    for stale in path.parent.glob(f".{path.name}.*"):  # left by a process that was killed here
         stale.unlink(missing_ok=True)
     draft = _draft(path, keys, owner=path.stat())
     try:
@@ -161,7 +169,7 @@ def write_keys(path: Path, keys: Sequence[bytes]) -> None:
 
 
 def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = None) -> Path:
-    """Write a private file beside it, durably."""
+    """Write a private temporary file beside `path`, durably."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -174,7 +182,7 @@ def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = Non
 
 
 def _stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Return a value that changes with the file; None if it cannot be read."""
+    """Return a value that changes with the file, or None if the file cannot be read."""
     try:
         found = path.stat()
     except OSError:
@@ -183,7 +191,7 @@ def _stamp_of(path: Path) -> tuple[int, ...] | None:
 
 
 def _derived(text: str) -> bytes:
-    """Return the key of a setting: a Fernet key as it is, or one made of any other text."""
+    """Return the key of a setting: a Fernet key unchanged, any other string hashed to one."""
     try:
         if len(base64.urlsafe_b64decode(text)) == 32:
             return text.encode()

@@ -1,4 +1,4 @@
-"""Time zones by their IANA names, and which day it is in one."""
+"""Time zones by IANA name, and calendar days in a time zone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the zone of an IANA name. Raises `ValueError`."""
+    """Return the time zone with an IANA name. Raises `ValueError`."""
     if name == "UTC":
         return UTC
     try:
@@ -35,15 +35,20 @@ def is_known(name: str) -> bool:
 
 
 def zone_fault(name: str) -> str | None:
-    """Tell what the name of a zone has to be, or return None for a valid one. Of names without a place only UTC is
-    valid: `localtime` or `EST5EDT` differ between servers."""
+    """Return the accepted values for a time zone name, or None if `name` is valid.
+
+    UTC is the only valid name without a place: `localtime` or `EST5EDT` differ between servers.
+    """
     if name == "UTC" or ("/" in name and is_known(name)):
         return None
     return "the name of a time zone, such as Europe/Vienna"
 
 
 def stored_zone(name: str | None) -> tzinfo:
-    """Return the zone of a stored name. UTC without one, and if this server does not know it, which is logged."""
+    """Return the time zone of a stored name.
+
+    Falls back to UTC if it is None or, with a warning, unknown on this server.
+    """
     try:
         return zone_of(name or "UTC")
     except ValueError:
@@ -53,13 +58,13 @@ def stored_zone(name: str | None) -> tzinfo:
 
 @lru_cache(maxsize=1000)
 def _tell_unknown(name: str | None) -> None:
-    """Once for each name."""
+    """Log a warning once per name."""
     log.warning("time_zone_unknown", timezone=name)
 
 
 @lru_cache(maxsize=1)
 def zone_names() -> tuple[str, ...]:
-    """Return UTC and the places that the server knows, without aliases."""
+    """Return UTC and the named places that the server knows, without aliases."""
     names = {each for each in zoneinfo.available_timezones() if "/" in each}
     apart = ("Etc/", "SystemV/", "US/", "Canada/", "Brazil/", "Chile/", "Mexico/", "posix/", "right/")
     return ("UTC", *sorted(each for each in names if not each.startswith(apart)))
@@ -70,37 +75,37 @@ def day_in(at_ms: int, zone: tzinfo) -> date:
 
 
 def written_day(at_ms: int, zone: tzinfo) -> date:
-    """Return the day of a value that can be a day or a moment. A bare day is the same in every zone."""
+    """Return the day of a value that may be a day or a moment. A bare day is the same in every time zone."""
     return day_in(at_ms, UTC if is_day(at_ms) else zone)
 
 
 def is_day(at_ms: int) -> bool:
-    """Tell whether a value that can be a day or a moment is a bare day."""
+    """Return whether a value that may be a day or a moment is a bare day."""
     return at_ms % DAY_MS == 0
 
 
 def start_of(day: date, zone: tzinfo) -> int:
-    """Return the beginning of the day in the zone, in milliseconds since the epoch."""
+    """Return the start of the day in the time zone, in milliseconds since the epoch."""
     return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) * 1000
 
 
 def end_of(at_ms: int, zone: tzinfo) -> int:
-    """Return the end of a due time: of a moment itself, of a bare day its end in the zone."""
+    """Return when a due time ends: a moment at that moment, a bare day at the end of the day in the time zone."""
     return start_of(day_in(at_ms, UTC) + timedelta(days=1), zone) if is_day(at_ms) else at_ms
 
 
 def has_passed(at_ms: int, now_ms: int, zone: tzinfo) -> bool:
-    """Tell whether a due time has passed. A bare day lasts until its end in the zone."""
+    """Return whether a due time has passed. A bare day lasts until its end in the time zone."""
     return end_of(at_ms, zone) <= now_ms
 
 
 def moved_to(day: date, at_ms: int, zone: tzinfo) -> int:
-    """Move to another day: a bare day becomes that day, a moment keeps its time of day in the zone."""
+    """Move to another day: a bare day becomes that day, and a moment keeps its time of day in the time zone."""
     return midnight_of(day) if is_day(at_ms) else at_same_time(day, at_ms, zone)
 
 
 def at_same_time(day: date, at_ms: int, zone: tzinfo) -> int:
-    """Return the moment on the day at the time of day that a moment has in the zone."""
+    """Return the moment on `day` with the time of day that `at_ms` has in the time zone."""
     local = datetime.fromtimestamp(at_ms // 1000, zone)
     moved = local.replace(year=day.year, month=day.month, day=day.day)
     return round(moved.timestamp()) * 1000 + at_ms % 1000

@@ -1,1 +1,1 @@
-"""The catalogue of events, and the outbox that records them."""
+"""The event catalogue, and the outbox that records events."""

@@ -1,7 +1,7 @@
-"""The catalogue of event names: those that GitHub's webhooks use, and Workhook's own.
+"""The catalogue of event names: those of GitHub's webhooks, and Workhook's own.
 
-Everything is made once at import; a look-up reads a dict. The names, their actions and the kinds of hook that may have
-them stand in `github_names.json` and, after the "Events" section of the work API, in `own_names.json`.
+Everything is built once at import; a lookup reads a dict. The names, their actions and the kinds of webhook that may
+list them are in `github_names.json` and, following the "Events" section of the work API, in `own_names.json`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ ANY_EVENT = "*"
 
 
 class CatalogEvent(msgspec.Struct, frozen=True):
-    """One name of the catalogue.
+    """One event name of the catalogue.
 
-    `actions` are the known ones: a payload may carry others. `targets` are the kinds of hook that may name the
-    event; a hook on `*` gets it in any case. Events that only apps get on GitHub (such as `merge_group`) may be named
-    by all hooks: apps have no hooks of their own here. `shared`: receivers know the name from code hosting, so that
-    others may publish it. `origin`: `own` where Workhook makes the payload from its resources (`schema` describes it).
+    `actions` are the known ones; a payload may have others. `targets` are the kinds of webhook that may list the event;
+    a webhook on `*` receives it in any case. Events that only apps receive on GitHub (such as `merge_group`) may be
+    listed by all webhooks, because apps have no webhooks of their own here. `shared` events are common on code hosting
+    platforms, so publishers may use the name. `origin` is `own` if Workhook creates the payload from its own resources
+    (described by `schema`).
     """
 
     name: str
@@ -86,21 +87,21 @@ LISTING: list[dict[str, object]] = [
     }
     for event in CATALOG.values()
 ]
-"""The answer of GET `/webhook-events`, by name."""
+"""The response of `GET /webhook-events`, by name."""
 
 
 def valid_for(name: str, target: HookTarget) -> bool:
-    """Tell whether the `events` of a hook of that kind may name it; `*` always may be."""
+    """Return whether webhooks of that kind may list the event. `*` is always allowed."""
     return name in _VALID[target]
 
 
 def known(name: str) -> bool:
-    """Tell whether the name is in the catalogue, including names that only hooks on `*` receive."""
+    """Return whether the name is in the catalogue, including names that only webhooks on `*` receive."""
     return name in CATALOG
 
 
 def why_not(name: str, target: HookTarget | None = None) -> str:
-    """Return why webhooks of that kind cannot name the event; without a kind, why it cannot be published."""
+    """Return why webhooks of that kind cannot list the event or, without a kind, why it cannot be published."""
     if target is not None and name in CATALOG:
         if any(name in names for names in _VALID.values()):
             others = "organizations" if target == "repository" else "repositories"
@@ -113,5 +114,5 @@ def why_not(name: str, target: HookTarget | None = None) -> str:
 
 
 def publishable(name: str) -> bool:
-    """Tell whether every writer may publish events of this name: not where only Workhook knows what happened."""
+    """Return whether any writer may publish events of this name: not if only Workhook can know that they happened."""
     return name in CATALOG and CATALOG[name].shared

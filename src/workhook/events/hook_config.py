@@ -1,4 +1,4 @@
-"""A hook's configuration: one table of its keys, from which the JSON schema and the checks are made. Pure."""
+"""A webhook's configuration. One table of its keys defines both the JSON Schema and the validation. No side effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workhook.core.errors import FAULTS_MAX, Fault, Invalid, compose, must_be, s
 Schema = dict[str, Any]
 
 MASK = "********"
-_MASKING = "*•●⬤⚫∙·"  # characters that programs and pages write instead of a secret
+_MASKING = "*•●⬤⚫∙·"  # characters that programs and pages show instead of a secret
 STANDARD_SECRET_PREFIX = b"whsec_"
 TEXT_MAX = 4096
 ROTATION_MAX_S = 7 * 24 * 3600
@@ -29,7 +29,7 @@ CONTENT_TYPES: dict[str, Literal["json", "form"]] = {
     "application/x-www-form-urlencoded": "form",
 }
 
-# RFC 3986: other characters have to be percent-encoded. Receivers would suffer if the server guessed what was meant.
+# RFC 3986: other characters must be percent-encoded. If the server guessed the intent, receivers would suffer.
 _URL = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
 _NOT_A_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
 _USERNAME = "[^:\\x00-\\x1f\\x7f]*"
@@ -40,7 +40,10 @@ _UNSETS = "Null or an empty text unsets it."
 
 
 class ConfigChange(Secretive, msgspec.Struct):
-    """`shown`: plain settings by name, None where one is to be unset. Secrets are UNSET where absent or masked."""
+    """The parsed configuration. `shown` has plain settings by name, with None for those to unset.
+
+    Secrets are UNSET if they are absent or masked.
+    """
 
     shown: dict[str, str | None] = msgspec.field(default_factory=dict)
     secret: str | UnsetType | None = UNSET
@@ -51,7 +54,7 @@ class ConfigChange(Secretive, msgspec.Struct):
 
 
 class ConfigKey(NamedTuple):
-    """`read` puts the value into the change; it returns what is wrong with it, or None."""
+    """A configuration key. `read` stores the value in the change and returns why it is invalid, or None."""
 
     read: Callable[[ConfigChange, Any], str | None]
     schema: Schema
@@ -62,14 +65,14 @@ def fault(message: str, *, field: str | None = None) -> Fault:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return an integer also for 2.0, which is the same number in JSON; not for true."""
+    """Return the integer value, also of 2.0, which is the same number in JSON, but not of true."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _plain(key: str, parse: Callable[[Any], str | None], allowed: str, description: str, **schema: Any) -> ConfigKey:
-    """`parse` returns the text to store, or None for a value that is not allowed."""
+    """Return a key whose `parse` returns the text to store, or None for an invalid value."""
 
     def read(change: ConfigChange, value: Any) -> str | None:
         if value is None or value == "":
@@ -82,7 +85,7 @@ def _plain(key: str, parse: Callable[[Any], str | None], allowed: str, descripti
 
 
 def _number(key: str, low: int, high: int, pattern: str, description: str, example: int) -> ConfigKey:
-    """`pattern`: the numbers as text, without signs, spaces or leading zeros."""
+    """Return a key for integers. `pattern` matches them as text, without signs, spaces or leading zeros."""
     numbers = re.compile(pattern)
 
     def parse(value: Any) -> str | None:
@@ -101,7 +104,7 @@ def _number(key: str, low: int, high: int, pattern: str, description: str, examp
 def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
     def read(change: ConfigChange, value: Any) -> str | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            value = str(value)  # Terraform and shells send numbers where the secret is all digits
+            value = str(value)  # Terraform and shells send a number if the secret is all digits
         if value is not None and not isinstance(value, str):
             return say("{} must be a string", key)
         if value is not None and len(value) > TEXT_MAX:
@@ -137,7 +140,7 @@ def _read_rotation(change: ConfigChange, value: Any) -> str | None:
 
 
 def _content_type(value: Any) -> str | None:
-    """Keep a known word as written: Terraform would plan a change for another word with the same meaning."""
+    """Keep a known value as written: Terraform would plan a change for a synonym."""
     if isinstance(value, str) and value in CONTENT_TYPES:
         return value
     return CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
@@ -204,7 +207,7 @@ def config_schema(title: str, description: str, *required: str) -> Schema:
 def parse_config(
     config: Mapping[str, Any], check_url: Callable[[str], str | None], faults: list[Fault]
 ) -> ConfigChange:
-    """Append every fault to `faults`. `check_url` returns the fault of an address."""
+    """Parse a configuration, appending all faults to `faults`. `check_url` returns the fault of a URL."""
     change = ConfigChange()
     for name, value in config.items():
         if len(faults) >= FAULTS_MAX:
@@ -223,13 +226,13 @@ def parse_config(
 
 
 def is_mask(text: str) -> bool:
-    """Tell whether the text stands for a stored secret: it consists of mask characters."""
-    characters = "".join(unicodedata.normalize("NFKC", text).split())  # full-width asterisks, too
+    """Return whether the text represents a stored secret, because it consists of mask characters."""
+    characters = "".join(unicodedata.normalize("NFKC", text).split())  # full-width asterisks too
     return bool(characters) and not characters.strip(_MASKING)
 
 
 def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: bytes | None = None) -> list[Fault]:
-    """Return a fault for each mask where `secret` or `password` is not stored: payloads would be unsigned."""
+    """Return a fault for each masked `secret` or `password` that is not stored, which would leave payloads unsigned."""
     masked = {
         "secret": change.secret_masked and secret is None,
         "password": change.password_masked and password is None,
@@ -245,7 +248,7 @@ def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: 
 
 
 def standard_key(secret: bytes) -> bytes | None:
-    """Return the key of a Standard Webhooks secret, `whsec_` and base64. None for any other secret."""
+    """Return the key of a Standard Webhooks secret, `whsec_` and base64, or None for any other secret."""
     if not secret.startswith(STANDARD_SECRET_PREFIX):
         return None
     try:
@@ -255,7 +258,7 @@ def standard_key(secret: bytes) -> bytes | None:
 
 
 def require_standard_secret(config: Mapping[str, str], secret: str | None) -> None:
-    """Raise `Invalid` if the header style needs a secret of another form: its receivers would refuse everything."""
+    """Raise `Invalid` if the header style needs another kind of secret: receivers would reject every delivery."""
     if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
         message = "secret must be whsec_ and a key in base64 where header_style is standard"
         raise Invalid(faults=[fault(message, field="secret")])

@@ -1,19 +1,19 @@
-"""The order of events, and up to which number it is complete.
+"""The order of events, and the id below which no event is still in flight.
 
-An event has its number before it is committed. On PostgreSQL transactions commit in any order, so a reader that has
-seen event 11 cannot know whether 10 was rolled back, belongs to somebody else, or will be there in a moment; a
-reader that remembers only "I have everything up to 11" would miss it for ever.
+An event gets its id before it is committed. PostgreSQL commits transactions in any order, so a reader that has seen
+event 11 cannot know whether 10 was rolled back, belongs to another organization or will appear in a moment. A reader
+that remembers only "I have everything up to 11" would miss it for ever.
 
-So a transaction says that it is about to number an event of a repository, with an advisory lock that it shares with
-everybody else and holds until its commit is visible (`number_in`). A reader asks for the newest event that it sees and,
-later in the same statement, who holds such locks (`commit_snapshot`). Whoever had a lower number then is among these or
-has ended: when all of them have ended, a read finds every event up to that newest one that there will ever be.
+Therefore a transaction that is about to assign an id to an event of a repository takes a shared advisory lock and holds
+it until its commit is visible (`number_in`). A reader queries the newest visible event and, later in the same
+statement, the holders of such locks (`commit_snapshot`). Every transaction with a lower id is then among these holders
+or has ended. Once all of them have ended, a read finds all events up to the newest one that will ever exist.
 
-Only what appends events to the same repository is waited for. The oldest transaction of the server
-(`pg_snapshot_xmin`), the usual measure, would let every long transaction of every database hold everything back, and a
-transaction id that is stored with the events means nothing in a database that was restored from a dump.
+Readers wait only for transactions that append events to the same repository. With the usual measure, the server's
+oldest transaction (`pg_snapshot_xmin`), any long transaction in any database would hold everything back, and a
+transaction id stored with the events is meaningless in a database restored from a dump.
 
-SQLite has one writer at a time: all that is seen is complete.
+SQLite has one writer at a time, so everything visible is complete.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 
-LOCK_CLASS = 0x77686576  # of the advisory locks; the repository is the other half of their key
-_KEY_MASK = 0x7FFFFFFF  # which has 32 bits
+LOCK_CLASS = 0x77686576  # class of the advisory locks; the repository is the other half of their key
+_KEY_MASK = 0x7FFFFFFF  # the other half has 32 bits
 
 PAGE_ROWS = 200
 PAGE_BYTES = 256 * 1024
@@ -42,11 +42,11 @@ _next_number: sa.ColumnElement[int] = sa.literal_column("nextval('events_id_seq'
 
 
 def number_in(repository_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """The number of an event of the repository, for the INSERT on PostgreSQL."""
+    """Return the expression for the id of an event of the repository, for the INSERT on PostgreSQL."""
     lock = sa.func.pg_advisory_xact_lock_shared(
         LOCK_CLASS, sa.cast(repository_id.op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
     )
-    # CASE asks its condition first: the lock is there before the number is. An event of no repository needs none.
+    # CASE evaluates its condition first, so the lock is taken before the id. Events without a repository need no lock.
     return sa.case((lock.is_(None), _next_number), else_=_next_number)
 
 
@@ -57,7 +57,7 @@ last_given = sa.func.coalesce(
     .scalar_subquery(),
     0,
 )
-"""The highest number so far, on SQLite."""
+"""The highest id so far, on SQLite."""
 
 _newest = sa.func.coalesce(sa.select(sa.func.max(events.c.id)).scalar_subquery(), 0).label("newest")
 _database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(
@@ -79,8 +79,10 @@ _snapshot = PerDialect(
 
 
 class CommitSnapshot(msgspec.Struct, frozen=True):
-    """`newest` is the highest visible number; `appending` are the transactions that may still commit lower ones, by the
-    key of their repository."""
+    """The state of commits at one moment. `newest` is the highest visible id.
+
+    `appending` has the transactions that may still commit lower ids, by the lock key of their repository.
+    """
 
     newest: int
     appending: Mapping[int, frozenset[str]]
@@ -98,8 +100,10 @@ async def commit_snapshot(reader: Reader) -> CommitSnapshot:
 
 
 def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]:
-    """Select the first `limit` of the `found` events (their `id` and `size`) that together have less than `bytes_max`;
-    the payloads of the one after them and of the rest are null."""
+    """Select the first `limit` of the `found` events (`id` and `size`) whose total size is below `bytes_max`.
+
+    The payloads of the next event and of all later ones are null.
+    """
     by_id = events.c.id.desc() if newest_first else events.c.id
     number = found.selected_columns[0]
     some = found.order_by(number.desc() if newest_first else number).limit(big("limit")).subquery("some")
@@ -127,7 +131,7 @@ _between = page(
 
 
 async def between(reader: Reader, repository_ids: Sequence[int], after: int, upto: int) -> tuple[Sequence[Row], bool]:
-    """Return listed events of these repositories in (`after`, `upto`], oldest first, and whether that is all."""
+    """Return listed events of these repositories in (`after`, `upto`], oldest first, and whether these are all."""
     params = {"repository_ids": list(repository_ids), "after": after, "upto": upto}
     rows = await reader.fetch_all(_between, {**params, "limit": PAGE_ROWS, "bytes_max": PAGE_BYTES})
     whole = [row for row in rows if row["payload"] is not None]
@@ -145,7 +149,7 @@ _happened = sa.select(
 
 
 async def happened(reader: Reader, repository_id: int, after: int, upto: int) -> bool:
-    """Tell whether anything is listed of the repository in (`after`, `upto`]."""
+    """Return whether the repository has listed events in (`after`, `upto`]."""
     row = await reader.fetch_one(_happened, {"repository_id": repository_id, "after": after, "upto": upto})
     assert row is not None, "it has one row"
     return bool(row[0])

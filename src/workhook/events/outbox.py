@@ -1,7 +1,7 @@
-"""Turns changes into events, inside the transaction of the change.
+"""Turns changes into events, within the transaction of the change.
 
-`add` queues events. Before the commit one statement inserts them, together with what subscribers make of them: the
-dispatches of their hooks and the entry of the audit log.
+`add` queues events. Before the commit, one statement inserts them together with the rows that subscribers derive from
+them: the dispatches to webhooks and the entry in the audit log.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from workhook.storage.statements import PerDialect, hot
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A future event. `actor_id`: the account that did it; `installation_id`: of the app through which it did it;
-    `published`: a publisher reported it."""
+    """An event to be inserted. `actor_id` is the account that caused it.
+
+    `installation_id` is that of the app it acted through, and `published` means that a publisher reported the event.
+    """
 
     account_id: int
     repository_id: int | None
@@ -44,30 +46,35 @@ class Outbox:
     def __init__(self) -> None:
         self.waiting: list[tuple[Draft, Mapping[str, object]]] = []  # with their rows
         self.is_queued = False  # a step before the commit will send them
-        self.repositories: set[int] = set()  # whose listeners are signalled after the commit
+        self.repositories: set[int] = set()  # listeners of these are signalled after the commit
 
 
 F = TypeVar("F")
 
 
 class Subscribers(list[F]):
-    """Functions to call, in the order in which they were subscribed."""
+    """Functions to call, in the order of subscription."""
 
     def subscribe(self, function: F) -> None:
-        """Subscribing twice has no effect."""
+        """Subscribe a function. Subscribing it twice has no effect."""
         if function not in self:
             self.append(function)
 
 
 FanOut = Callable[[Transaction, Sequence[Draft]], Awaitable[None]]
-"""Uses events whose insert is deferred: statements deferred with it (`tx.defer`, `tx.defer_fetch`) run in the same
-statement and find the events in `WRITTEN`."""
+"""Processes events whose insert is deferred.
+
+Statements deferred with the insert (`tx.defer`, `tx.defer_fetch`) run in the same statement and find the events in
+`WRITTEN`.
+"""
 
 Watcher = Callable[[Transaction, Draft, int], None]
-"""Called at once with each event and the size of its payload in bytes. May register a check that runs before the commit
-and can abort it."""
+"""Called immediately with each event and the size of its payload in bytes.
 
-AT_ONCE = 500  # events of one statement, so that a large change stays below the size that PostgreSQL refuses
+May register a check that runs before the commit and can abort it.
+"""
+
+AT_ONCE = 500  # events per statement, so that a large change stays below PostgreSQL's size limit
 
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
@@ -94,12 +101,14 @@ _insert = hot(
 )
 fan_outs = Subscribers[FanOut]()
 watchers = Subscribers[Watcher]()
-ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which only admins may see
+ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a webhook's settings, which only admins may see
 
 
 def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Add events in this order and deliver them to hooks. They are inserted at the end of the transaction, or before
-    anything else is appended."""
+    """Add events in this order and deliver them to webhooks.
+
+    They are inserted at the end of the transaction, or before anything else is appended.
+    """
     outbox = tx.local(Outbox)
     for draft in drafts:
         listed = draft.name not in ABOUT_HOOKS
@@ -114,8 +123,10 @@ def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
 
 
 async def append(tx: Transaction, draft: Draft) -> int:
-    """Insert an event now and return its id. The caller sends it (a ping, a test): no fan-out sees it, and activity
-    does not list it."""
+    """Insert an event immediately and return its id.
+
+    The caller delivers it (a ping, a test): it is not fanned out, and the activity does not list it.
+    """
     await send(tx)
     row = await tx.fetch_row(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])
     number: int = row["id"]
@@ -123,12 +134,12 @@ async def append(tx: Transaction, draft: Draft) -> int:
 
 
 async def send(tx: Transaction) -> None:
-    """Insert and fan out the added events, with the next statement of the transaction."""
+    """Insert and fan out the added events with the next statement of the transaction."""
     outbox = tx.local(Outbox)
     waiting, outbox.waiting, outbox.is_queued = outbox.waiting, [], False
     for start in range(0, len(waiting), AT_ONCE):
         some = waiting[start : start + AT_ONCE]
-        if tx.deferred_read is not None:  # an earlier call's
+        if tx.deferred_read is not None:  # of an earlier call
             await tx.flush()
         insert(tx, [row for _, row in some])
         for fan_out in fan_outs:
@@ -136,8 +147,7 @@ async def send(tx: Transaction) -> None:
 
 
 def insert(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert events, as `row_of` makes them, with the next statement of the transaction, which finds them in
-    `WRITTEN`."""
+    """Insert rows of `row_of` with the next statement of the transaction, which finds the events in `WRITTEN`."""
     tx.defer(_insert, _insert_params(tx, rows), name=WRITTEN.name)
 
 
@@ -152,7 +162,10 @@ def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def row_of(draft: Draft, *, listed: bool | None = None) -> dict[str, Any]:
-    """Return the columns of an event, without its id. `listed` None: unless it is about hooks."""
+    """Return the columns of an event, without its id.
+
+    With `listed` None, all events except those about webhooks are listed.
+    """
     payload = json.encode(draft.payload)
     what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
     who = (draft.actor_id, draft.installation_id)

@@ -1,7 +1,8 @@
-"""Payloads as `events` stores them: the bytes that are sent and signed or, if they are long, a block of LZ4.
+"""Payloads as stored in `events`: the bytes that are sent and signed or, for long ones, an LZ4 block.
 
-PostgreSQL compresses what is longer than 2 KB by itself, at ten times the cost (`pglz`), and SQLite does not compress.
-Payloads of events about Workhook's own records stay as they are: the history of a task is searched in SQL.
+PostgreSQL itself compresses values longer than 2 KB at ten times the cost (`pglz`), and SQLite does not compress at
+all. Payloads of events about Workhook's own records are stored uncompressed, because the history of a task is searched
+in SQL.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from workhook.events.catalog import CATALOG
 from workhook.events.tables import events
 from workhook.storage.schema import ddl
 
-COMPRESSED_FROM = 1024  # bytes; what is shorter gains too little
-RATIO_MAX = 255  # of LZ4: a block that claims to be larger is damaged
+COMPRESSED_FROM = 1024  # bytes; shorter payloads gain too little
+RATIO_MAX = 255  # of LZ4; a block that claims a higher ratio is damaged
 _PLAIN = frozenset(name for name, event in CATALOG.items() if event.origin == "own")
-_MARK = b"\x00"  # no JSON begins with this byte
-_SIZE_BYTES = 4  # before the block: the length of the payload, the lowest byte first
+_MARK = b"\x00"  # never the first byte of JSON
+_SIZE_BYTES = 4  # before the block: the length of the payload, little-endian
 
 DAMAGED = Counter("workhook_payloads_damaged_total", "Stored payloads that could not be read.")
 log = structlog.get_logger(__name__)
 
 
 def to_stored(name: str, payload: bytes) -> bytes:
-    """Return the payload of an event of this name as it is stored."""
+    """Return the stored form of a payload of an event with this name."""
     if len(payload) < COMPRESSED_FROM or name in _PLAIN:
         return payload
     compressed: bytes = _MARK + block.compress(payload)
@@ -51,7 +52,7 @@ def from_stored(stored: bytes) -> bytes | None:
 
 
 def to_show(stored: bytes | None) -> bytes:
-    """Return the payload for people to read: an empty object if it is damaged, or gone with its event (None)."""
+    """Return the payload for display: an empty object if it is damaged, or was deleted with its event (None)."""
     payload = from_stored(stored) if stored is not None else None
     return payload if payload is not None else b"{}"
 

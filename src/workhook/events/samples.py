@@ -1,7 +1,7 @@
-"""A sample payload of each event of the catalogue, made from its schema, and the sayings that pings carry.
+"""A sample payload for each event in the catalogue, generated from its schema, and the quotes sent with pings.
 
-A sample shows the shape, with invented ids and names. Where the catalogue has no schema, because others publish the
-event, the sample has the fields that every event has.
+A sample shows the structure, with invented ids and names. If the catalogue has no schema because others publish the
+event, the sample has the fields common to all events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from workhook.events.catalog import CATALOG, CatalogEvent
 
-AROUND = ("repository", "organization", "sender")  # added by publishing to a payload that lacks it
+AROUND = ("repository", "organization", "sender")  # added on publishing to a payload that lacks them
 
 _MOMENT = "2026-11-24T09:00:00Z"
 _SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
@@ -54,14 +54,16 @@ _PATTERNS = {
     r"\d\d$": "80.00",
     r"\d{2,3})?$": "80.00",
 }
-_ID = "{26}"  # of what follows the prefix of an id
+_ID = "{26}"  # pattern of the part after an id's prefix
 _UNSET = frozenset({"completed_at", "deleted_at", "avatar", "base_ref"})  # null in the common case
 _FLAGS_SET = frozenset({"active", "distinct", "billable"})
 
 
 def sample(name: str, action: str | None = None, *, around: bool = True) -> dict[str, Any]:
-    """Return the payload of the event `name`, with the action or else its first one. `around`: with the repository,
-    organization and sender. Raises `KeyError` for an unknown name."""
+    """Return the payload of the event `name` with this action, or with its first action.
+
+    `around` includes repository, organization and sender. Raises `KeyError` for an unknown name.
+    """
     actions = CATALOG[name].actions
     made = dict(_sample(name, action or (actions[0] if actions else None)))
     return made if around else {key: value for key, value in made.items() if key not in AROUND}
@@ -95,7 +97,7 @@ def _changes(event: CatalogEvent) -> dict[str, Any]:
 
 
 def _value(path: str, schema: Mapping[str, Any]) -> Any:
-    """`path`: the names of the fields that lead to it, with dots between."""
+    """Return a sample value. `path` has the names of the enclosing fields, separated by dots."""
     if "anyOf" in schema:
         return _value(path, schema["anyOf"][0])
     if "const" in schema:

@@ -1,7 +1,7 @@
-"""JSON Schema (draft 2020-12) of the payloads that Workhook itself makes, from small pieces that they share.
+"""JSON Schemas (draft 2020-12) of the payloads that Workhook itself creates, built from shared parts.
 
-They are documentation, served with the catalogue, and the tests compare the events that they see with them. What
-others publish is not compared.
+They are documentation, served with the catalogue, and tests compare actual events with them. Events published by others
+are not validated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def map_of(value: Schema) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """Return `schema` or null, as an unset field is shown."""
+    """Return `schema` or null, the value of an unset field."""
     kind = schema.get("type")
     if not isinstance(kind, str):
         return {"anyOf": [schema, {"type": "null"}]}
@@ -48,7 +48,7 @@ def nullable(schema: Schema) -> Schema:
 
 
 def record(fields: Mapping[str, Schema], *, optional: Collection[str] = ()) -> Schema:
-    """Return an object with every field except the `optional` ones. Later versions may add fields."""
+    """Return an object with all fields, of which the `optional` ones may be missing. Later versions may add fields."""
     required = [name for name in fields if name not in optional]
     return {"type": "object", "required": required, "properties": dict(fields)}
 
@@ -58,7 +58,7 @@ def all_of(schema: Schema, *names: str) -> dict[str, Schema]:
 
 
 def core_of(core: Mapping[str, Schema], more: Mapping[str, Schema]) -> Schema:
-    """Return an object of which only `core` is dependable; `more` is typed but may be absent."""
+    """Return an object with the guaranteed fields `core`; those in `more` are typed but may be absent."""
     return record({**core, **more}, optional=more)
 
 
@@ -110,14 +110,14 @@ CHANGES: Schema = {
 
 
 RESOURCES_FILE = Path(__file__).with_name("resources.json")
-"""The schemas of the work API's records, by the name of the event: `scripts/event_schemas.py` writes them."""
+"""The schemas of the work API's records by event name, written by `scripts/event_schemas.py`."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# What these are about can be an organization's, with no repository to name.
+# Events that may belong to an organization, with no repository.
 _MAY_LACK_REPOSITORY = frozenset({"hook", "member", "project", "service"})
 
-# An edit that changed nothing makes no event, so an `edited` one always says what changed.
+# An edit without changes causes no event, so an `edited` event always has changes.
 _EDITED_HAS_CHANGES: Schema = {
     "if": {"properties": {"action": {"const": "edited"}}},
     "then": {"required": ["changes"], "properties": {"changes": {"minProperties": 1}}},
@@ -142,11 +142,13 @@ HOOK = record(
 )
 
 RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hook": HOOK}
-"""The record of each own event as the API shows it: every field is always present, null while it is unset. The key is
-the name of the event, or of a record that events carry beside theirs."""
+"""The record of each own event as in the API, with every field present and null if unset.
+
+The key is the name of the event, or of another record in its payload.
+"""
 
 _BESIDE = {"invoice": ("payment", "credit_note"), "project": ("budget",), "task": ("commit",)}
-"""Further records that some payloads of an event carry."""
+"""Further records in some payloads of an event."""
 
 
 def _document(title: str, body: Schema) -> Schema:
@@ -166,7 +168,7 @@ def own_event(name: str, actions: Sequence[str]) -> Schema:
             "organization": ORGANIZATION,
             "sender": SENDER,
         },
-        # A user's own project is in no organization.
+        # A user's own project has no organization.
         optional=(*beside, "changes", "organization", *(("repository",) if lacks_repository else ())),
     )
     return _document(name, body | _EDITED_HAS_CHANGES if "edited" in actions else body)

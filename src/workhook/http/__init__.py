@@ -1,1 +1,1 @@
-"""HTTP without users: operations, routing, problems, paging, the OpenAPI document."""
+"""HTTP without users: operations, routing, problems, paging and the OpenAPI document."""

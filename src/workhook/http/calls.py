@@ -38,18 +38,18 @@ from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
-JSON_VALUES_MAX = 200_000  # objects, lists, texts and numbers of a body: each costs more memory than its bytes
+JSON_VALUES_MAX = 200_000  # objects, lists, strings and numbers in a body; each takes more memory than its bytes
 IN_A_THREAD_FROM = 64 * 1024  # bytes; a body of small values takes 50 ms
 QUERY_FIELDS_MAX = 1_000
-CHECK_STANDS_S = 1.0  # how long what the authenticator found is relied on while a body comes
+CHECK_STANDS_S = 1.0  # how long the authenticator's result is trusted while a body arrives
 
 Place = tuple[int, int | None]
-"""An account, and a repository of it or None for the account itself."""
+"""An account and one of its repositories, or None for the account itself."""
 Standing = Literal["whole", "less", "gone"]
-"""The rights that are left: all of them; fewer, but the caller still sees each place; or some place is hidden now."""
+"""The caller's remaining rights: all of them; fewer, but every place is still visible; or some place is now hidden."""
 
 NOT_KEPT = {"Cache-Control": "no-store"}
-"""Headers of an answer that holds a secret: no cache keeps it."""
+"""Headers of a response that contains a secret and must not be cached."""
 
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -66,32 +66,35 @@ async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> Standing:
 
 @dataclass(frozen=True)
 class Services:
-    """The services of the process, made once by `bootstrap`."""
+    """The services of the process, created once by `bootstrap`."""
 
     settings: Settings
     database: Database
     vault: Vault
-    blobs: Blobs  # the content of files
-    check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
-    # What the caller still has of the rights that an earlier request of theirs rested on (`RequestRecord.rests_on`).
+    blobs: Blobs  # the contents of files
+    check_url: Callable[[str], str | None]  # why deliveries can never reach this URL, or None
+    # Returns how many of the rights required by an earlier request (`RequestRecord.rests_on`) the caller still has.
     standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
-    # Count a form that somebody sends who has signed in. Raises `TooManyRequests` beyond the limit of an hour.
+    # Counts a submitted form of a signed-in user. Raises `TooManyRequests` beyond the hourly limit.
     count_form: Callable[[str], Awaitable[None]] = _unlimited
-    # The same of a page that they ask for.
+    # Likewise for a requested page.
     count_page: Callable[[str], Awaitable[None]] = _unlimited
-    own: OwnAddress = field(default_factory=OwnAddress)  # where the server that runs here is reached
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
-    # What still has to be written then: called in their order, before the database is closed.
+    own: OwnAddress = field(default_factory=OwnAddress)  # the address of this server
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process is stopping; long-lived work ends too
+    # Writes that must still happen then. Called in order, before the database is closed.
     closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
     @property
     def base(self) -> str:
-        """The start of links that no request led to; see `Call.base_for_others`."""
+        """Return the start of links that are not part of a response. See also `Call.base_for_others`."""
         return self.settings.base_url or f"http://{self.settings.host}:{self.settings.port}"
 
 
 class Answer(Secretive, msgspec.Struct, frozen=True):
-    """`body` is written as JSON, except bytes and async iterators of bytes, which are always closed. None: no body."""
+    """The response of a handler. `body` is encoded as JSON, except for bytes and async iterators of bytes.
+
+    An async iterator is always closed. None means that there is no body.
+    """
 
     body: object = None
     status: int = 200
@@ -101,21 +104,21 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
 
 @dataclass
 class RequestRecord:
-    """Facts that a request collects while it is answered: `Call.record`, and the caller's `Actor.request`."""
+    """Facts collected while a request is handled: `Call.record`, also available as the caller's `Actor.request`."""
 
-    place: Place | None = None  # the account and repository that it is about, as far as known
-    names: frozenset[str] = frozenset()  # of that place, in lower case: what is no secret where a path has it
-    hidden: bool = False  # the caller does not see that place: to them it does not exist
-    rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on
-    viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
+    place: Place | None = None  # the account and repository that the request is about, as far as known
+    names: frozenset[str] = frozenset()  # of that place, in lower case; not confidential if they are part of the path
+    hidden: bool = False  # the place exists, but not for the caller, who cannot see it
+    rights: dict[Place, int] = field(default_factory=dict)  # rights that the change requires
+    viewer: Viewer = field(default_factory=Viewer)  # the reader of the response; decides which personal data it shows
 
     def touches(
         self, account_id: int, repository_id: int | None = None, *, hidden: bool = False, names: Iterable[str] = ()
     ) -> None:
-        """Let this account's owners read about the request if it is refused.
+        """Report the request to this account's owners if it is refused.
 
-        `hidden`: the place exists, but the caller does not see it; only then is a 404 a refusal. `names`: the
-        login of the account and the name of the repository, if the path has them.
+        `hidden` means that the place exists but the caller cannot see it; only then does a 404 count as a refusal.
+        `names` are the account's login and the repository's name if they are part of the path.
         """
         self.place, self.hidden = (account_id, repository_id), hidden
         self.names = frozenset(each.lower() for each in names)
@@ -124,15 +127,14 @@ class RequestRecord:
         self.place, self.hidden, self.names = None, False, frozenset()
 
     def rests_on(self, account_id: int, repository_id: int | None, rank: int) -> None:
-        """Note the right that the request relies on: a higher rank is more, 0 is none.
+        """Record a right that the request requires. A higher rank is more; 0 means none.
 
-        An answer that is stored under an `Idempotency-Key` is repeated only to a caller who still has its
-        rights.
+        A response stored under an `Idempotency-Key` is replayed only to a caller who still has its rights.
         """
         self.rights[account_id, repository_id] = rank
 
     def views_as_owner(self, organization_id: int) -> None:
-        """Show the addresses of the organization's members in the answer: the caller owns it."""
+        """Show the e-mail addresses of the organization's members in the response: the caller is an owner."""
         self.viewer.owner_of.add(organization_id)
 
 
@@ -145,15 +147,15 @@ class Call(Secretive):
     services: Services
     request_id: str
     prefix: str
-    actor: Any = None  # what the authenticator made of the token; `identity.authenticator.actor_of` gives it its type
-    answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
-    recheck: Callable[[Call], Awaitable[None]] | None = None  # asks the authenticator again
+    actor: Any = None  # set by the authenticator; `identity.authenticator.actor_of` returns it with its type
+    answer_headers: dict[str, str] = field(default_factory=dict)  # added to every response, successful or not
+    recheck: Callable[[Call], Awaitable[None]] | None = None  # runs the authenticator again
     checked_at_s: float = 0.0  # when the authenticator ran, on the monotonic clock
-    unchanged: Callable[[], Mapping[str, str]] | None = None  # the answer is 304, with these headers
-    token_id: int = 0  # of the token that the authenticator found
-    read_body: bytes = b""  # what `body` has read
-    refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
-    made: object = None  # the body that `write` will answer with
+    unchanged: Callable[[], Mapping[str, str]] | None = None  # makes the response a 304 with these headers
+    token_id: int = 0  # id of the authenticated token
+    read_body: bytes = b""  # set by `body`
+    refused: Problem | None = None  # the reason, if the response is not an error: a page, or status 200 with `error`
+    made: object = None  # the response body that `write` will return
     record: RequestRecord = field(default_factory=RequestRecord)
     _query: dict[str, list[str]] | None = None
 
@@ -163,12 +165,12 @@ class Call(Secretive):
 
     @property
     def base(self) -> str:
-        """Scheme, host, port and prefix of the request, with which every link in the answer starts."""
+        """Return the request's scheme, host, port and prefix, with which every link in the response starts."""
         return origin(self.request, self.services.settings.trust_proxy) + self.prefix
 
     @property
     def base_for_others(self) -> str:
-        """The base of links that others will read: `base_url` if it is set, since any client can write any `Host`."""
+        """Return the base of links for other readers: `base_url` if set, since a client can send any `Host`."""
         public = self.services.settings.base_url
         return self.base if public is None else public + self.prefix
 
@@ -177,32 +179,32 @@ class Call(Secretive):
         return address_of(self.request, self.services.settings)
 
     def header(self, name: str) -> str | None:
-        """Return the first header with this name, in any case."""
+        """Return the first header with this name, which is case-insensitive."""
         return self.request.headers.get(name.lower())
 
     @property
     def is_conditional(self) -> bool:
-        """Tell whether `If-Match` names tags."""
+        """Return whether `If-Match` lists tags."""
         condition = self.header("if-match")
         return condition is not None and condition.strip() != "*"
 
     def require_match(self, current: object) -> None:
-        """Raise `PreconditionFailed` unless `If-Match` (RFC 9110, 13.1.1) is absent, `*`, or lists the `current` tag.
+        """Raise `PreconditionFailed` unless `If-Match` (RFC 9110, 13.1.1) is absent, `*` or lists the `current` tag.
 
-        `current`: the body that a GET would answer now, read in the transaction that makes the change.
+        `current` is the body that a GET would return now, read in the transaction that makes the change.
         """
         if self.is_conditional and not names_tag(self.header("if-match"), tag_of(self.encode(current))):
             raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")
 
     def path(self, name: str) -> str:
-        """Return a part of the path. Raises `NotFound` for NUL, which PostgreSQL cannot compare."""
+        """Return a path parameter. Raises `NotFound` if it contains NUL, which PostgreSQL cannot compare."""
         value = self.request.path_params[name]
         if "\0" in value:
             raise NotFound()
         return value
 
     def path_integer(self, name: str) -> int:
-        """Raises `NotFound` for a text that cannot be an id."""
+        """Return a numeric path parameter. Raises `NotFound` if it cannot be an id."""
         text = self.path(name)
         if not text.isascii() or not text.isdigit() or len(text) > 15:
             raise NotFound()
@@ -231,11 +233,11 @@ class Call(Secretive):
         return values[-1] if values else None
 
     def query_integer(self, name: str, default: int, *, low: int, high: int) -> int:
-        """Return a whole number of at least `low`; more than `high` counts as `high`. Raises `Invalid`."""
+        """Return an integer of at least `low`. Values above `high` count as `high`. Raises `Invalid`."""
         text = self.query_text(name)
         if text is None:
             return default
-        # So many digits are more than `high` in any case, and Python refuses to read some thousands of them.
+        # This many digits exceed `high` in any case, and Python refuses to parse several thousand of them.
         number = int(text[:1000]) if text.isascii() and text.isdigit() else low - 1
         if number < low:
             raise Invalid(
@@ -244,17 +246,17 @@ class Call(Secretive):
         return min(number, high)
 
     def query_choice(self, name: str, known: Sequence[str]) -> str:
-        """Return one of the `known` words; the first is the default. Raises `Invalid`."""
+        """Return one of the `known` values; the first is the default. Raises `Invalid`."""
         given = self.query_text(name) or known[0]
         if given not in known:
             raise Invalid(faults=[Fault(field=name, message=say("{} must be one of {}", name, ", ".join(known)))])
         return given
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
-        """Read the request's body. Raises `TooLarge` as soon as there are more bytes than `limit`.
+        """Read the request's body. Raises `TooLarge` as soon as it exceeds `limit` bytes.
 
-        If the body took long, the authenticator runs again and raises what it raises: a token that was revoked
-        meanwhile finishes nothing.
+        If the body arrives slowly, the authenticator runs again and raises its errors: a token revoked in the meantime
+        must not complete a request.
         """
         declared = self.header("content-length")
         if declared and declared.isdigit() and int(declared) > limit:
@@ -270,12 +272,12 @@ class Call(Secretive):
         return self.read_body
 
     async def body_came(self) -> None:
-        """Authenticate again if the body took long; for callers that read the request's stream themselves."""
+        """Authenticate again if the body took long. For callers that read the request's stream themselves."""
         if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
             await self.recheck(self)
 
     def encode(self, body: object) -> bytes:
-        """Return the bytes of an answer's body, with the parts that its viewer may see of people."""
+        """Encode a response body with the personal data that its viewer may see."""
         return body if isinstance(body, bytes) else json.encode_for(self.record.viewer, body)
 
     async def json_object(
@@ -286,12 +288,14 @@ class Call(Secretive):
         strict_type: bool = False,
         null: bool = False,
     ) -> dict[str, Any]:
-        """Return the body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
-        `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than plain JSON.
+        """Return the body as an object. An empty body counts as an empty object.
 
-        Where no parameter is ignored, `Invalid` names repeated keys; elsewhere the last one counts. An object
-        that is declared to be a form is accepted: curl declares every `-d` so. With `null` that is an empty object too:
-        clients written in Go send it for a body that their caller left out.
+        Raises `Malformed`, `TooLarge` and, with `strict_type`, `UnsupportedMediaType` for a body declared as anything
+        other than plain JSON.
+
+        In an area without ignored parameters, `Invalid` lists repeated keys; elsewhere the last one counts. An object
+        declared as a form is accepted, because curl declares every `-d` as one. With `null`, JSON null counts as an
+        empty object too, because Go clients send it for an omitted body.
         """
         data = await self.body(limit)
         if not data.strip():
@@ -316,7 +320,7 @@ class Call(Secretive):
 
 
 def _parsed(data: bytes, values: int, once: bool) -> Any:
-    """Raises `Malformed`, `TooLarge`, and `Invalid` for repeated names where `once`."""
+    """Parse a body. Raises `Malformed`, `TooLarge` and, with `once`, `Invalid` for repeated names."""
     if json.has_more_values(data, values):
         raise TooLarge(f"The request body has more than {values:,} values.")
     value = json.decode_untrusted(data)
@@ -339,9 +343,9 @@ def tag_of(body: bytes) -> str:
 
 
 def names_tag(condition: str | None, tag: str) -> bool:
-    """Tell whether `If-Match` or `If-None-Match` is `*` or lists the tag.
+    """Return whether `If-Match` or `If-None-Match` is `*` or lists the tag.
 
-    The comparison is weak (8.8.3.2), also for `If-Match`, where the RFC lets no weak tag match: ours change with
+    The comparison is weak (8.8.3.2), even for `If-Match`, for which the RFC excludes weak tags: these tags change with
     every byte of the body.
     """
     if condition is None:
@@ -354,44 +358,44 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
 def current() -> Call | None:
-    """The call that is being answered; None in chores and commands."""
+    """Return the current call, or None in background jobs and commands."""
     return _current.get()
 
 
 def begin(call: Call) -> None:
-    """Make `call` the current one. Each request is a task with a context of its own."""
+    """Make `call` the current one. Each request is a task with its own context."""
     _current.set(call)
 
 
 def is_host(text: str) -> bool:
-    """Tell whether a `Host` header can have this value: a name or an address, with or without a port."""
+    """Return whether the text is a valid `Host` header: a name or an address, with or without a port."""
     return _HOST.fullmatch(text) is not None
 
 
 def _from_proxy(request: Request, name: str) -> str | None:
-    """Return the last entry of the last line of a header. A proxy appends, so earlier ones are the client's."""
+    """Return the last entry of a header's last line. A proxy appends, so earlier entries come from the client."""
     wanted = name.encode("latin-1")
     lines = [value for given, value in request.scope["headers"] if given == wanted]
     return lines[-1].decode("latin-1").rpartition(",")[2].strip() or None if lines else None
 
 
 def address_of(request: Request, settings: Settings) -> str | None:
-    """Return the client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
+    """Return the client's address: the peer's or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
     if settings.trust_proxy and (forwarded := _from_proxy(request, "x-forwarded-for")):
-        # Some proxies add the port, which differs each time: one caller would count as many.
+        # Some proxies add the port, which changes every time, so one caller would count as many.
         with_port = _WITH_PORT.fullmatch(forwarded)
         return (with_port[1] or with_port[2]) if with_port else forwarded
     return request.client_host
 
 
 def request_id_of(request: Request, settings: Settings) -> str:
-    """With `trust_proxy`, return a usable `X-Request-Id` of the proxy; else a new id."""
+    """Return a usable `X-Request-Id` set by the proxy if `trust_proxy` is on, otherwise a new id."""
     given = request.headers.get("x-request-id", "") if settings.trust_proxy else ""
     return given if is_request_id(given) else new_request_id()
 
 
 def origin(request: Request, trust_proxy: bool) -> str:
-    """Return `https://host:port` of the request. With `trust_proxy` the proxy's entries in `X-Forwarded-…` count."""
+    """Return `https://host:port` of the request. With `trust_proxy`, the proxy's `X-Forwarded-…` entries count."""
     scheme, host = request.scope["scheme"], request.headers.get("host", "")
     if trust_proxy:
         scheme = _from_proxy(request, "x-forwarded-proto") or scheme

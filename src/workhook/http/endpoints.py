@@ -1,4 +1,4 @@
-"""Routes, declared above their handlers.
+"""Routes, declared with decorators on their handlers.
 
     routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
 
@@ -6,16 +6,16 @@
     async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnAnswer:
         \"\"\"Change or move a column.\"\"\"
 
-The signature says the rest. The first parameter is the `Call` or, for a change, a context that `for_call` of its class
-makes for each transaction; the handler of a change runs in one, once for each `Idempotency-Key`. A parameter of type
-str or int is the part of the path that has its name; `…_id` may stand for `{id}`. `query` is read from the query
-string, a `Page` from its `page` and `per_page`; any other struct from the JSON body or, in the work API, the query
-string. The return type is the body of the answer: None is 204 without one, `Listed` and `Paged` are a page of a list,
-`Created` is 201. The first paragraph of the docstring is the summary in the OpenAPI document, the others are the
-description.
+The rest follows from the signature. The first parameter is the `Call` or, for a change, a context created with
+`for_call` of its class for each transaction. The handler of a change runs in a transaction, once per
+`Idempotency-Key`. A parameter of type str or int is the path parameter with its name; `…_id` may also stand for
+`{id}`. `query` is read from the query string, and a `Page` from its `page` and `per_page`. Any other struct is read
+from the JSON body or, in the work API, from the query string. The return type is the response body: None is 204 without
+a body, `Listed` and `Paged` are a page of a list, and `Created` is 201. The docstring's first paragraph is the summary
+in the OpenAPI document, and the rest is the description.
 
-A handler that returns an `Answer` decides itself; its `answers` are declared beside the path, as is whatever else the
-signature does not say (the fields of `Operation`).
+A handler that returns an `Answer` builds the response itself. Its `answers` are declared in the decorator, like
+everything else that the signature does not express (the fields of `Operation`).
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
 
 class Listed(msgspec.Struct, Generic[B], frozen=True):
-    """A page of a list, and the headers that lead to the next."""
+    """A page of a list, and the headers that link to the next one."""
 
     body: B
     headers: Mapping[str, str]
 
 
 class Paged(msgspec.Struct, Generic[B], frozen=True):
-    """The requested `Page` of a list, and how many results all pages have."""
+    """The requested `Page` of a list, and the number of results on all pages."""
 
     body: B
     total: int
 
 
 class Created(msgspec.Struct, Generic[B], frozen=True):
-    """A new thing, its address, and further headers."""
+    """A new resource, its URL and further headers."""
 
     body: B
     location: str
@@ -64,7 +64,7 @@ class Created(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Retry(NamedTuple):
-    """Repeats a change that raises `error`, up to `tries` attempts in all."""
+    """A policy that repeats a change that raises `error`, up to `tries` attempts in all."""
 
     error: type[Exception]
     tries: int = 2
@@ -97,10 +97,10 @@ class Declaring:
 
 
 class Routes(Sequence[Operation], Declaring):
-    """The operations of one area and tag, in the order in which they are declared.
+    """The operations of one area and tag, in the order of their declaration.
 
-    `read` and `write` name who may call a GET and anything else (`Operation.access`). `retry`: which changes are
-    tried again. `resource` names the bodies in faults, `facts` are fields of every `Operation` here.
+    `read` and `write` state who may call a GET and any other method (`Operation.access`). `retry` states which changes
+    are retried. `resource` is the name of request bodies in faults, and `facts` are fields of every `Operation` here.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Routes(Sequence[Operation], Declaring):
         called: str = "",
         **facts: Any,
     ) -> Callable[[H], H]:
-        """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
+        """Declare the decorated function. `facts` are fields of `Operation`, and `status` is that of the response."""
 
         def declare(function: H) -> H:
             values: dict[str, Any] = {"access": self.read if method == "GET" else self.write, **self.facts}
@@ -155,10 +155,10 @@ class Routes(Sequence[Operation], Declaring):
 
 
 class Every(Declaring):
-    """Declares each function once for each kind of thing.
+    """A decorator factory that declares each function once per kind of resource.
 
-    A kind is its `Routes`, the start of its paths, the start of its operations' names, and the text for `{called}`
-    in texts and facts. A fact may be a function of that text.
+    A kind consists of its `Routes`, the start of its paths, the prefix of its operation names, and the text for
+    `{called}` in texts and facts. A fact may be a function of that text.
     """
 
     def __init__(self, *kinds: tuple[Routes, str, str, str]) -> None:
@@ -177,8 +177,10 @@ class Every(Declaring):
 
 
 class _Signature(NamedTuple):
-    """The parts of a handler's signature. `parts`: parameter, part of the path, type; `structs`: the other
-    parameters."""
+    """The parts of a handler's signature.
+
+    `parts` has parameter name, path parameter and type; `structs` has the other parameters.
+    """
 
     context: Any
     parts: Sequence[tuple[str, str, Any]]
@@ -214,7 +216,7 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
             facts["query"] = parameters.documented(kind)
         elif kind is not Page:
             facts["body"] = kind
-            if area.undeclared == "refused":  # then the query string may hold the fields of a body
+            if area.undeclared == "refused":  # the query string may contain the fields of the body
                 facts["query"] = parameters.documented(kind, or_body=True)
             else:
                 facts["body_required"] = any(field.required for field in msgspec.structs.fields(kind))
@@ -241,7 +243,7 @@ def _handler_of(
     resource: str | None,
 ) -> Callable[[Call], Awaitable[Answer]]:
     context, parts, structs, answer = signature
-    # Parameters that need slow work before the transaction of the change begins.
+    # Parameters with slow work that must precede the transaction of the change.
     prepared = [name for name, kind in structs if hasattr(kind, "prepare")]
 
     async def arguments(call: Call) -> dict[str, Any]:
@@ -271,7 +273,7 @@ def _handler_of(
         async def change(tx: Transaction) -> Answer:
             return _answer(call, await function(context.for_call(call, tx), **given), given, status)
 
-        # Only the work API knows `Idempotency-Key`.
+        # Only the work API supports `Idempotency-Key`.
         run = partial(idempotency.write, call) if area is WORK_API else call.database.in_transaction
         return await (run(change) if retry is None else retry.of(partial(run, change)))
 

@@ -1,10 +1,10 @@
-"""`Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): a POST that is sent twice happens once.
+"""`Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): a POST that is sent twice takes effect once.
 
-The answer is stored in the transaction of the change, so that either both are there or neither: after a crash between
-the commit and the answer, the client asks again and gets the answer that it missed.
+The response is stored in the transaction of the change, so either both exist or neither does. After a crash between the
+commit and the response, the client retries and gets the response that it missed.
 
-The rights that the change rested on are stored with the answer. Whoever has lost one of them since is answered as if
-the request came for the first time, but nothing is done.
+The rights that the change required are stored with the response. For a caller who has since lost one of them, the
+request is decided as if it were the first one, but nothing is changed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ HEADER = "Idempotency-Key"
 KEPT_MS = DAY_MS
 PRUNE_BATCH = 1000
 KEY_MAX_CHARS = 255
-KEY_PATTERN = "[!-~]([ -~]*[!-~])?"  # printable ASCII; a header's value neither begins nor ends with a space
+KEY_PATTERN = "[!-~]([ -~]*[!-~])?"  # printable ASCII; header values neither begin nor end with a space
 
 idempotency_keys = sa.Table(
     "idempotency_keys",
     metadata,
     sa.Column("token_id", sa.BigInteger, sa.ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
-    # SHA-256 of method, path, query and body; after it the rights: JSON of [account id, repository id, rank] for each
+    # SHA-256 of method, path, query and body, followed by the rights: JSON of [account id, repository id, rank] for
+    # each
     sa.Column("fingerprint", sa.LargeBinary, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),  # of the answer, which had status 200
+    sa.Column("body", sa.LargeBinary, nullable=False),  # of the response, which had status 200
     sa.Column("created_at", Millis, nullable=False, index=True),
 )
 
@@ -54,12 +55,12 @@ Change = Callable[[Transaction], Awaitable[Answer]]
 
 
 async def write(call: Call, change: Change, *, content: bytes | None = None) -> Answer:
-    """Run `change` in one transaction and return its answer, once for each `Idempotency-Key`.
+    """Run `change` in one transaction and return its response, once per `Idempotency-Key`.
 
-    `change` runs again when the database rolls the transaction back (`Database.in_transaction`). `content` replaces
-    the body where its bytes differ between tries (the boundary of an upload). Raises `Invalid` for a key of another
-    request, `Conflict` while the first request is under way or if the caller no longer sees its subject, and what
-    `change` raises; nothing is kept then.
+    `change` runs again if the database rolls the transaction back (`Database.in_transaction`). `content` replaces the
+    body if its bytes differ between retries (the boundary of an upload). Raises `Invalid` for a key used with another
+    request, `Conflict` while the first request is in progress or if the caller can no longer see its subject, and the
+    errors of `change`. After an error nothing is stored.
     """
     key = call.header(HEADER) if call.operation.method == "POST" else None
     if key is None:
@@ -80,7 +81,7 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
 
 
 async def prune(database: Database, now: int) -> int:
-    """Forget keys older than a day; return how many."""
+    """Delete keys older than a day. Returns their number."""
     return await _by_age.delete(database, now - KEPT_MS, PRUNE_BATCH)
 
 
@@ -98,7 +99,7 @@ def _under_way() -> Conflict:
 
 
 async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
-    call.made = None  # of an earlier try
+    call.made = None  # of an earlier attempt
     call.record.rights.clear()  # likewise
     answer = await change(tx)
     call.made = answer.body
@@ -106,7 +107,7 @@ async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
 
 
 async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint: bytes, *, forget: bool) -> Answer:
-    """`forget`: the key was used long ago."""
+    """Run the change and store its response. `forget` means that an expired entry for the key exists."""
     database = call.database
     answer: Answer | None = None
 
@@ -124,9 +125,9 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
     try:
         return await database.in_transaction(store)
     except UniqueViolation:
-        if answer is None:  # it was not about the key
+        if answer is None:  # not because of the key
             raise
-        # Another process was faster; what was done here is rolled back.
+        # Another process was faster, and this transaction is rolled back.
         row = await database.fetch_one(_find, {"token_id": token_id, "key": key})
         if row is not None and _stands(row):
             return await _again(call, change, row, fingerprint)
@@ -138,7 +139,7 @@ def _stands(row: Row) -> bool:
 
 
 async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Answer:
-    """Return the stored answer. Raises what the request is refused with if the caller may no longer make it."""
+    """Return the stored response. If the caller may no longer make the request, raises the error for it."""
     kept: bytes = row["fingerprint"]
     if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"
@@ -155,16 +156,16 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> An
 
 
 class _Undone(Exception):
-    """Rolls back a trial."""
+    """Raised to roll back a trial."""
 
 
 async def _decide_anew(call: Call, change: Change) -> None:
-    """Raise what `change` would be refused with now. The transaction is rolled back."""
+    """Raise the error with which `change` would be refused now. Its transaction is rolled back."""
 
     async def attempt(tx: Transaction) -> None:
         await _changed(call, change, tx)
         raise _Undone
 
-    with suppress(_Undone, UniqueViolation):  # it meets what the first request made: then it was not refused
+    with suppress(_Undone, UniqueViolation):  # a conflict with the first request's rows is not a refusal
         await call.database.in_transaction(attempt)
     call.made = None

@@ -1,7 +1,7 @@
-"""Lists: by an opaque cursor in the work API, by number of page in the webhook API. `Link` leads to other pages.
+"""Lists: by opaque cursor in the work API, by page number in the webhook API. `Link` headers lead to other pages.
 
-A cursor holds the sort key of the last row that was shown, so a page costs the same wherever it begins, and rows that
-come or go meanwhile neither repeat nor hide others.
+A cursor contains the sort key of the last row shown. Every page costs the same, and rows added or removed in the
+meantime neither repeat nor hide others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workhook.storage.pages import Page
 R = TypeVar("R")
 K = TypeVar("K")
 
-WHOLE_LIST_MAX = 1000  # rows of an answer when `per_page` is absent
+WHOLE_LIST_MAX = 1000  # rows in a response without `per_page`
 
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
@@ -40,7 +40,7 @@ _LESS_THAN_ONE = re.compile(r"0+|-[0-9]+")
 
 
 def _not_a_cursor(text: str) -> str | None:
-    """Name a wrong cursor with the other wrong parameters; `after` checks its content."""
+    """Report a malformed cursor together with other invalid parameters. `after` checks its contents."""
     return None if _decode(text, list[object]) is not None else _WANTED
 
 
@@ -48,12 +48,15 @@ _WANTED = "one that a Link header gave"
 
 
 Key = tuple[Any, ...]
-"""The values of a row that a list is sorted by."""
+"""The values of a row by which a list is sorted."""
 
 
 class Found(list[R]):
-    """Rows of a list. `cut`: the limit of one read ended them early. `keys`: of the rows, if the list has them.
-    `behind`: the key after which there may be more."""
+    """Rows of a list. `cut` means that the read limit ended them early.
+
+    `keys` has the sort keys of the rows if the list provides them. `behind` is the key after which there may be more
+    rows.
+    """
 
     def __init__(self, rows: Iterable[R] = (), *, cut: bool = False) -> None:
         super().__init__(rows)
@@ -67,7 +70,7 @@ class Found(list[R]):
 
 
 class ListQuery(msgspec.Struct):
-    """The parameters of every list; a list with filters adds fields in a subclass."""
+    """The parameters of every list. Lists with filters add fields in a subclass."""
 
     per_page: (
         Annotated[int, Meta(ge=1, le=PER_PAGE_MAX, description="Rows per page. Default: up to 1,000 rows.")] | UnsetType
@@ -87,9 +90,9 @@ class ListQuery(msgspec.Struct):
 
 
 def after(query: ListQuery, key: type[K]) -> K | None:
-    """Return the sort key (a tuple type such as `tuple[str]`) after which the page starts; None: the first page.
+    """Return the sort key after which the page starts, or None for the first page.
 
-    Raises `Invalid` for a cursor that Workhook did not make.
+    `key` is a tuple type such as `tuple[str]`. Raises `Invalid` for a cursor that Workhook did not create.
     """
     if isinstance(query.cursor, UnsetType):
         return None
@@ -105,9 +108,9 @@ def _decode(cursor: str, key: type[K]) -> K | None:
     try:
         data = base64.urlsafe_b64decode(cursor.removeprefix(_MARK) + "==")
         found = None if b"\\u0000" in data else json.decode_untrusted(data, key)
-    except (ValueError, Malformed):  # base64's errors are of the first kind, and that of text that is not ASCII
+    except (ValueError, Malformed):  # base64 raises the former, also for non-ASCII text
         return None
-    # What no column holds, no driver takes.
+    # Drivers reject integers that do not fit a column.
     parts = found if isinstance(found, tuple) else ()
     return None if any(isinstance(each, int) and not -(2**63) <= each < 2**63 for each in parts) else found
 
@@ -120,9 +123,11 @@ def page(
     *,
     last_seen: Key | None = None,
 ) -> tuple[Sequence[R], Mapping[str, str]]:
-    """Return the rows of `rows` to show, and the `Link` header. The caller has read one row more than `query.limit`,
-    unless they were `cut` (see `Found`), or it read no further than the key `last_seen`. Without `key` the rows are
-    `Found` with their keys."""
+    """Return the rows to show and the `Link` header.
+
+    The caller has read one row more than `query.limit`, unless the rows were `cut` (see `Found`) or it read no further
+    than the key `last_seen`. Without `key`, the rows are a `Found` with keys.
+    """
     found = rows if isinstance(rows, Found) else None
     if len(rows) <= query.limit and not (found is not None and found.cut):
         behind = last_seen if found is None or key is not None else found.behind
@@ -139,29 +144,32 @@ def _next(call: Call, behind: Key) -> Mapping[str, str]:
     return {"Link": link(call, {"next": {"cursor": cursor}})}
 
 
-# --- pages by number, and `Link` -------------------------------------------------------------------------------------
+# --- numbered pages, and `Link` ---------------------------------------------------------------------------------------
 
 
 def per_page_of(call: Call) -> int:
-    """Raises `Invalid`."""
+    """Return the `per_page` parameter. Raises `Invalid`."""
     return _count(call, "per_page", PER_PAGE_DEFAULT, PER_PAGE_MAX)
 
 
 def page_of(call: Call) -> Page:
-    """Raises `Invalid`."""
+    """Return the requested page. Raises `Invalid`."""
     limit = per_page_of(call)
     return Page(limit, (_count(call, "page", 1, 10**9) - 1) * limit)
 
 
 def _count(call: Call, name: str, default: int, high: int) -> int:
-    """Return a whole number, or the default if it is less than 1, as GitHub does. Raises `Invalid` for other texts."""
+    """Return an integer, or the default if it is less than 1, as GitHub does. Raises `Invalid` for other values."""
     if _LESS_THAN_ONE.fullmatch(call.query_text(name) or ""):
         return default
     return call.query_integer(name, default, low=1, high=high)
 
 
 def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) -> str:
-    """`relations`: rel → query parameters that replace the request's; None removes one. The URLs are absolute."""
+    """Return a `Link` header with absolute URLs.
+
+    `relations` maps a rel to query parameters that replace those of the request; None removes a parameter.
+    """
     path = quote(call.request.scope["path"], safe="/:@!$&'()*+,;=")
     address = call.base.removesuffix(call.prefix) + path
     kept = {name: values[-1] for name, values in call.query.items()}
@@ -174,7 +182,7 @@ def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) ->
 
 
 def page_link(call: Call, page: Page, total: int) -> dict[str, str]:
-    """Return the header of a list by page; empty if one page has everything."""
+    """Return the `Link` header of a numbered page, or nothing if one page contains the whole list."""
     number, last = page.offset // page.limit + 1, max(1, -(-total // page.limit))
     relations: dict[str, dict[str, str | int]] = {}
     if number > 1:

@@ -1,8 +1,9 @@
-"""Requests and responses as a server exchanges them by ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html.
+"""ASGI requests and responses. Specification: https://asgi.readthedocs.io/en/latest/specs/www.html.
 
-The body of nearly all responses is bytes (`Response`). A `Streamed` one comes in parts, as they are made: the content
-of a file, events as they happen. A body that goes on until somebody leaves is `Endless`. It does not keep the server
-busy: `opened` says how many there are in this process, and `http.protocol` allows for them.
+The body of nearly all responses is bytes (`Response`). A `Streamed` body is sent in parts as they become available,
+such as the content of a file or live events. A body that lasts until the client disconnects is `Endless`. It does not
+count towards the server's load: `opened` returns the number of endless bodies in this process, and `http.protocol`
+allows for them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WITHOUT_CONTENT = (204, 304)
 NAMELESS = "file"
 _SPECIAL_IN_NAMES = re.compile(r'["\\%/]')
 
-ENDLESS_MAX = 500  # in one process
+ENDLESS_MAX = 500  # per process
 
 OPEN = Gauge("workhook_streams_open", "Event streams with listening clients.")
 
@@ -37,7 +38,7 @@ _opened: set[object] = set()
 
 
 class ClientGone(Exception):
-    """The client left before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class Request:
@@ -50,13 +51,13 @@ class Request:
 
     @property
     def client_host(self) -> str | None:
-        """The address at the other end of the connection; None if the server does not know it."""
+        """Return the peer's address, or None if the server does not know it."""
         client = self.scope.get("client")
         return str(client[0]) if client else None
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """The first line of each name, which servers write in lower case."""
+        """Return the first line of each header by name. Servers pass names in lower case."""
         found: dict[str, str] = {}
         for name, value in self.scope["headers"]:
             found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
@@ -77,7 +78,7 @@ class Request:
 
 
 class Response:
-    """`media_type` is sent as it is, unless `headers` have a Content-Type."""
+    """A response with its whole body. `media_type` is sent unless `headers` include a Content-Type."""
 
     def __init__(
         self, body: bytes, *, status: int, headers: Mapping[str, str], media_type: str = "application/json"
@@ -88,14 +89,14 @@ class Response:
         self._headers = wire_headers(headers, {} if status in _WITHOUT_CONTENT else content)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The server leaves the body out of an answer to HEAD."""
+        """Send the response. The server omits the body for HEAD."""
         await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
         await send({"type": "http.response.body", "body": self._body, "more_body": False})
 
 
 def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
-    """Return all of `headers`, and those of `otherwise` whose names they lack."""
-    # The server writes the bytes as they are, so nothing in them may end the header.
+    """Return all of `headers`, plus those of `otherwise` with other names."""
+    # The server writes the bytes unchanged, so they must not contain anything that ends the header.
     if not "".join(headers.values()).isprintable():
         headers = {name: one_line(value) for name, value in headers.items()}
     wire = [(_wire_name(name), value.encode("latin-1", "replace")) for name, value in headers.items()]
@@ -109,7 +110,7 @@ def _wire_name(name: str) -> bytes:
 
 
 def disposition(name: str, kind: Literal["attachment", "inline"] = "attachment") -> dict[str, str]:
-    """Return the Content-Disposition (RFC 6266) of a file with this name, whatever characters it has.
+    """Return the Content-Disposition header (RFC 6266) of a file with this name, whatever characters it contains.
 
     Browsers read `filename*` (RFC 8187), other programs the plain name before it.
     """
@@ -123,18 +124,18 @@ def disposition(name: str, kind: Literal["attachment", "inline"] = "attachment")
 
 
 def opened() -> int:
-    """Return the number of endless bodies of this process."""
+    """Return the number of endless bodies in this process."""
     return len(_opened)
 
 
 def endless_max() -> int:
-    """Return the limit of endless bodies: they may use an eighth of the files that may be open."""
+    """Return the limit of endless bodies, which may use up to an eighth of the process's file descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENDLESS_MAX if soft == resource.RLIM_INFINITY else min(ENDLESS_MAX, soft // 8)
 
 
 class Endless(AsyncIterator[bytes]):
-    """A body that ends only with the client or the server. It counts from its creation to its closing."""
+    """A body that ends only with the client or the server. It is counted from its creation until it is closed."""
 
     def __init__(self) -> None:
         _opened.add(self)
@@ -146,10 +147,10 @@ class Endless(AsyncIterator[bytes]):
 
 
 class Streamed:
-    """Sends each part as soon as it exists and the connection has room for it.
+    """A response that sends each part as soon as it exists and the connection has room for it.
 
-    `parts` is closed (`aclose`, if it has that) when it has ended, when the client has gone, and after HEAD.
-    Without a `Content-Length` among the headers the body is chunked.
+    `parts` is closed (with `aclose`, if available) when it ends, when the client disconnects, and after HEAD. Without a
+    `Content-Length` header the body is chunked.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class Streamed:
                 await close()
 
     async def _send_until_gone(self, receive: Receive, send: Send) -> None:
-        """Stop as soon as the client has gone, also while there is nothing to send."""
+        """Stop as soon as the client disconnects, even while there is nothing to send."""
         sending = asyncio.create_task(self._send_parts(send), name="stream")
         gone = asyncio.create_task(_disconnected(receive), name="stream-gone")
         try:

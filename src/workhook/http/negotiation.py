@@ -1,6 +1,7 @@
-"""Content negotiation: media type, language and encoding (RFC 9110, 12).
+"""Content negotiation: media type, language and encoding (RFC 9110, section 12).
 
-Compress nothing that mixes a secret with what a stranger can set: its length would tell of the secret (BREACH).
+Never compress a response that mixes secrets with content that an attacker controls: its length would leak the secrets
+(BREACH).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|\.\d{1,3}|1(?:\.0{0,3})?)", re.A
 
 
 def weighted(header: str | None) -> list[tuple[str, float]]:
-    """Return the items of a header such as `Accept`, in lower case and without parameters, each with its weight.
+    """Return the items of a header such as `Accept` with their weights, in lower case and without parameters.
 
-    The weight is `q` (RFC 9110, 12.4.2): 1 without one, 0 (not acceptable) if it cannot be read. The zero before
-    the point may be missing, as Java writes weights.
+    The weight is `q` (RFC 9110, 12.4.2): 1 if absent, and 0 (not acceptable) if invalid. The zero before the decimal
+    point may be missing, because Java omits it.
     """
     return [_weighted(each) for each in (header or "").lower().split(",")]
 
@@ -40,9 +41,9 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
-    """Tell whether `Accept` names HTML before JSON: with a higher weight or, with the same, further to the left.
+    """Return whether `Accept` prefers HTML to JSON, by a higher weight or, with equal weights, by listing it first.
 
-    `otherwise`: for a header that names neither, such as `*/*`, and for none.
+    `otherwise` is returned if the header is missing or names neither, such as `*/*`.
     """
     best, is_best_page = 0.0, otherwise
     for media_type, weight in weighted(accept):
@@ -55,14 +56,14 @@ def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
 
 # --- encodings --------------------------------------------------------------------------------------------------------
 
-SIZE_MIN = 1024  # bytes; less is one packet either way
+SIZE_MIN = 1024  # bytes; a smaller body takes one packet either way
 
-_FAST: Mapping[str, Callable[[bytes], bytes]] = {  # the cheapest for its size first
+_FAST: Mapping[str, Callable[[bytes], bytes]] = {  # in order of compression for the cost
     "zstd": lambda body: zstd.compress(body, level=3),
     "br": lambda body: brotli.compress(body, quality=4),
     "gzip": lambda body: gzip.compress(body, compresslevel=5, mtime=0),
 }
-_SMALL: Mapping[str, Callable[[bytes], bytes]] = {  # for what is compressed once and sent often
+_SMALL: Mapping[str, Callable[[bytes], bytes]] = {  # for bodies that are compressed once and sent often
     "br": lambda body: brotli.compress(body, quality=9),
     "zstd": lambda body: zstd.compress(body, level=15),
     "gzip": lambda body: gzip.compress(body, compresslevel=9, mtime=0),
@@ -72,9 +73,9 @@ ENCODINGS = tuple(_SMALL)
 
 
 def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tuple[bytes, dict[str, str]]:
-    """Return the body in an encoding that `Accept-Encoding` accepts, and the headers that tell so.
+    """Return the body in an encoding accepted by `Accept-Encoding`, and the headers that declare it.
 
-    `once`: the caller keeps the result, so it may take time.
+    `once` means that the caller keeps the result, so compression may take longer.
     """
     headers = {"Vary": "Accept-Encoding"}
     encoders = _SMALL if once else _FAST
@@ -86,12 +87,12 @@ def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tupl
 
 @lru_cache(maxsize=256)
 def chosen_encoding(accepted: str | None, known: tuple[str, ...]) -> str | None:
-    """Return the encoding with the highest weight, of several the first of `known`; None: unencoded.
+    """Return the encoding with the highest weight, preferring the first of `known`, or None for no encoding.
 
-    If the client accepts nothing at all, the answer is sent unencoded.
+    If the client accepts none of them, the response is sent unencoded.
     """
     weights = dict(weighted(accepted))
     others = weights.get("*", 0.0)
     best = max(known, key=lambda name: weights.get(name, others))
-    # `identity` counts only where it is named: it is always acceptable, but no client prefers more bytes silently.
+    # `identity` counts only if it is listed: it is always acceptable, but no client silently prefers more bytes.
     return best if weights.get(best, others) > weights.get("identity", 0.0) else None

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the operations. The page `/docs` shows it (`web/docs`)."""
+"""The OpenAPI 3.1 document, generated from the operations. The page `/docs` displays it (`web/docs`)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from workhook.http.openapi_parts import Schema, Schemas
 from workhook.http.operations import OAUTH, SYSTEM, Area, Operation, is_for_programs
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
-_ORIGIN = "http://workhook.invalid"  # stands where the document names the server; replaced as it goes out
-_KEPT_MAX = 8  # of the document, by host and encoding
+_ORIGIN = "http://workhook.invalid"  # placeholder for the server's origin, replaced in each response
+_KEPT_MAX = 8  # copies of the document, by host and encoding
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """The rights that an operation requires. `scopes`: a token with any of these will do; none: any token.
+    """The rights that an operation requires. A token needs one of the `scopes`; without scopes any token is accepted.
 
-    `permission`: the permission and level that other tokens need. `scheme`: which of the document's security
-    schemes carries the credentials.
+    `permission` is the permission and level required of other tokens. `scheme` is the document's security scheme that
+    carries the credentials.
     """
 
     scopes: tuple[str, ...]
@@ -39,8 +39,10 @@ RequirementOf = Callable[[str], Requirement]
 
 
 def document(operations: Sequence[Operation], access_of: RequirementOf) -> dict[str, Any]:
-    """Describe every operation except pages, at the first prefix of its area. `access_of` explains
-    `Operation.access`."""
+    """Describe every operation except pages, at the first prefix of its area.
+
+    `access_of` explains `Operation.access`.
+    """
     operations = [op for op in operations if is_for_programs(op.area)]
     answers = [each for op in operations for each in op.answers.values()]
     schemas = Schemas([WebhookProblem, WorkProblem, *answers], [op.body for op in operations])
@@ -103,7 +105,7 @@ def _operation(op: Operation, schemas: Schemas, access_of: RequirementOf) -> dic
         if access.permission is not None:
             shown["x-permissions"] = dict([access.permission])
     else:
-        # The webhook API counts the requests of a token also where none is needed.
+        # The webhook API counts a token's requests even if an operation requires no token.
         shown["security"] = [] if op.area in (SYSTEM, OAUTH) else [{}, {"bearer": []}]
     if sentences:
         shown["description"] = "\n\n".join(sentences)
@@ -175,14 +177,14 @@ def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence
     def of(here: str) -> bytes:
         return rendered[0].replace(_ORIGIN.encode(), here.encode())
 
-    # Any host can be asked for: few are kept, and each is compressed in a few milliseconds.
+    # A client can send any host, so only a few are cached. Compressing each takes a few milliseconds.
     @lru_cache(maxsize=_KEPT_MAX)
     def kept(here: str, encoding: str) -> tuple[bytes, dict[str, str]]:
         return compressed(of(here), encoding)
 
     @routes.get("/openapi.json", answers={200: {"type": "object"}}, etag=True)
     async def openapi(call: Call) -> Answer:
-        """This document."""
+        """Get the OpenAPI document of this server"""
         if not rendered:
             rendered.append(json.encode(document([*areas, *routes], access_of)))
         here = origin(call.request, call.services.settings.trust_proxy)

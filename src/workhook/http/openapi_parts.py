@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI document: parameters, headers, and the JSON Schemas of what operations take and answer."""
+"""Parts of the OpenAPI document: parameters, headers, and the JSON Schemas of request and response bodies."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from workhook.http.wire_types import with_wire_type
 _INTEGERS = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1, "format": "int64", "examples": [1]}
 _TEXT = {"type": "string", "minLength": 1}
 
-# The argument that generated clients take a request's body by. A query parameter of that name, which the server takes
-# as it does every field of a body, would be a second argument of the name: the document leaves it out.
+# Generated clients pass the request body as an argument with this name. A query parameter with the same name, which the
+# server accepts for every body field, would be a duplicate argument, so the document omits it.
 _REQUEST_BODY = "body"
 
-# Parts of the paths of the webhook API. Those of the work API are named after what they identify.
+# Path parameters of the webhook API. Those of the work API are named after the resource they identify.
 _PATH_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "org": ("Login of the organization, in any case.", {**_TEXT, "examples": ["acme"]}),
     "owner": ("Login of the account that the repository belongs to, in any case.", {**_TEXT, "examples": ["acme"]}),
@@ -34,7 +34,7 @@ _PATH_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "delivery_id": ("Id of the delivery.", _INTEGERS),
 }
 
-# Parts of paths whose things are not called after them.
+# Path segments that differ from the names of their resources.
 _THINGS: Mapping[str, str] = {
     "applications": "app",
     "memberships": "person",
@@ -195,20 +195,20 @@ Schema = dict[str, Any]
 
 _COMPONENTS = "#/components/schemas/"
 _ABOUT = ("description", "examples")
-_SHAPE = "Shape"  # what is only a name inside the code: HookShape is shown as Hook
+_SHAPE = "Shape"  # suffix of names used only in the code: HookShape is shown as Hook
 
 
 class Schemas:
-    """`components`: a schema for each struct, by name; `of` gives the schema of a type that was collected."""
+    """Schemas for the document: `components` by struct name, and `of` for the schema of a collected type."""
 
     def __init__(self, answers: Iterable[Any], bodies: Iterable[Any]) -> None:
-        """`answers` and `bodies` are their types; anything else is ignored."""
+        """Collect the types in `answers` and `bodies`. Anything else is ignored."""
         answers = [each for each in answers if _is_type(each)]
         bodies = [each for each in bodies if _is_type(each)]
         unique = list({repr(each): each for each in (*answers, *bodies)}.values())
         schemas, components = msgspec.json.schema_components(unique, ref_template=_COMPONENTS + "{name}")
         _complete(components, answers)
-        for struct in _structs(bodies):  # `http.parameters` refuses other fields
+        for struct in _structs(bodies):  # `http.parameters` rejects other fields
             components[struct.cls.__name__]["additionalProperties"] = False
         self._names = _names(components)
         self._filled = False
@@ -228,7 +228,7 @@ class Schemas:
         return shown
 
     def _polished(self, schema: Any) -> Any:
-        """Drop titles, rename components, and put null into the type."""
+        """Remove titles, rename components, and merge null into the type."""
         if isinstance(schema, list):
             return [self._polished(each) for each in schema]
         if not isinstance(schema, Mapping):
@@ -265,7 +265,7 @@ def _names(components: Mapping[str, Schema]) -> dict[str, str]:
 
 
 def _null_in_type(schema: Schema) -> Schema:
-    """Turn `anyOf` of one simple type and null into `type: [that, null]`, unless its values are listed."""
+    """Turn `anyOf` of one simple type and null into `type: [that, null]`, unless its values are enumerated."""
     options = schema.get("anyOf", [])
     plain = [each for each in options if each != {"type": "null"}]
     if len(options) != 2 or len(plain) != 1 or not isinstance(plain[0].get("type"), str):
@@ -280,7 +280,7 @@ def _null_in_type(schema: Schema) -> Schema:
 
 
 def _complete(components: Mapping[str, Schema], answers: Iterable[Any]) -> None:
-    """Require every field that cannot be absent, also those with a default in the code."""
+    """Require every field that cannot be absent, including those with a default in the code."""
     for struct in _structs(answers):
         schema = components.get(struct.cls.__name__)
         if schema is None or struct.cls.__struct_config__.omit_defaults:
@@ -296,12 +296,12 @@ def _complete(components: Mapping[str, Schema], answers: Iterable[Any]) -> None:
 
 
 def _may_be_absent(field: inspect.Field) -> bool:
-    """Tell whether a field is UNSET by default."""
+    """Return whether a field is UNSET by default."""
     return not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
 
 
 def _structs(types: Iterable[Any]) -> list[inspect.StructType]:
-    """Return every struct that the types contain."""
+    """Return every struct that the types contain, transitively."""
     found: dict[str, inspect.StructType] = {}
 
     def visit(kind: Any) -> None:

@@ -1,4 +1,4 @@
-"""The sentences of the OpenAPI document, and the errors that it shows as examples."""
+"""The texts of the OpenAPI document, and its example errors."""
 
 from __future__ import annotations
 
@@ -161,11 +161,11 @@ _WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
 
 
 def problem_text(style: str, status: int) -> str:
-    """Explain a status in answers of the style."""
+    """Return the description of a status in the style."""
     return (_WEBHOOK_PROBLEMS.get(status) if style == "github" else None) or _PROBLEMS[status]
 
 
 def problem_examples(style: str, status: int) -> Mapping[str, Problem]:
-    """Return examples by name, to be rendered as the server renders them."""
+    """Return example problems by name, to be rendered as the server renders them."""
     own = _WEBHOOK_EXAMPLES if style == "github" else _WORK_EXAMPLES
     return own.get(status) or _COMMON_EXAMPLES[status]

@@ -1,8 +1,8 @@
-"""Reads the parameters of a request into a msgspec struct, with every fault at once.
+"""Reads the parameters of a request into a msgspec struct and reports all faults at once.
 
-The struct is the one declaration of an operation's parameters: its types hold the limits, are checked here and are
-what the OpenAPI document shows. A field of type `UnsetType` may be absent, one that may be None can be cleared; the
-types below carry what JSON Schema cannot say.
+The struct is the single declaration of an operation's parameters: its types contain the limits, which are checked here
+and shown in the OpenAPI document. A field of type `UnsetType` may be absent, and one that may be None can be cleared.
+The types below express rules that JSON Schema cannot.
 
     class ProjectEdit(msgspec.Struct):
         title: Title | UnsetType = UNSET
@@ -63,23 +63,25 @@ ADDRESS_MAX_CHARS = 2048
 
 @dataclass(frozen=True)
 class Prepared:
-    """Annotates a text that is changed before its limits are checked: a value, an item of a list, or a key."""
+    """Annotation for a string that is transformed before its limits are checked: a value, a list item or a key."""
 
     step: Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Annotates a text or an object with a rule: `complaint` says what it has to be, or None if it is."""
+    """Annotation for a rule on a string or an object. `complaint` returns the accepted values if it is broken."""
 
     complaint: Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
 class Read:
-    """Annotates a value of another type than in JSON: a time, an amount of money. `step` takes the value of the JSON
-    (or the query) and raises `ValueError` that says what it has to be; in JSON it has to be one of `types`. `mend`
-    repairs the damage that a query does to the text."""
+    """Annotation for a value with another type than in JSON, such as a time or an amount of money.
+
+    `step` receives the value from JSON or from the query, and raises `ValueError` with the accepted values. In JSON
+    the value must be one of `types`. `mend` repairs damage to the text from URL decoding.
+    """
 
     step: Callable[[object], Any]
     types: tuple[type, ...] = (str,)
@@ -107,10 +109,10 @@ def _over_the_limit_as_json(value: object) -> str | None:
 
 
 OfLimitedSize = Checked(_over_the_limit_as_json)
-"""Annotates an object: every event and answer of its record has all of it."""
+"""Annotates an object whose encoded size is limited, because every event and response of its record contains it."""
 
 ON_ONE_LINE = Prepared(one_line)
-"""Annotates names, titles and labels, so that a line break in one becomes a space wherever it is typed."""
+"""Annotates names, titles and labels: a line break becomes a space, wherever the text is entered."""
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), ON_ONE_LINE]
 LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Checked(_over_the_limit)]
 WebAddress = Annotated[
@@ -135,7 +137,7 @@ Currency = Annotated[
     Prepared(_upper),
     Checked(_not_a_currency),
 ]
-"""Three upper-case letters inside and in answers."""
+"""Three upper-case letters, internally and in responses."""
 
 Moment = Annotated[
     int,
@@ -147,7 +149,7 @@ DAY_OR_MOMENT = {
     WIRE_TYPE: "string",
     "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
 }
-"""As JSON Schema has it."""
+"""The JSON Schema of a date or a time."""
 DayOrMoment = Annotated[
     int,
     Meta(
@@ -162,7 +164,7 @@ Money = Annotated[
     wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX_MINOR),
     Read(read_money, (int, float)),
 ]
-"""Not negative. `money.minor_of` makes minor units of it."""
+"""A non-negative amount. `money.minor_of` converts it to minor units."""
 CreditsAmount = Annotated[
     int,
     wire_number("With at most two decimals.", minimum=0, maximum=HUNDREDTHS_MAX),
@@ -172,9 +174,9 @@ CreditsAmount = Annotated[
 
 
 async def read(call: Call, shape: type[T]) -> T:
-    """Return the parameters as `shape`, each from the JSON body or else from the query string.
+    """Return the parameters as `shape`, each from the JSON body or otherwise from the query string.
 
-    Raises `Invalid` naming every field that is missing, unknown or wrong, `Malformed`, `TooLarge`,
+    Raises `Invalid` listing every missing, unknown or invalid field, and `Malformed`, `TooLarge` or
     `UnsupportedMediaType`.
     """
     body = await call.json_object(strict_type=True)
@@ -184,8 +186,10 @@ async def read(call: Call, shape: type[T]) -> T:
 def gather(
     shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], *, resource: str | None = None
 ) -> T:
-    """Convert query and body. Text of a query becomes the field's type; in a body the JSON type must fit. `resource`:
-    the name of the thing in faults of the webhook API."""
+    """Convert query and body. Query text is converted to the field's type; in a body the JSON type must match.
+
+    `resource` is the name of the record in faults of the webhook API.
+    """
     value, faults = _gather(shape, query, body, "")
     if value is None:
         raise Invalid(faults=[msgspec.structs.replace(each, resource=resource) for each in faults])
@@ -195,7 +199,7 @@ def gather(
 def _gather(
     shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], path: str
 ) -> tuple[T | None, list[Fault]]:
-    """`path` is the start of the names of the faults: `invoice_items[0].`."""
+    """Convert query and body. `path` is the prefix of field names in faults: `invoice_items[0].`."""
     fields = _fields(shape)
     remedies: Mapping[str, str] = getattr(shape, "REMEDIES", {})
     given = dict.fromkeys([*body, *query])
@@ -225,14 +229,13 @@ def _gather(
 
 
 def takes(shape: type[msgspec.Struct], name: str) -> bool:
-    """Tell whether the parameters include this one, with the same value as in JSON: not a time or an amount of
-    money."""
+    """Return whether `shape` has this parameter with the same value as in JSON: not a time or an amount of money."""
     field = _fields(shape).get(name)
     return field is not None and field.read is None and field.item is None and field.part is None
 
 
 def fault_of(shape: type[msgspec.Struct], name: str, value: object) -> str | None:
-    """Return why the API would not store this value of a parameter as it is, or None if it would."""
+    """Return why the API would not store this value of a parameter unchanged, or None if it would."""
     try:
         kept = _fields(shape)[name].convert(value, strict=True, path=name)
     except Invalid as problem:
@@ -243,7 +246,7 @@ def fault_of(shape: type[msgspec.Struct], name: str, value: object) -> str | Non
 
 
 def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
-    """Return a fault for each name, at most `FAULTS_MAX`."""
+    """Return a fault for each unknown name, at most `FAULTS_MAX`."""
     return [
         Fault(field=path + shown(name), code="unknown", message=say("there is no parameter {}", path + shown(name)))
         for name in islice(names, FAULTS_MAX)
@@ -251,8 +254,10 @@ def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
 
 
 def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> Queries:
-    """Return the fields of `shape` as query parameters of the OpenAPI document; with `or_body` none is required
-    there."""
+    """Return the fields of `shape` as query parameters of the OpenAPI document.
+
+    With `or_body`, none of them is required in the query.
+    """
     found = Queries(_documented(name, field, or_body) for name, field in _fields(shape).items())
     found.shape = shape
     return found
@@ -267,7 +272,7 @@ def _documented(name: str, field: _Field, or_body: bool) -> Query:
 
 
 def _write_null_as_text(schema: dict[str, Any]) -> None:
-    """Replace null by an empty text, which means null in a query (`_Field.from_query`)."""
+    """Replace null by an empty string, which means null in a query (`_Field.from_query`)."""
     if "anyOf" in schema:
         empty = {"type": "string", "const": ""}
         schema["anyOf"] = [empty if each == {"type": "null"} else each for each in schema["anyOf"]]
@@ -277,9 +282,9 @@ def _write_null_as_text(schema: dict[str, Any]) -> None:
 
 
 def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """Return the schema with its references resolved, and with the types of JSON.
+    """Return the schema with references resolved and JSON types filled in.
 
-    An object has only the properties of its struct: `_gather` refuses others.
+    An object allows only the properties of its struct, because `_gather` rejects others.
     """
     if isinstance(schema, list):
         return [_whole(each, definitions) for each in schema]
@@ -293,7 +298,7 @@ def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Field:
-    """One field of a shape: its type without `UnsetType`, and what its annotations add."""
+    """One field of a shape: its type without `UnsetType`, and its annotations."""
 
     name: str  # of the attribute
     kind: Any
@@ -301,9 +306,9 @@ class _Field:
     required: bool
     nullable: bool
     many: bool
-    json: bool  # an object or a list of objects: in a query it is written as JSON
-    item: type[msgspec.Struct] | None  # of a list of structs, which are read by the same rules
-    part: type[msgspec.Struct] | None  # it is one struct itself, which is read by the same rules
+    json: bool  # an object or a list of objects, which a query encodes as JSON
+    item: type[msgspec.Struct] | None  # the struct of a list's items, which follow the same rules
+    part: type[msgspec.Struct] | None  # the field's own struct, which follows the same rules
     read: Read | None
     whole: bool  # an integer
     prepare: Callable[[Any], Any]
@@ -311,11 +316,11 @@ class _Field:
 
     @property
     def several(self) -> bool:
-        """Tell whether a query repeats the parameter for each item of a list."""
+        """Return whether a query repeats the parameter for each item of a list."""
         return self.many and not self.json
 
     def from_query(self, texts: Sequence[str]) -> object:
-        """Return the text, or all of them for a list. An empty text is null where that is allowed."""
+        """Return the value, or all values for a list. An empty string is null if the field is nullable."""
         if self.nullable and texts == [""]:
             return None
         if self.json:
@@ -323,7 +328,7 @@ class _Field:
         return list(texts) if self.many else texts[0]
 
     def convert(self, raw: object, *, strict: bool, path: str = "") -> Any:
-        """Raises `ValueError` that says what the value has to be, and `Invalid` for faults of a list's items."""
+        """Convert a value. Raises `ValueError` with the accepted values, and `Invalid` for faults in a list's items."""
         if raw is None and self.nullable:
             return None
         if has_nul(raw):
@@ -338,7 +343,7 @@ class _Field:
         if self.whole:
             raw = _integer(raw, _wanted_words(inspect.type_info(self.kind)))
         try:
-            # From a query msgspec would make nothing of the text "null".
+            # In a query, msgspec would convert the text "null" to None.
             value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
             raise ValueError(_wanted_words(inspect.type_info(self.kind))) from None
@@ -353,8 +358,10 @@ _DIGITS = re.compile(r"-?[0-9]+")
 
 
 def _integer(raw: object, wanted: str) -> object:
-    """Accept `2.0` as the integer 2 (JSON Schema, 6.1.1), and only digits in a query: msgspec would read `1e1` as
-    ten."""
+    """Accept `2.0` as the integer 2 (JSON Schema, 6.1.1).
+
+    In a query, accept only digits: msgspec reads `1e1` as ten.
+    """
     if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
         raise ValueError(wanted)
     return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
@@ -373,7 +380,7 @@ def _json_of(text: str) -> object:
 
 
 def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> list[msgspec.Struct]:
-    """Collect every fault of every item: `invoice_items[0].qty`."""
+    """Convert all items, collecting the faults of each: `invoice_items[0].qty`."""
     if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
         raise ValueError("a list of objects")
     limits = next((note for note in _notes(kind) if isinstance(note, Meta)), None)
@@ -391,7 +398,7 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
 
 
 def _part(shape: type[T], raw: object, path: str) -> T:
-    """Collect every fault of the object: `buyer.vat_id`."""
+    """Convert the object, collecting all its faults: `buyer.vat_id`."""
     if not isinstance(raw, dict):
         raise ValueError("an object")
     value, faults = _gather(shape, {}, raw, f"{path}.")
@@ -431,7 +438,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
 
 @cache
 def preparer(kind: Any) -> Callable[[Any], Any]:
-    """Return what applies the `Prepared` of a type to a value, to the items of a list and to the keys of an object."""
+    """Return a function that applies a type's `Prepared` steps to a value, to list items and to object keys."""
     inner = [get_args(each)[0] for each in map(_plain, _options(kind)) if get_origin(each) in (list, dict)]
     steps, inner_steps = _steps(kind), [step for each in inner for step in _steps(each)]
 
@@ -465,7 +472,7 @@ def _plain(option: Any) -> Any:
     return get_args(option)[0] if get_origin(option) is Annotated else option
 
 
-# --- types in the words of an error -----------------------------------------------------------------------------------
+# --- descriptions of types in error messages --------------------------------------------------------------------------
 
 
 def _wanted_words(kind: inspect.Type) -> Message:

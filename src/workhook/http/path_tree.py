@@ -22,7 +22,7 @@ class Route(Generic[Target]):
         self.names = tuple(part[1:-1] for part in self.parts if _is_parameter(part))
 
     def methods(self) -> str:
-        """Return the methods of the path, as `Allow` lists them. OPTIONS is always allowed."""
+        """Return the methods of the path for an `Allow` header. OPTIONS is always allowed."""
         return ", ".join(sorted({*self.targets, "OPTIONS"}))
 
 
@@ -34,10 +34,10 @@ class _Node(Generic[Target]):
 
 
 class PathTree(Generic[Target]):
-    """Routes by path. Doubled and trailing slashes are ignored.
+    """Routes by path. Duplicate and trailing slashes are ignored.
 
-    A path without parameters wins over all others. Among the rest a written part wins over a parameter, whatever
-    follows.
+    A path without parameters takes precedence over all others. Among the rest, a literal segment takes precedence over
+    a parameter, whatever follows it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors on the wire: one renderer per style."""
+"""Error responses: one renderer per style."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workhook.http.wire_types import Url
 
 
 class WebhookFault(msgspec.Struct, omit_defaults=True):
-    """One fault; a key without a value is absent."""
+    """One fault. Keys without a value are omitted."""
 
     resource: Annotated[str | None, Meta(description="The resource with the error.", examples=["Hook"])] = None
     field: Annotated[str | None, Meta(description="The field with the error, if there is one.", examples=["url"])] = (
@@ -37,7 +37,7 @@ class WebhookProblem(msgspec.Struct):
 
 
 class WorkFault(msgspec.Struct):
-    """One field that is wrong."""
+    """One invalid field."""
 
     field: Annotated[str | None, Meta(examples=["title"])]
     code: Annotated[str, Meta(description="`missing`, `unknown`, `invalid` …: for programs.", examples=["missing"])]
@@ -74,7 +74,7 @@ def render(problem: Problem, area: Area, *, request_id: str, documentation_url: 
 
 
 class UnsupportedVersion(Problem):
-    """The version header names a version that is not served; `errors` is a string, as clients expect."""
+    """The version header names an unsupported version. `errors` is a string, as clients expect."""
 
     status, code = 400, "unsupported_version"
 

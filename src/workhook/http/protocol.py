@@ -1,6 +1,7 @@
-"""HTTP on one connection, with bounds: what a stranger may send before anybody knows who it is, and how slowly.
+"""HTTP on one connection, with limits on the size and slowness of requests from unauthenticated clients.
 
-uvicorn reads heads of any size and waits for their end for ever. What is refused here never reaches the application.
+uvicorn reads request heads of any size and waits for them indefinitely. Requests refused here never reach the
+application.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from workhook.http.problems import render
 HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8 * 1024
-PIPELINED_MAX = 100  # requests that wait for the answer of the one before them
+PIPELINED_MAX = 100  # requests waiting for the response to an earlier one
 JOINED_MAX_BYTES = 64 * 1024  # of a body that is copied behind its head
-REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
-LINGER_S = 5.0  # for who was answered before all that it sends had come
-LINGER_MAX_BYTES = 128 * 1024 * 1024  # of it that are dropped meanwhile
+REQUESTS_MAX = 1000  # concurrent; half as many extra connections are accepted, only to be refused
+LINGER_S = 5.0  # for clients that get a response before they have sent the whole request
+LINGER_MAX_BYTES = 128 * 1024 * 1024  # of that remaining input, which is discarded
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +46,7 @@ class UnknownCoding(Problem):
 
 
 class _Connection:
-    """The transport of a request's cycle. Its `close` lets the rest of the request arrive: see `_linger`."""
+    """The transport of a request's cycle. `close` lets the rest of the request arrive; see `_linger`."""
 
     __slots__ = ("_is_begun", "_protocol")
 
@@ -68,26 +69,26 @@ class _Connection:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes connections that send too much, send too slowly, or do not read."""
+    """uvicorn's protocol, which also closes connections that send too much, send too slowly or do not read."""
 
     head_timeout_s = 10.0  # from the connection, or from a request's first byte, to the end of its head
-    body_timeout_s = 20.0  # how long a body may take at any pace
-    body_bytes_s = 16 * 1024  # and the pace that it has to keep if it takes longer
-    read_timeout_s = 30.0  # how long an answer may wait for the client to read on
+    body_timeout_s = 20.0  # how long a body may take at any rate
+    body_bytes_s = 16 * 1024  # the minimum rate of a body that takes longer
+    read_timeout_s = 30.0  # how long a response may wait for the client to continue reading
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held = b""
         self._refusal: Problem | None = None
-        self._refuses_last = False  # after the answers to the requests that wait
+        self._refuses_last = False  # after the responses to the waiting requests
         self._lingering = False
         self._lingered: asyncio.TimerHandle | None = None
         self._dropped_bytes = 0
-        self._reading: str | None = "head"  # "head", "body", or None between two requests
+        self._reading: str | None = "head"  # "head", "body", or None between requests
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_of: str | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        self._seen = 0  # what the parser has told of; it keeps the rest to itself
+        self._seen = 0  # number of parser callbacks; the parser buffers everything else
         self._untold_bytes = 0
         self._headers = 0
         self._header_bytes = 0
@@ -96,7 +97,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def limit_concurrency(self) -> int | None:
-        """The limit without streams that go on for hours, which have a limit of their own."""
+        """Return the limit plus the number of long-lived streams, which have a limit of their own."""
         return None if self._limit is None else self._limit + messages.opened()
 
     @limit_concurrency.setter
@@ -122,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._lingered.cancel()
 
     def eof_received(self) -> None:
-        """Close the transport, without waiting for a client that does not read the rest of an answer."""
+        """Close the transport, without waiting for a client that does not read the rest of a response."""
         self._close()
 
     def data_received(self, data: bytes) -> None:
@@ -136,14 +137,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.is_over() or self._refuses_last:
             return
-        # The parser gathers a name or a value until it ends, which need never be, in a head as in a chunk's extension.
+        # The parser buffers a name or a value until its end, which may never come, in heads and chunk extensions alike.
         self._untold_bytes = self._untold_bytes + len(data) if self._seen == seen else 0
         if self._untold_bytes > HEAD_MAX_BYTES:
             self._refuse(_head_too_large())
         else:
             self._watch()
 
-    # What the parser tells. An exception ends the parsing, and uvicorn calls `send_400_response`.
+    # Parser callbacks. An exception ends the parsing, and uvicorn calls `send_400_response`.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -159,8 +160,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(TargetTooLong(f"The request target is longer than {TARGET_MAX_BYTES} bytes."))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a line of the head or of the trailers, which are dropped: as headers they would pass for the proxy's
-        own (RFC 9110, 6.5.1)."""
+        """Count a header line. Trailers are counted but dropped.
+
+        As headers they could pass for those of the proxy (RFC 9110, 6.5.1).
+        """
         if self._reading == "head":
             super().on_header(name, value)
         self._seen += 1
@@ -195,7 +198,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._seen += 1
         self._reading = None
         super().on_message_complete()
-        if self.cycle.response_complete:  # it was answered before it had ended
+        if self.cycle.response_complete:  # answered before it had ended
             self._unset_keepalive_if_required()
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
@@ -211,16 +214,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
         elif is_last and self._refusal is not None:
             self._unset_keepalive_if_required()
-            self._write_last(self._refusal, self._note(self._refusal))  # after the answers to the requests before it
-        elif self._reading is not None:  # the rest of this request or the next one, which have a deadline of their own
+            self._write_last(self._refusal, self._note(self._refusal))  # after the responses to the requests before it
+        elif self._reading is not None:  # the rest of this request, or the next one, has its own deadline
             self._unset_keepalive_if_required()
 
     def _unsupported_upgrade_warning(self) -> None:
-        log.debug("upgrade_ignored")  # anybody can ask for one: no reason to warn
+        log.debug("upgrade_ignored")  # any client can request one, so this is not a warning
 
     def hold(self, head: bytes) -> None:
-        """Keep the head of an answer for what is written in the same turn of the loop: one system call for both."""
-        self.write(b"")  # that of the answer before, which had no body
+        """Keep the head of a response to write it together with data of the same loop iteration, in one system call."""
+        self.write(b"")  # the head of the previous response, which had no body
         self._held = head
         self.loop.call_soon(self._write_held)
 
@@ -241,10 +244,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app if app is self.app else _answer_busy)
 
     def _current(self) -> RequestResponseCycle | None:
-        """None before the first request."""
+        """Return the current cycle, or None before the first request."""
         return self.cycle
 
-    # Time.
+    # Time limits
 
     def _watch(self) -> None:
         """Set the deadline of the current phase. Most requests arrive in one piece and need none."""
@@ -268,9 +271,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline = self._deadline_of = None
 
     def _head_is_late(self) -> None:
-        if self.flow.read_paused:  # it is we who do not read
+        if self.flow.read_paused:  # the server is not reading
             self._set_deadline(self.head_timeout_s)
-        elif self._seen == 0:  # nothing was asked: nothing is answered
+        elif self._seen == 0:  # nothing was requested, so there is no response
             self.transport.close()
         else:
             self._refuse(RequestTooSlow(f"No whole request head came within {self.head_timeout_s:g} s."))
@@ -278,7 +281,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _body_is_late(self) -> None:
         cycle = self.cycle
         if self.flow.read_paused or (cycle.waiting_for_100_continue and not cycle.response_complete):
-            self._body_began, self._body_bytes = self.loop.time(), 0  # it is we who keep it waiting
+            self._body_began, self._body_bytes = self.loop.time(), 0  # the server keeps the client waiting
             self._set_deadline(self.body_timeout_s)
         elif cycle.response_complete or self._body_bytes < self.body_bytes_s * (self.loop.time() - self._body_began):
             self._refuse(RequestTooSlow(f"The request body came at less than {self.body_bytes_s} bytes a second."))
@@ -302,7 +305,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         self._close()
 
-    # Refusals.
+    # Refusals
 
     def _stop(self, problem: Problem) -> None:
         self._refusal = problem
@@ -313,7 +316,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._refusal or Malformed(msg))
 
     def _refuse(self, problem: Problem) -> None:
-        """Close, with an answer if the client would take it for that of this request."""
+        """Close, after a response if the client would attribute it to this request."""
         self._refusal = problem
         cycle = self._current()
         if cycle is None:
@@ -337,11 +340,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
 
     def _note(self, problem: Problem) -> str:
-        # Headers may be missing: the address is the peer's, also behind a proxy.
+        # Headers may be missing, so the address is the peer's, even behind a proxy.
         return _note(problem, "(none)", self.client[0] if self.client else None)
 
     def is_over(self) -> bool:
-        """Tell whether no more answers follow on this connection."""
+        """Return whether no more responses follow on this connection."""
         return self._lingering or self.transport.is_closing()
 
     def close_when_read(self) -> None:
@@ -351,14 +354,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
 
     def _linger(self) -> None:
-        """End our side, and drop further input. Closing while the peer still sends would reset the connection: the
-        answer would be lost, and a proxy would consider the server dead for a while."""
+        """Close the sending side, and discard further input.
+
+        Closing while the peer still sends would reset the connection. The response would be lost, and a proxy would
+        consider the server dead for a while.
+        """
         self._lingering = True
         self._forget_deadline()
         self._write_held()
         try:
             self.transport.write_eof()
-        except OSError as error:  # the peer is gone already, and the transport has not noticed
+        except OSError as error:  # the peer is already gone, unnoticed by the transport
             log.debug("peer_gone", error=str(error))
             self.transport.abort()
             return
@@ -366,7 +372,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._lingered = self.loop.call_later(LINGER_S, self._close)
 
     def _close(self) -> None:
-        """Close, also if the client does not read the rest of the answer."""
+        """Close the connection, even if the client does not read the rest of the response."""
         self._forget_deadline()
         self._write_held()
         if not self.transport.is_closing():
@@ -376,7 +382,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], version: str) -> str | None:
-    """Return the ambiguity of a request's host, credentials or body that a proxy could resolve otherwise."""
+    """Return an ambiguity in a request's host, credentials or body that a proxy could resolve differently, or None."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     if len(hosts) > 1:
         return "A request has one Host header (RFC 9112, 3.2). Send one."
@@ -405,7 +411,7 @@ def _busy() -> Problem:
 
 
 def _note(problem: Problem, method: str, address: str | None) -> str:
-    """Log and count a refusal; return the id of its answer."""
+    """Log and count a refusal. Returns the request id for its response."""
     request_id = new_request_id()
     request_log.note_refusal(problem, request_id=request_id, method=method, route="(none)", address=address)
     request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()

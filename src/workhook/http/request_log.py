@@ -1,4 +1,4 @@
-"""Metrics of requests, and a line in the log for each refused one, so that its request id can be looked up."""
+"""Request metrics, and a log line for each refused request, so that its request id can be looked up."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 
-LINES_A_MINUTE = 600  # in one process: strangers can be refused as often as they like
+LINES_A_MINUTE = 600  # per process, because anyone can cause any number of refusals
 
 log = structlog.get_logger(__name__)
 
 
 class _LogBudget:
-    """The lines of this minute, and how many refusals were left out."""
+    """The lines logged in this minute, and the number of omitted refusals."""
 
     def __init__(self) -> None:
         self.began_s = -60.0
@@ -34,7 +34,7 @@ _budget = _LogBudget()
 
 
 def note_request(*, request_id: str, method: str, route: str, address: str | None, status: int, seconds: float) -> None:
-    """Write a line of the access log. `route` as in `note_refusal`."""
+    """Write a line of the access log. For `route`, see `note_refusal`."""
     duration_ms = round(seconds * 1000, 1)
     log.info(
         "request", request_id=request_id, method=method, route=route, address=address, status=status,
@@ -43,7 +43,10 @@ def note_request(*, request_id: str, method: str, route: str, address: str | Non
 
 
 def note_refusal(problem: Problem, *, request_id: str, method: str, route: str, address: str | None) -> None:
-    """`route` is the pattern without its values, since paths and queries can hold secrets. `address`: the client's."""
+    """Log a refused request. `address` is the client's address.
+
+    `route` is the pattern without its values, because paths and queries can contain secrets.
+    """
     now_s = time.monotonic()
     if now_s - _budget.began_s >= 60:
         if _budget.left_out:

@@ -1,4 +1,4 @@
-"""Turns operations into an ASGI application: request ids, versions, the authenticator, ETags, problems, metrics."""
+"""The ASGI application for operations: request ids, versions, authentication, ETags, problems and metrics."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from workhook.http.operations import (
 from workhook.http.path_tree import PathTree, Route
 from workhook.http.problems import UnsupportedVersion, render
 
-_HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
+_HEADERS = {"X-Content-Type-Options": "nosniff"}  # in every response
 _CHARSET = "; charset=utf-8"
 _SERVER_FAILED = 500
 _FAILED = "The server failed. The request id helps to find out why."
 
-Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
-Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with, or in other words
-ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
+Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body arrived slowly
+Refused = Callable[[Call, Problem], None]  # receives every problem of an operation, however the response shows it
+ProblemPage = Callable[[Problem, str], Answer]  # receives the request id; for browsers, never under /api
 Reply = Response | Streamed
 
 log = structlog.get_logger(__name__)
@@ -66,11 +66,11 @@ async def _lead_nowhere(call: Call) -> Answer:
     raise NotFound()
 
 
-_NOWHERE = Operation(PAGES, "GET", "(none)", _lead_nowhere, "nowhere", "", None)  # of a request that leads to none
+_NOWHERE = Operation(PAGES, "GET", "(none)", _lead_nowhere, "nowhere", "", None)  # for requests that match no operation
 
 
 class AsgiApp:
-    """The ASGI application: it answers each request with the operation of its path and method."""
+    """The ASGI application. It passes each request to the operation of its path and method."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class AsgiApp:
         refused: Refused = lambda call, problem: None,
         problem_page: ProblemPage | None = None,
     ) -> None:
-        """`services` is called per request, so that the database may open after the routes exist."""
+        """Create the application. `services` is called per request, so the database may open after the routes exist."""
         self.services, self.authenticator = services, authenticator
         self.refused, self.problem_page = refused, problem_page
         self._routes = PathTree[_Endpoint]()
@@ -103,7 +103,7 @@ class AsgiApp:
         await reply(scope, receive, send)
 
     async def _answer(self, request: Request) -> Reply:
-        """Raises the errors of an operation, and a `Problem` for a request that leads to none."""
+        """Handle a request. Raises the errors of its operation, and a `Problem` if it matches none."""
         host = request.headers.get("host")
         if host is not None and not is_host(host):
             raise Malformed("Problems parsing the request")
@@ -122,14 +122,14 @@ class AsgiApp:
 
 
 class _Endpoint:
-    """An operation at one of its paths. There are hundreds, so each is small."""
+    """An operation at one of its paths. There are hundreds of them, so each one is small."""
 
     __slots__ = ("_answered", "_app", "_operation", "_prefix", "_route", "_seconds")
 
     def __init__(self, operation: Operation, prefix: str, app: AsgiApp) -> None:
         self._operation, self._prefix, self._app = operation, prefix, app
         self._route = prefix + operation.path
-        # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
+        # Looked up once, but not before the first request, so that `/metrics` lists only requested routes.
         self._answered: dict[int, Counter] | None = None
         self._seconds: Histogram | None = None
 
@@ -167,7 +167,7 @@ class _Endpoint:
 
     async def _check(self, call: Call) -> None:
         await self._app.authenticator(call)
-        # Without the call in it: a cycle would keep its body until garbage is looked for.
+        # A bound method without the call: a cycle would keep the body in memory until the next garbage collection.
         call.checked_at_s, call.recheck = time.monotonic(), self._check
 
     def _note_refused(self, call: Call, problem: Problem) -> None:
@@ -188,7 +188,7 @@ class _Endpoint:
 
 
 def _is_browser(request: Request) -> bool:
-    """Tell whether a person is browsing: the request asks for a page, or has the session of one."""
+    """Return whether a person is browsing: the request accepts a page or has a page's session."""
     is_from_page = "workhook_session=" in request.headers.get("cookie", "")
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
@@ -204,7 +204,7 @@ def _log_access(
 
 
 def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> Response:
-    """Answer with the methods of a path, without authentication."""
+    """Respond with the methods of a path, without authentication."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     request_id = request_id_of(request, settings)
     _log_access(request, settings, request_id, route.path, 204)
@@ -219,16 +219,16 @@ def _check_version(call: Call) -> None:
 
 
 async def _refuse_undeclared(call: Call) -> None:
-    """Refuse parameters that an operation does not declare or gets twice, before its handler runs.
+    """Refuse parameters that an operation does not declare or that are repeated, before its handler runs.
 
-    An operation with a body reads body and query with `parameters.read`, which names unknown ones. The others have
-    no body and only the query that they declare. `Area.undeclared` says in which areas.
+    An operation with a body reads body and query with `parameters.read`, which reports unknown names. The others have
+    no body and only their declared query parameters. `Area.undeclared` determines the areas that refuse them.
 
-    Raises `Invalid` naming every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body
-    that is no JSON object; only `Malformed` and `TooLarge` in an area that ignores undeclared parameters.
+    Raises `Invalid` listing every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body that
+    is not a JSON object. In an area that ignores undeclared parameters, raises only `Malformed` and `TooLarge`.
     """
     refused = call.operation.area.undeclared == "refused"
-    # RFC 9112, 6.3: a request has a body if it declares a length or an encoding of transfer.
+    # RFC 9112, 6.3: a request has a body if it declares a length or a transfer encoding.
     has_body = call.header("transfer-encoding") is not None or call.header("content-length") not in (None, "0")
     body = await call.json_object(strict_type=refused, null=not refused) if has_body else {}
     if not refused or not (body or call.query):
@@ -243,7 +243,7 @@ async def _refuse_undeclared(call: Call) -> None:
     elif body or surplus:
         try:
             parameters.gather(declared.shape, call.query, {})
-        except Invalid as error:  # an answer names all faults at once
+        except Invalid as error:  # one response reports all faults
             of_query = error.faults
     if body or of_query:
         raise Invalid(faults=[*parameters.unknown(body), *of_query])
@@ -258,7 +258,7 @@ def _respond(call: Call, answer: Answer) -> Reply:
         return Streamed(answer.body, status=answer.status, headers=headers, media_type=_media_type(answer))
     body = call.encode(answer.body)
     if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
-        if "ETag" not in answer.headers:  # an answer that changes by itself, a running timer, brings its own
+        if "ETag" not in answer.headers:  # a response that changes by itself (a running timer) has its own
             tag = tag_of(body)
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and names_tag(call.header("if-none-match"), headers["ETag"]):
@@ -268,7 +268,7 @@ def _respond(call: Call, answer: Answer) -> Reply:
 
 
 def _joined_vary(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
-    """Merge the headers: the second wins, but `Vary` names all that either depends on."""
+    """Merge the headers. The second mapping wins, but `Vary` lists everything either depends on."""
     vary = dict.fromkeys(each["Vary"] for each in (first, then) if "Vary" in each)
     return {**first, **then, **({"Vary": ", ".join(vary)} if vary else {})}
 
@@ -281,7 +281,7 @@ def _media_type(answer: Answer) -> str:
 def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> Reply:
     operation = call.operation
     if problem_page is not None and (operation.area.style == "page" or (operation.for_people and not call.prefix)):
-        call.answer_headers["Vary"] = "Accept"  # of the JSON too: a cache may keep either
+        call.answer_headers["Vary"] = "Accept"  # on the JSON too, because caches may store either
         if prefers_page(call.header("accept"), otherwise=operation.area.style == "page"):
             return _respond(call, problem_page(problem, call.request_id))
     documentation = f"{call.base.removesuffix(call.prefix)}/docs#{call.operation.name}"
@@ -299,8 +299,7 @@ def _problem_response(
 
 
 def _outside(request: Request, error: Exception, services: Services, problem_page: ProblemPage | None) -> Response:
-    """Answer a request without an operation: no such route, a wrong method, an invalid Host, or a fault of the
-    server."""
+    """Respond to a request without an operation: unknown route, wrong method, invalid Host or server fault."""
     path: str = request.scope["path"]
     problem = error if isinstance(error, Problem) else Problem(_FAILED)
     request_id, address = request_id_of(request, services.settings), address_of(request, services.settings)
@@ -314,7 +313,7 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
-        begin(Call(request, _NOWHERE, services, request_id, ""))  # in the reader's language
+        begin(Call(request, _NOWHERE, services, request_id, ""))  # makes the page use the reader's language
         page = problem_page(problem, request_id)
         headers = {**_HEADERS, "X-Request-Id": request_id, **_joined_vary({"Vary": "Accept"}, page.headers)}
         assert isinstance(page.body, bytes), "pages are made at once"

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz`, `/metrics`: for those who run the server."""
+"""`/healthz`, `/readyz` and `/metrics`, for the server's operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from workhook.storage.metadata import big, probe
 
 PROBE_TIMEOUT_S = 4.0
 PROBE_FRESH_MS = 1000
-FILES_FRESH_MS = 5000  # a bucket is paid for by the request
+FILES_FRESH_MS = 5000  # bucket requests cost money
 
 _FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _HOST_PORT = re.compile(r":\d*$")
@@ -54,21 +54,21 @@ class Health(msgspec.Struct):
 
 
 class Readiness(msgspec.Struct):
-    """`checks`: name → ok, or what is wrong."""
+    """The readiness of a process. `checks` maps the name of each check to `ok` or to the fault."""
 
     status: str
     checks: dict[str, str]
 
 
 async def write_fault(database: Database) -> str | None:
-    """Write one row; return why it may be lost. Raises `Problem` if the database cannot be written."""
+    """Write one row. Returns why it may be lost, or None. Raises `Problem` if the database is not writable."""
     async with database.transaction() as tx:
         await tx.execute(_write, {"now": now_ms()})
     return "The file was deleted or replaced while it was open." if database.is_lost else None
 
 
 def written_folders(data: Path, sqlite_path: Path | None) -> list[Path]:
-    """Return the folders that a process writes to: of uploads and files, and of the database if it is a file."""
+    """Return the folders that a process writes to: those of uploads and files, and of the database if it is a file."""
     found = {data.absolute(): None}
     if sqlite_path is not None:
         found[sqlite_path.absolute().parent] = None
@@ -76,12 +76,12 @@ def written_folders(data: Path, sqlite_path: Path | None) -> list[Path]:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes where the folder is, or where it will be created. Raises `OSError`."""
+    """Return the free bytes where the folder is or will be created. Raises `OSError`."""
     return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir())).free
 
 
 def space_fault(data: Path, sqlite_path: Path | None) -> str | None:
-    """Return which folder lacks room on the disk, or None if each has enough."""
+    """Return a message naming a folder that lacks disk space, or None if all have enough."""
     for folder in written_folders(data, sqlite_path):
         try:
             free = free_bytes(folder)
@@ -93,10 +93,13 @@ def space_fault(data: Path, sqlite_path: Path | None) -> str | None:
 
 
 class Probe:
-    """One check of `/readyz`; its result is reused for `fresh_ms`."""
+    """One check of `/readyz`. Its result is reused for `fresh_ms`."""
 
     def __init__(self, name: str, ask: Callable[[], Awaitable[str | None]], *, fresh_ms: int = PROBE_FRESH_MS) -> None:
-        """`ask` returns the fault, or None. `name`: of the check, in the answer and in the log."""
+        """Create a check.
+
+        `ask` returns the fault, or None; `name` identifies the check in the response and in the log.
+        """
         self.name, self._ask, self._fresh_ms = name, ask, fresh_ms
         self._known: tuple[int, str] = (0, "")
         self._lock = asyncio.Lock()
@@ -119,7 +122,7 @@ class Probe:
 
 
 def probes(services: Callable[[], Services]) -> list[Probe]:
-    """Return the checks that every process needs. `workhook doctor` uses the same."""
+    """Return the checks that every process needs. `workhook doctor` uses the same ones."""
 
     def space() -> Awaitable[str | None]:
         settings = services().settings
@@ -133,10 +136,10 @@ def probes(services: Callable[[], Services]) -> list[Probe]:
 
 
 def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[str, str]) -> None:
-    """Allow a request for metrics with the token of `metrics_token` or, where none is set, from this machine.
+    """Require the token of `metrics_token` for metrics or, if none is set, a request from this machine.
 
-    `peer` is the address at the other end of the connection; the names in `headers` are lower case. A request that
-    a local proxy forwards does not count as local. Raises `Forbidden` or `Unauthenticated`.
+    `peer` is the address at the other end of the connection; the names in `headers` are in lower case. A request
+    forwarded by a local proxy does not count as local. Raises `Forbidden` or `Unauthenticated`.
     """
     if settings.metrics_token is None:
         if _is_from_this_machine(peer, headers):
@@ -155,7 +158,10 @@ def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[
 
 
 def _is_from_this_machine(peer: str | None, headers: Mapping[str, str]) -> bool:
-    """Check the `Host` too: not every proxy adds a header, and a browser here may be led to any name."""
+    """Return whether a request is local.
+
+    Also checks `Host`, because not every proxy adds a header, and any name may point a local browser here.
+    """
     if not _is_loopback(peer or "") or any(name in headers for name in _FORWARDING_HEADERS):
         return False
     host = _HOST_PORT.sub("", headers.get("host", "")).strip("[]").lower()
@@ -172,8 +178,7 @@ def _is_loopback(text: str) -> bool:
 
 
 async def own_metrics() -> bytes:
-    """Return the metrics of this process."""
-    return await asyncio.to_thread(generate_latest)  # a tenth of a second for many series
+    return await asyncio.to_thread(generate_latest)  # a tenth of a second with many series
 
 
 def operations(
@@ -181,7 +186,7 @@ def operations(
     others: Callable[[], dict[str, str]],
     metrics_text: Callable[[], Awaitable[bytes]] = own_metrics,
 ) -> Sequence[Operation]:
-    """`others`: checks that need no waiting, by name."""
+    """Return the operations. `others` returns checks that need no waiting, by name."""
     routes = Routes(SYSTEM, "system", etag=False)
 
     @routes.get("/healthz")
@@ -202,10 +207,10 @@ def operations(
 
     @routes.get("/metrics", answers={200: {"type": "string"}}, media_type="text/plain", problems=(401, 403))
     async def metrics(call: Call) -> Answer:
-        """Metrics for Prometheus.
+        """Get metrics in the Prometheus format.
 
-        Send the token of the setting `metrics_token`: `Authorization: Bearer TOKEN`. Without that setting only requests
-        from the server's own machine are answered.
+        Send the token of the `metrics_token` setting: `Authorization: Bearer TOKEN`. Without that setting, only
+        requests from the server's own machine are answered.
         """
         check_metrics_access(call.services.settings, call.request.client_host, call.request.headers)
         return Answer(await metrics_text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""Values that are one thing in JSON and another inside (times), and types that many answers have."""
+"""Values with different types in JSON and in the code (times), and types that many responses share."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ Unserved = Annotated[Url, Meta(description="For clients that require the key: no
 """A link for clients that expect its key."""
 
 WIRE_TYPE = "x-wire-type"
-"""In the extra JSON Schema of an annotation: the JSON type of a value that has another type in the code."""
+"""Key in an annotation's extra JSON Schema: the JSON type of a value that has another type in the code."""
 
 
 def wire_number(description: str, kind: str = "number", **schema: object) -> Meta:
-    """Describe a number that has another type in the code. `schema`: its limits."""
+    """Describe a number that has another type in the code. `schema` has its limits."""
     return Meta(extra_json_schema={WIRE_TYPE: kind, **schema}, description=description)
 
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-# RFC 3339, 5.6; `datetime.fromisoformat` takes more.
+# RFC 3339, 5.6; `datetime.fromisoformat` accepts more.
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
-# An offset whose `+` was not escaped: in a query that is a space.
+# An offset whose unescaped `+` was decoded as a space in a query.
 _LOST_PLUS = re.compile(r"(?<=[0-9]) (?=\d{2}:\d{2}$)")
 
 
 def with_plus(text: str) -> str:
-    """Restore the `+` of an offset, which a query turns into a space."""
+    """Restore the `+` of an offset, which a query decodes as a space."""
     return _LOST_PLUS.sub("+", text.strip())
 
 
 def read_moment(raw: object) -> int:
-    """Milliseconds since the epoch."""
+    """Parse a time to milliseconds since the epoch. Raises `ValueError`."""
     wanted = "a time such as 2026-11-20T09:00:00Z, with Z or an offset"
     if not isinstance(raw, str) or not _MOMENT.fullmatch(raw.strip()):
         raise ValueError(wanted)
@@ -51,7 +51,7 @@ def read_moment(raw: object) -> int:
 
 
 def read_day_or_moment(raw: object) -> int:
-    """Milliseconds since the epoch; a bare date is midnight UTC."""
+    """Parse a time or a date to milliseconds since the epoch. A bare date is midnight UTC. Raises `ValueError`."""
     if isinstance(raw, str) and _DATE.fullmatch(raw.strip()):
         return _in_range(f"{raw.strip()}T00:00:00Z", "a date that exists, such as 2026-11-20")
     try:
@@ -85,10 +85,10 @@ _JSON_TYPES: Mapping[type, str] = {
 
 
 def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with its JSON type, and with a type where only values are listed.
+    """Return the schema with its JSON type, adding a type if it only enumerates values.
 
-    Client generators take listed values of one type, so mixtures become one option for each type. They require a
-    property with a default, so the default moves into its description.
+    Client generators accept enumerated values of a single type, so mixtures become one option per type. They make
+    properties with a default required, so the default is moved to the description.
     """
     shown = dict(schema)
     if (wire := shown.pop(WIRE_TYPE, None)) is not None:
@@ -122,7 +122,10 @@ def _default_in_words(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def has_nul(raw: object) -> bool:
-    """PostgreSQL's text holds every character but this one. Lists may be nested deeper than calls can be."""
+    """Return whether the value contains NUL, the only character that PostgreSQL's text cannot store.
+
+    Iterative, because lists may be nested deeper than the call stack allows.
+    """
     waiting = [raw]
     while waiting:
         value = waiting.pop()

@@ -1,4 +1,4 @@
-"""One transaction interface over SQLite and PostgreSQL; what differs is in `dialects` and in the two engines."""
+"""One transaction interface over SQLite and PostgreSQL. Their differences are in `dialects` and the two engines."""
 
 from workhook.storage.database import Database, Reader, Row, Transaction
 from workhook.storage.metadata import metadata

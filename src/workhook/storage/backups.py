@@ -1,10 +1,10 @@
-"""A backup of a studio: a folder with the database, the files that it names, and a manifest.
+"""A backup of an installation: a folder with the database, the files it references, and a manifest.
 
-manifest.json   what the backup is; written last, so that a backup without it is not whole
-SHA256SUMS      the SHA-256 of the database and of each file, as `sha256sum -c` reads it
-workhook.db     the database as it was at one moment, also of PostgreSQL
-files/          the content of each file, as in a data folder
-secret.key      only if it was asked for
+manifest.json   describes the backup; written last, so a backup without it is incomplete
+SHA256SUMS      SHA-256 of the database and of each file, in the format of `sha256sum -c`
+workhook.db     the database at one moment, as a SQLite file even for PostgreSQL
+files/          the content of each file, laid out as in a data folder
+secret.key      only if requested
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _HASH_BYTES = 1 << 20
 T = TypeVar("T")
 
 _FILES = "SELECT blob, size, sha256 FROM files UNION ALL SELECT blob, size, sha256 FROM billing_logos ORDER BY blob"
-# Those of the search fill tables that only SQLite has. What the others would write is copied.
+# The triggers of the search fill tables that exist only on SQLite. Rows that the others would write are copied.
 _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) <> 'search_'"
 
 
 # --- the database, at one moment --------------------------------------------------------------------------------------
 # SQLite's online backup copies a file. PostgreSQL's rows are read in one transaction, and both sides are compared.
-# Neither makes writers wait.
+# Neither blocks writers.
 
 
 def _other_schema(found: str | None) -> CopyRefused:
@@ -76,7 +76,10 @@ def _other_schema(found: str | None) -> CopyRefused:
 
 
 class StoredFile(NamedTuple):
-    """A file that the database names. `blob`: its name in the store; `size`: bytes; `sha256`: of its content."""
+    """A file that the database references.
+
+    `blob` is its name in the store, `size` is in bytes, `sha256` of the content.
+    """
 
     blob: str
     size: int
@@ -84,7 +87,7 @@ class StoredFile(NamedTuple):
 
 
 class DatabaseSource:
-    """The database that a snapshot is taken of: a SQLite file, or PostgreSQL by its URL."""
+    """The database to take a snapshot of: a SQLite file, or PostgreSQL by URL."""
 
     def __init__(self, path: Path | None, url: str | None, tables: Sequence[sa.Table]) -> None:
         self._path, self._url, self._tables = path, url, tables
@@ -94,7 +97,7 @@ class DatabaseSource:
         return "postgresql" if self._path is None else "sqlite"
 
     async def files(self) -> list[StoredFile]:
-        """Return the files that the database names now. Raises what the drivers raise."""
+        """Return the files that the database currently references. Raises the drivers' errors."""
         if self._path is not None:
             return await asyncio.to_thread(files_of, self._path)
         connection = await connect(self._url or "")
@@ -106,7 +109,7 @@ class DatabaseSource:
     async def take(self, target: Path, progress: Progress) -> None:
         """Write the snapshot to `target`, a new private file, durably.
 
-        Raises `CopyRefused`, and what the drivers raise. The file is useless then.
+        Raises `CopyRefused` and the drivers' errors, after which the file is unusable.
         """
         if self._path is not None:
             make_private(target)
@@ -119,12 +122,12 @@ class DatabaseSource:
 
 
 def make_private(path: Path) -> None:
-    """Create an empty file that only its owner may read. Raises `FileExistsError`."""
+    """Create an empty file that only its owner can read. Raises `FileExistsError`."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def files_of(path: Path) -> list[StoredFile]:
-    """Return the files that a SQLite database names."""
+    """Return the files that a SQLite database references."""
     with opened(path) as connection:
         return [StoredFile(*row) for row in connection.execute(_FILES)]
 
@@ -135,9 +138,9 @@ def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
 
 
 async def copy_file(source: Path, target: Path, progress: Progress) -> None:
-    """Copy a SQLite file as it is at one moment, while others write to it. Raises `sqlite3.Error`.
+    """Copy a SQLite file as of one moment while other processes write to it. Raises `sqlite3.Error`.
 
-    A thread does it, so that the command can be stopped at once.
+    The copy runs in a thread, so the command can be stopped at once.
     """
     stop = threading.Event()
     try:
@@ -157,13 +160,13 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
         progress(PAGES, total - remaining, total)
 
     with opened(source) as ours, closing(sqlite3.connect(target, isolation_level=None)) as theirs:
-        theirs.execute("PRAGMA synchronous=OFF")  # the whole file is synced in the end
-        # A transaction that reads keeps this moment: else each write of another process would begin the copy anew.
+        theirs.execute("PRAGMA synchronous=OFF")  # the whole file is synced at the end
+        # An open read transaction pins this moment. Otherwise each write of another process would restart the copy.
         ours.execute("BEGIN")
         ours.execute("SELECT 1 FROM sqlite_master").fetchone()
         ours.backup(theirs, pages=PAGES_A_STEP, progress=step)
         ours.execute("COMMIT")
-        # The copy says of itself that there is a write-ahead log. One file alone is to be all of it.
+        # The copy is marked as using a write-ahead log, but must be a single self-contained file.
         theirs.execute("PRAGMA journal_mode=DELETE")
 
 
@@ -173,7 +176,7 @@ def refuse_servers(path: Path) -> None:
 
 
 def let_servers_in(path: Path, revision: str) -> None:
-    """Let servers use a file that was restored, durably."""
+    """Let servers use a restored file. Durable on return."""
     _set_revision(path, revision)
     sync(path, path.parent)
 
@@ -183,7 +186,7 @@ def _set_revision(path: Path, revision: str) -> None:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
 
 
-# Of PostgreSQL:
+# PostgreSQL:
 
 
 async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], progress: Progress) -> None:
@@ -206,12 +209,12 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
 async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
-    """Return the sums of the rows by table. Raises `CopyRefused`."""
+    """Copy the rows and return their sums by table. Raises `CopyRefused`."""
     if (found := await postgresql_revision(connection)) != HEAD:
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
     total, done, sums = sum(counts), 0, dict[str, Sum]()
-    # Nothing is undone: a copy that fails is thrown away.
+    # No rollback is needed: a failed copy is discarded.
     writer.execute("PRAGMA journal_mode=OFF")
     writer.execute("PRAGMA synchronous=OFF")
     triggers = writer.execute(_TRIGGERS).fetchall()
@@ -238,7 +241,7 @@ def _insert(writer: sqlite3.Connection, table: sa.Table, rows: Sequence[Sequence
 
 
 async def _copy_numbers(connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table]) -> None:
-    """Copy the sequences, so that no id is used again. They never go back, so they are read last."""
+    """Copy the sequences, so that no id is reused. They only grow, so they are read last."""
     for table in tables:
         if not table.dialect_options["sqlite"]["autoincrement"]:
             continue
@@ -262,11 +265,11 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 
 
 class BlobCopy:
-    """Copies blobs, and shares those of `earlier` (`linked`: their number).
+    """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums`: the SHA-256 of each blob, in hexadecimal, by its name; `size`: bytes of all. `missing`: blobs that the
-    database names and the store lacks, or has in part. `damaged`: blobs of another SHA-256 than the database has; they
-    are copied as they are.
+    `sums` has the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs that
+    the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs from
+    the database's; they are copied unchanged.
     """
 
     def __init__(
@@ -301,7 +304,7 @@ class BlobCopy:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def keep_only(self, names: Collection[str]) -> None:
-        """Delete from the target what was copied and has another name. Raises `CopyRefused`."""
+        """Delete copied blobs with other names from the target. Raises `CopyRefused`."""
         others = sorted(self.sums.keys() - names)
         try:
             await self._target.delete(others)
@@ -356,7 +359,7 @@ def _trouble(done: str, error: Unavailable) -> CopyRefused:
 
 
 class CopiedDatabase(msgspec.Struct, frozen=True):
-    """`copied_from`: `sqlite` or `postgresql`; `rows`: by table."""
+    """The database in a backup. `copied_from` is `sqlite` or `postgresql`, and `rows` counts rows by table."""
 
     copied_from: str
     bytes: int
@@ -365,7 +368,7 @@ class CopiedDatabase(msgspec.Struct, frozen=True):
 
 
 class CopiedFiles(msgspec.Struct, frozen=True):
-    """`missing` and `damaged`: as in `BlobCopy`."""
+    """The files in a backup. For `missing` and `damaged`, see `BlobCopy`."""
 
     count: int
     bytes: int
@@ -374,9 +377,9 @@ class CopiedFiles(msgspec.Struct, frozen=True):
 
 
 class EarlierBackup:
-    """A whole backup beside the new one, whose unchanged files the new one shares by hard links.
+    """A complete backup next to the new one, which shares its unchanged files through hard links.
 
-    Either can be deleted. A file is hashed before it is shared, so that damage is not passed on.
+    Either backup can be deleted. A file is hashed before it is shared, so damage does not spread.
     """
 
     def __init__(self, folder: Path, sums: dict[str, str]) -> None:
@@ -384,7 +387,7 @@ class EarlierBackup:
 
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
-        """Return the newest whole backup in the same folder, if one can be read."""
+        """Return the newest complete and readable backup in the same folder, or None."""
         found = list[tuple[str, Path, Manifest]]()
         for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
             if each != folder and (each / MANIFEST).is_file():
@@ -401,7 +404,7 @@ class EarlierBackup:
         return None
 
     async def give(self, file: StoredFile, target: Blobs) -> bool:
-        """Share the content with the target. Return False without one of this SHA-256 and size."""
+        """Share the content with the target. Returns False if this backup lacks a file with that SHA-256 and size."""
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
         path = self._folder / _path(file.blob)
@@ -418,8 +421,10 @@ def _is_whole(path: Path, file: StoredFile, stop: threading.Event) -> bool:
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`workhook`: the version that made it; `created_at`: when the copy of the database began; `sums_sha256`: of the
-    file SHA256SUMS."""
+    """The manifest of a backup. `workhook` is the version that created it.
+
+    `created_at` is when the copy of the database began, and `sums_sha256` is the hash of the file SHA256SUMS.
+    """
 
     format: int
     workhook: str
@@ -442,14 +447,16 @@ async def make_backup(
     *,
     copy_all: bool = False,
 ) -> tuple[Manifest, int]:
-    """Write a backup into `folder`, which has to be empty or not there. `read_keys`: the keys to put into it.
-    `copy_all`: share no files with an earlier backup.
+    """Write a backup into `folder`, which must be empty or not exist yet.
 
-    Files are copied first, then the database, then the files that came meanwhile. So what the database names is there,
-    even if it was deleted for good right after, and the database is from the end of the backup.
+    `read_keys` returns the keys to include. With `copy_all`, no files are shared with an earlier backup.
 
-    Returns its manifest, and how many files it shares with an earlier backup. Raises `CopyRefused`, `OSError`, and what
-    the drivers raise.
+    Files are copied first, then the database, then the files added in between. As a result every file that the database
+    references is included, even if it was permanently deleted right afterwards, and the database reflects the end of
+    the backup.
+
+    Returns the manifest and the number of files shared with an earlier backup. Raises `CopyRefused`, `OSError` and the
+    drivers' errors.
     """
     _make_folder(folder)
     earlier = None if copy_all else await asyncio.to_thread(EarlierBackup.newest_beside, folder)
@@ -468,7 +475,7 @@ async def make_backup(
     if store.drafts.is_dir():
         store.drafts.rmdir()
     if read_keys is not None:
-        # A rotation meanwhile may have dropped the older key, and what the copy holds is sealed with either.
+        # A rotation in the meantime may have dropped the older key, and the copy has secrets sealed with either.
         newest = list(read_keys())
         _write(folder / KEY_FILE, b"".join(key + b"\n" for key in dict.fromkeys([*newest, *keys])))
     made = await _finish(folder, source.kind, copy, tables, version, created_at, read_keys is not None)
@@ -499,7 +506,7 @@ async def _finish(
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raise `CopyRefused` for a backup that is incomplete, or made by a newer version."""
+    """Read a manifest. Raises `CopyRefused` if the backup is incomplete or was made by a newer version."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -525,7 +532,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 async def verify(folder: Path, manifest: Manifest, progress: Progress) -> list[StoredFile]:
-    """Compare every file of the backup with its SHA-256, and return the files. Raises `CopyRefused`."""
+    """Check every file of the backup against its SHA-256, and return the files. Raises `CopyRefused`."""
     return await _in_thread(lambda stop: _verify(folder, manifest, progress, stop))
 
 
@@ -547,7 +554,7 @@ def _verify(folder: Path, manifest: Manifest, progress: Progress, stop: threadin
 
 
 def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """The SHA-256 of the database and of each blob, by name."""
+    """Return the SHA-256 of the database and of each blob, by name."""
     path = folder / SUMS
     try:
         data = path.read_bytes()
@@ -570,18 +577,18 @@ def _damaged(what: str) -> CopyRefused:
 
 
 async def restore_database(folder: Path, target: Path, progress: Progress) -> None:
-    """Copy the database of a backup to `target`, which is not there yet."""
+    """Copy the database of a backup to `target`, which must not exist."""
     make_private(target)
     await copy_file(folder / DATABASE, target, progress)
 
 
 def _path(blob: str) -> str:
-    """Return the path of a blob in the folder of the backup, as `FolderBlobs` has it."""
+    """Return the path of a blob relative to the backup's folder, as `FolderBlobs` lays it out."""
     return f"{FOLDER}/{blob[-2:]}/{blob}"
 
 
 def _make_folder(folder: Path) -> None:
-    """Raise `CopyRefused` for a folder that is not empty."""
+    """Create the folder. Raises `CopyRefused` if it is not empty."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -594,7 +601,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a private file, all or nothing, durably."""
+    """Write a private file atomically and durably."""
     draft = path.with_name(f".{path.name}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -606,7 +613,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 async def _in_thread(job: Callable[[threading.Event], T]) -> T:
-    """Run a job that stops once the event is set, because the caller no longer waits."""
+    """Run a job in a thread. The event tells it to stop because the caller no longer waits."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(job, stop)

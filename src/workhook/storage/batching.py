@@ -1,6 +1,6 @@
-"""Runs items in rounds: those that arrive during a round run together in the next one.
+"""Batch concurrent items into rounds: items that arrive during a round run together in the next one.
 
-A single item does not wait. Under load the rounds grow until they keep up, so that their items share the cost.
+A single item does not wait. Under load the rounds grow until they keep up, and their items share the cost.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from workhook.core.errors import Unavailable
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-ITEMS_MAX = 64  # of one round: bounds how long the first of them waits
-ROUNDS_MAX = 2  # at the same time: the second is on its way while the first waits for the disk
+ITEMS_MAX = 64  # per round; bounds how long its first item waits
+ROUNDS_MAX = 2  # concurrent; the second one is sent while the first waits for the disk
 
 
 class _Waiting(NamedTuple, Generic[Item, Answer]):
@@ -29,13 +29,13 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
 
 
 class Batcher(Generic[Item, Answer]):
-    """Calls `run` with the items of a round. It returns their answers in the same order.
+    """A batcher that calls `run` with the items of a round. `run` returns their answers in the same order.
 
-    Items of the same `queue` are never in two rounds at the same time, so they run in the order in which they came.
+    Items of the same `queue` are never in two concurrent rounds, so they run in the order of arrival.
 
-    If a round raises, its halves are run again, and theirs, until each item gets only its own error: so `run` must do
-    all or nothing. One that is refused costs the others a few rounds. After `Unavailable` it is unknown what was done,
-    so nothing is run again, and every item gets the error.
+    If a round raises, its two halves are run separately, recursively, until each item gets only its own error.
+    Therefore `run` must be atomic. One failing item costs the others a few rounds. After `Unavailable` the outcome is
+    unknown, so nothing is retried and every item gets the error.
     """
 
     def __init__(
@@ -50,23 +50,26 @@ class Batcher(Generic[Item, Answer]):
         self._queue = queue
         self._items_max, self._rounds_max = items_max, rounds_max
         self._waiting: list[_Waiting[Item, Answer]] = []
-        self._busy: set[Hashable] = set()  # queues with an item in a round
+        self._busy: set[Hashable] = set()  # queues with an item in a running round
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def add(self, item: Item) -> Answer:
-        """Return the item's answer. If the caller is cancelled, an item that is in a round is still run."""
+        """Run the item in the next round and return its answer.
+
+        If the caller is cancelled, an item that is already in a round still runs.
+        """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))
         self._begin()
         return await answer
 
     def _begin(self) -> None:
-        """Begin another round, if one may begin and there is something to run."""
+        """Start another round if one may start and items are waiting."""
         if len(self._rounds) >= self._rounds_max or not (taken := self._take()):
             return
         queues = {self._queue(each.item) for each in taken}
         self._busy |= queues
-        # In a context of its own: a round belongs to none of its requests.
+        # Runs in its own context, because a round does not belong to any single request.
         task = asyncio.create_task(self._answer(taken), name="gathered", context=Context())
         self._rounds.add(task)
         task.add_done_callback(lambda ended: self._ended(ended, queues))
@@ -101,7 +104,7 @@ class Batcher(Generic[Item, Answer]):
                 await self._answer(taken[:half])
                 await self._answer(taken[half:])
         else:
-            if len(answers) != len(taken):  # a defect; the items are not run again, and no caller waits for ever
+            if len(answers) != len(taken):  # a bug; the items are not retried, and no caller waits for ever
                 for each in taken:
                     each.refuse(RuntimeError(f"{len(taken)} items were run and {len(answers)} answered"))
                 return

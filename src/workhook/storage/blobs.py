@@ -1,7 +1,7 @@
-"""Stores the bytes of files, in a folder or in an S3 bucket.
+"""Stores the contents of files, in a folder or in an S3 bucket.
 
-An upload is first a draft in the data folder, so that the store never has a part of it. `Incoming.keep` moves all of it
-to the store at once, durably. Blobs never change.
+An upload is first a draft in the data folder, so the store never has partial content. `Incoming.keep` moves the
+complete draft to the store in one step, durably. Blobs are immutable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workhook.storage import metrics
 T = TypeVar("T")
 
 FOLDER = "files"  # in the data folder
-WRITE_BYTES = 32 * 1024  # of one upload that wait in memory for their write
+WRITE_BYTES = 32 * 1024  # bytes of one upload that are buffered in memory before a write
 THREADS = 4
 BATCH = 500
 RETRY_AFTER_S = 30
@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 class BlobMissing(Problem):
-    """The store lacks a blob that the database refers to. The client gets a server error."""
+    """The database references a blob that the store does not have. The client gets a server error."""
 
     def __init__(self, name: str) -> None:
         super().__init__("The content of this file is missing.", code="content_missing")
@@ -50,7 +50,7 @@ class BlobMissing(Problem):
 
 
 class Incoming:
-    """One upload. Without `keep` it is discarded."""
+    """An upload in progress. It is discarded unless `keep` is called."""
 
     def __init__(self, blobs: Blobs, name: str) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Incoming:
 
     @property
     def size(self) -> int:
-        """Bytes. Like `sha256`, it is final once the blob is kept."""
+        """Return the size in bytes. Like `sha256`, it is final once the blob is kept."""
         return self._draft.size
 
     @property
@@ -68,7 +68,7 @@ class Incoming:
         return self._draft.digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
-        """Raise `Unavailable` if the disk is full."""
+        """Append data. Raises `Unavailable` if the disk is full."""
         if not self._waiting and len(data) >= WRITE_BYTES:
             await self._blobs.run(partial(self._draft.write, data))
             return
@@ -77,7 +77,7 @@ class Incoming:
             await self._flush()
 
     async def keep(self) -> None:
-        """Put it into the store, durably, under `name`. Raises `Unavailable`."""
+        """Move the upload to the store under `name`, durably. Raises `Unavailable`."""
         await self._flush()
         await self._blobs.keep(self._draft, self.name)
 
@@ -93,7 +93,7 @@ class Incoming:
 
 
 class UploadDraft:
-    """The file of an upload, used by one thread at a time: a cancelled upload does not wait for its last write."""
+    """The file of an upload, locked for one thread at a time: a cancelled upload does not wait for its last write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -117,10 +117,10 @@ class UploadDraft:
             self.size += len(data)
 
     def move_to(self, target: Path) -> None:
-        """Move all of it or nothing, even if the power fails."""
+        """Move the whole file atomically, even if the power fails."""
         with self._lock:
             assert self._descriptor is not None, "written, if only nothing"
-            os.utime(self._descriptor)  # its age counts from here
+            os.utime(self._descriptor)  # the file's age counts from now
             os.fsync(self._descriptor)
             _make_folder(target.parent)
             self.path.rename(target)
@@ -136,25 +136,25 @@ class UploadDraft:
 
 
 class Blobs(ABC):
-    """A store. It opens nothing before its first use."""
+    """A store of blobs. Opens nothing before its first use."""
 
-    piece_bytes = 256 * 1024  # of a download that are in memory at once
+    piece_bytes = 256 * 1024  # bytes of one download in memory at a time
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.drafts = folder / _DRAFTS
 
     def incoming(self, name: str | None = None) -> Incoming:
-        """A new blob: `async with blobs.incoming() as incoming`. `name`: of a blob of another store, whose copy it is.
+        """Return a new blob to write: `async with blobs.incoming() as incoming`.
 
-        Raises `ValueError` for what is not the name of a blob.
+        `name` is set when copying a blob of another store. Raises `ValueError` if it is not a valid blob name.
         """
         return Incoming(self, new_id("blb") if name is None else checked(name))
 
     async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
-        """Return the bytes from `start` up to `stop`, piece by piece. The first one has been read by then.
+        """Return the bytes from `start` up to `stop` in pieces. The first piece is read before this returns.
 
-        Raises `BlobMissing` and `Unavailable`, also later.
+        Raises `BlobMissing` and `Unavailable`, also during iteration.
         """
         first = await self._piece(name, start, stop) if start < stop else b""
         return self._pieces(name, first, start, stop)
@@ -174,34 +174,37 @@ class Blobs(ABC):
         return piece
 
     async def delete(self, names: Sequence[str]) -> None:
-        """Delete blobs; missing ones are no error. Raises `Unavailable`."""
+        """Delete blobs, ignoring missing ones. Raises `Unavailable`."""
         for each in names:
             checked(each)
         if names:
             await self.remove(names)
 
     async def forget(self, name: str) -> None:
-        """`delete` without `Unavailable`, after another error. `trash.purge` deletes later what is left."""
+        """Delete a blob after another error, without raising `Unavailable`.
+
+        `trash.purge` removes any leftovers later.
+        """
         try:
             await self.delete([name])
         except Unavailable:
             log.warning("blob_left", blob=name)
 
     async def delete_old_drafts(self, before: int) -> int:
-        """Delete the drafts of dead processes from before `before` (milliseconds since the epoch). Return how many."""
+        """Delete drafts left by dead processes before `before` (milliseconds since the epoch). Returns their number."""
         return await self.run(partial(_delete_old_drafts, self.drafts, before))
 
     @abstractmethod
     async def check(self) -> None:
-        """Check that the store can be used. Raises `Unavailable`."""
+        """Raise `Unavailable` if the store cannot be used."""
 
     @abstractmethod
     async def exists(self, name: str) -> bool:
-        """Tell whether a blob is stored. Raises `Unavailable`."""
+        """Return whether a blob is stored. Raises `Unavailable`."""
 
     @abstractmethod
     def older_than(self, before: int) -> AsyncIterator[Sequence[str]]:
-        """Names of the blobs that were kept before this time, some hundreds at once. Raises `Unavailable`."""
+        """Yield the names of blobs kept before this time, a few hundred per batch. Raises `Unavailable`."""
 
     @abstractmethod
     async def keep(self, draft: UploadDraft, name: str) -> None: ...
@@ -213,7 +216,7 @@ class Blobs(ABC):
     async def remove(self, names: Sequence[str]) -> None: ...
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Run a job on a thread of the store. Raises `Unavailable` for errors of the disk."""
+        """Run a job on a thread of the store. Raises `Unavailable` for disk errors."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, job)
         except OSError as error:
@@ -224,13 +227,13 @@ class Blobs(ABC):
         return ThreadPoolExecutor(THREADS, thread_name_prefix="files")
 
     def close(self) -> None:
-        """Wait for writes in progress."""
+        """Wait for writes in progress and close the store."""
         if "_threads" in self.__dict__:
             self._threads.shutdown()
 
 
 class FolderBlobs(Blobs):
-    """One file a blob, in folders by the last two characters of its name, which are random."""
+    """One file per blob, in folders named after the last two characters of its name, which are random."""
 
     def _path(self, name: str) -> Path:
         return self.folder / checked(name)[-2:] / name
@@ -245,7 +248,7 @@ class FolderBlobs(Blobs):
         await self.run(partial(draft.move_to, self._path(name)))
 
     async def share(self, path: Path, name: str) -> bool:
-        """Link a file of the same disk into the store. Returns False if that is impossible."""
+        """Hard-link a file on the same disk into the store. Returns False if that is impossible."""
         return await self.run(partial(_link, path, self._path(name)))
 
     async def read_range(self, name: str, start: int, length: int) -> bytes:
@@ -274,12 +277,12 @@ def unavailable(error: Exception) -> Unavailable:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of the error; the rest concerns the library's authors."""
+    """Return the first line of the error; the rest is for the library's authors."""
     return str(error).partition("\n")[0][:500]
 
 
 def checked(name: str) -> str:
-    """Return a name that is safe in a path. Raises `ValueError` for any other."""
+    """Return the name if it is safe in a path. Raises `ValueError` otherwise."""
     if not NAME.fullmatch(name):
         raise ValueError(f"not the name of a blob: {name!r}")
     return name
@@ -293,7 +296,7 @@ def _link(path: Path, name: Path) -> bool:
     try:
         os.link(path, name)
     except FileExistsError:
-        return True  # contents never change
+        return True  # contents are immutable
     except OSError:
         return False  # another disk, a file system without links, or too many of them
     sync(name.parent)
@@ -301,7 +304,7 @@ def _link(path: Path, name: Path) -> bool:
 
 
 def _make_folder(path: Path) -> None:
-    """Create a folder durably, or its files could be lost with it."""
+    """Create a folder durably; otherwise its files could be lost with it."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -309,7 +312,7 @@ def _make_folder(path: Path) -> None:
 
 
 def sync(*paths: Path) -> None:
-    """Bring files, or the names in folders, to the disk."""
+    """Flush files, or the entries of folders, to disk."""
     for each in paths:
         descriptor = os.open(each, os.O_RDONLY)
         try:
@@ -319,7 +322,7 @@ def sync(*paths: Path) -> None:
 
 
 def _try_to_write(folder: Path) -> None:
-    """Write a byte and remove it, in the folder or in the one that it will be created in."""
+    """Write and remove a byte, in the folder or in the parent it will be created in."""
     place = folder if os.path.lexists(folder) else folder.parent
     path = place / f".probe-{os.getpid()}-{threading.get_ident()}"
     try:
@@ -360,12 +363,12 @@ def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             return list(found)
-    except FileNotFoundError:  # nothing was ever uploaded
+    except FileNotFoundError:  # nothing has been uploaded yet
         return []
 
 
 def _is_older(entry: os.DirEntry[str], before: int) -> bool:
     try:
         return entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000 < before
-    except FileNotFoundError:  # it was kept or deleted meanwhile
+    except FileNotFoundError:  # kept or deleted in the meantime
         return False

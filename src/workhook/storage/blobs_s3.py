@@ -1,4 +1,4 @@
-"""Files in an S3 bucket, of Amazon or a compatible service."""
+"""Files in an S3 bucket, at Amazon or a compatible service."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ log = structlog.get_logger(__name__)
 
 
 class S3Blobs(Blobs):
-    """One object a blob. The usual `AWS_…` variables hold the bucket's address and credentials.
+    """One object per blob. The usual `AWS_…` variables set the bucket's address and credentials.
 
-    An object of less than `PART_BYTES` is one request; others come in parts of which a few are in memory at once.
+    Objects smaller than `PART_BYTES` take one request. Larger ones are sent in parts, a few of which are in memory at a
+    time.
     """
 
-    PART_BYTES = 5 * 1024 * 1024  # no store takes smaller ones
-    AT_ONCE = 2  # uploads, each with so many parts
+    PART_BYTES = 5 * 1024 * 1024  # no store accepts smaller parts
+    AT_ONCE = 2  # concurrent uploads, and concurrent parts of each
 
     piece_bytes = 1024 * 1024
 
@@ -39,13 +40,13 @@ class S3Blobs(Blobs):
     def _store(self) -> S3Store:
         return S3Store.from_url(
             self._url,
-            # The scheme of the endpoint decides about encryption.
+            # The endpoint's scheme decides whether the connection is encrypted.
             client_options={"allow_http": True, "connect_timeout": "5s", "timeout": "60s"},
             retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=30)},
         )
 
     async def check(self) -> None:
-        """List the bucket: it has to be there, and to be ours."""
+        """List the bucket, which must exist and be accessible."""
         with _speaking_s3():
             await anext(obstore.list(self._store, chunk_size=1), None)
 
@@ -89,7 +90,7 @@ class S3Blobs(Blobs):
 
 @contextmanager
 def _speaking_s3(*, missing_passes: bool = False) -> Iterator[None]:
-    """Raise errors of the store as `Unavailable`. `missing_passes`: but not `FileNotFoundError`."""
+    """Raise the store's errors as `Unavailable`. With `missing_passes`, `FileNotFoundError` is raised unchanged."""
     try:
         yield
     except (BaseError, OSError) as error:

@@ -1,8 +1,8 @@
-"""Copies a SQLite file into PostgreSQL: every row as it is, then both sides are read and compared.
+"""Copies a SQLite file into PostgreSQL: every row unchanged, then both sides are read and compared.
 
-Nobody else has the file open, and nobody opens it again as a server's. The copy may be stopped at any time: each part
-of a table is one transaction with the key up to which it goes, and the next run goes on behind it. A connection that is
-lost is made again.
+No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time: each
+part of a table is one transaction that also records the last copied key, and the next run continues after it. Lost
+connections are re-established.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from workhook.storage.row_stream import (
 
 T = TypeVar("T")
 
-# Before each further try: a cluster takes half a minute to choose a new primary.
+# Delays before each retry: a cluster takes half a minute to elect a new primary.
 PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
 COPIED, COMPARED = "rows copied", "rows compared"
 
 log = structlog.get_logger(__name__)
 
-WAIT_S = 2.0  # for a command that looks at the file at this moment
+WAIT_S = 2.0  # for a command that is reading the file right now
 _STOP = "Stop the server, every worker and every other command that uses the file. Nothing was changed."
 _EMPTY = "Give an empty one (`createdb`), or drop this one and make it anew. Nothing was changed."
 _TRIGGERS = """SELECT DISTINCT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
@@ -64,7 +64,7 @@ AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"""
 
 
 class Mark(NamedTuple):
-    """The mark of a file that was or is being copied. `done`: the copy is whole."""
+    """The mark of a file that was or is being copied. `done` means that the copy is complete."""
 
     copy_id: str
     place: str
@@ -72,14 +72,14 @@ class Mark(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows that follow each other, and the primary key of the last: the next part begins after it."""
+    """Consecutive rows, and the primary key of the last one: the next part starts after it."""
 
     rows: list[list[Any]]
     last: list[Any]
 
 
 class CopySource:
-    """Open with `CopySource.open(path)`. Raises `CopyRefused` and `sqlite3.Error`."""
+    """The file to copy. Open with `CopySource.open(path)`, which raises `CopyRefused` and `sqlite3.Error`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -111,7 +111,7 @@ class CopySource:
         return Mark(token, place, bool(done))
 
     def set_mark(self, mark: Mark) -> None:
-        """Make every version of Workhook refuse the file, since its changes would be lost."""
+        """Make every version of Workhook refuse the file, because further changes to it would be lost."""
         self._write(
             ("DROP TABLE IF EXISTS moved_to", ()),
             ("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)", ()),
@@ -120,7 +120,7 @@ class CopySource:
         )
 
     def release(self) -> Mark | None:
-        """Let servers use the file again. Returns the mark, if there was one."""
+        """Let servers use the file again. Returns the removed mark, or None."""
         if (mark := self.mark()) is not None:
             back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
             self._write((back, ()), ("DROP TABLE moved_to", ()))
@@ -136,7 +136,7 @@ class CopySource:
         return count_in_file(self._connection, table)
 
     def last_number(self, table: sa.Table) -> int:
-        """Return the greatest id that a row ever had, or 0."""
+        """Return the greatest id that any row has ever had, or 0."""
         column = table.primary_key.columns[0].name
         query = (
             f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours
@@ -145,8 +145,7 @@ class CopySource:
         return int(self._connection.execute(query, (table.name,)).fetchone()[0])
 
     def parts(self, table: sa.Table, after: Sequence[Any] | None, rows_a_part: int = ROWS_A_PART) -> Iterator[Part]:
-        """Read the rows after this key, in the order of their keys. Raises `CopyRefused` for one that does not fit
-        PostgreSQL."""
+        """Read the rows after this key in key order. Raises `CopyRefused` for a row that does not fit PostgreSQL."""
         names = [each.name for each in table.columns]
         keys = [names.index(each.name) for each in table.primary_key.columns]
         rows, size = list[list[Any]](), 0
@@ -160,7 +159,7 @@ class CopySource:
             yield Part(rows, [rows[-1][each] for each in keys])
 
     def sum(self, table: sa.Table) -> tuple[Sum, int]:
-        """Return the sum, and the size of the largest row."""
+        """Return the sum of the rows, and the size of the largest one."""
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
@@ -201,8 +200,10 @@ def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> None:
-    """Take an exclusive lock until the end. Every process that has the file open holds a shared lock, even when idle,
-    so this fails if there is one."""
+    """Take an exclusive lock on the file and keep it.
+
+    Every process that has the file open holds a shared lock, even when idle, so this fails if there is one.
+    """
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -218,20 +219,20 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
 
 
 class TableProgress(NamedTuple):
-    """`after`: the key up to which the table is copied, None at the beginning."""
+    """The progress of one table. `after` is its last copied key, or None at the beginning."""
 
     after: list[Any] | None
     done: bool
 
 
 class Interfered(Exception):
-    """Another process copies into the same database."""
+    """Another process is copying into the same database."""
 
 
 class CopyTarget:
-    """The PostgreSQL database that a copy is made into. Servers refuse it until the copy is whole.
+    """The PostgreSQL database to copy into. Servers refuse it until the copy is complete.
 
-    Open with `await CopyTarget.open(url, tables)`. Raises what the driver raises.
+    Open with `await CopyTarget.open(url, tables)`. Raises the driver's errors.
     """
 
     def __init__(self, url: str, tables: Sequence[sa.Table], connection: Any) -> None:
@@ -246,7 +247,7 @@ class CopyTarget:
         self._connection = await connect(self._url)
 
     async def unfinished(self) -> str | None:
-        """Return the token of the copy begun here, or None for an empty database. Raises `CopyRefused`."""
+        """Return the token of the unfinished copy in the database, or None if it is empty. Raises `CopyRefused`."""
         run = self._connection
         if not await run.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL"):
             if found := [row["relname"] for row in await run.fetch(_TABLES)]:
@@ -265,7 +266,7 @@ class CopyTarget:
         return None
 
     async def begin(self, token: str) -> None:
-        """Create the tables of an empty database, and make servers refuse it. Raises `CopyRefused`."""
+        """Create the tables in an empty database, and make servers refuse it. Raises `CopyRefused`."""
         await migrate_postgresql(self._url, lambda: None)  # the caller has imported the tables
         run = self._connection
         async with run.transaction():
@@ -289,7 +290,10 @@ class CopyTarget:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # ours
 
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
-        """Add rows and note the progress in one transaction. Raises `Interfered` if it is not at `after`."""
+        """Add rows and record the progress in one transaction.
+
+        Raises `Interfered` unless the progress is at `after`.
+        """
         async with self._connection.transaction():
             columns = [each.name for each in table.columns]
             await self._connection.copy_records_to_table(table.name, records=part.rows, columns=columns)
@@ -310,7 +314,7 @@ class CopyTarget:
             raise Interfered
 
     async def sum(self, table: sa.Table, largest: int) -> Sum:
-        """Sum the rows. `largest`: bytes of the largest, which bounds how many are in memory."""
+        """Sum the rows. `largest`, the size of the largest row in bytes, bounds how many are in memory."""
         total, at_once = Sum(), max(1, min(ROWS_A_PART, BYTES_A_PART // largest))
         async with self._connection.transaction(isolation="repeatable_read", readonly=True):
             async for rows in read_postgresql(self._connection, table, at_once):
@@ -334,7 +338,7 @@ class CopyTarget:
             await run.execute("UPDATE alembic_version SET version_num = $1", HEAD)
 
     async def _triggers(self, verb: str) -> None:
-        """Enable or disable triggers, whose rows are copied as well."""
+        """Enable or disable triggers. The rows they would write are copied as well."""
         names = [each.name for each in self._tables]
         for row in await self._connection.fetch(_TRIGGERS, names):
             await self._connection.execute(f'ALTER TABLE "{row["relname"]}" {verb} TRIGGER USER')
@@ -383,7 +387,7 @@ class _Copy:
             await self._patiently(partial(self._copy_table, table, self.done))
 
     async def _copy_table(self, table: sa.Table, copied: int) -> None:
-        """Copy the missing rows. `copied`: rows of the tables before."""
+        """Copy the missing rows. `copied` is the number of rows in the tables before this one."""
         after, done = await self.target.progress_of(table)
         self._show(COPIED, copied + (0 if after is None else await self.target.count(table)))
         if done:
@@ -395,7 +399,7 @@ class _Copy:
         await self.target.complete(table, after)
 
     async def compare(self) -> None:
-        """Raise `CopyRefused` that names every table that differs."""
+        """Compare both sides. Raises `CopyRefused` naming every table that differs."""
         self.done, wrong = 0, []
         self.progress(COMPARED, 0, self.total)
         for table in self.tables:
@@ -414,7 +418,10 @@ class _Copy:
             )
 
     async def finish(self, mark: Mark) -> None:
-        """Mark the file first: if this is interrupted, the next run only has to finish."""
+        """Mark the file as done, then complete the target.
+
+        If interrupted in between, the next run only has to finish.
+        """
         self.source.set_mark(mark._replace(done=True))
         numbers = {
             table.name: self.source.last_number(table)
@@ -428,7 +435,7 @@ class _Copy:
         self.progress(what, done, self.total)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Repeat `act` over new connections. It reads its own progress."""
+        """Call `act`, and retry it over new connections. It reads its own progress."""
         for pause_s in PAUSES_S:
             try:
                 return await act()
@@ -447,7 +454,7 @@ class _Copy:
 async def copy(
     path: Path, url: str, tables: Sequence[sa.Table], progress: Progress, *, rows_a_part: int = ROWS_A_PART
 ) -> Copied:
-    """Copy `tables`, which are sorted by their references. Raises `CopyRefused`, and what the drivers raise."""
+    """Copy `tables`, which are sorted by their references. Raises `CopyRefused` and the drivers' errors."""
     source = CopySource.open(path)
     try:
         target = await CopyTarget.open(url, tables)
@@ -469,7 +476,7 @@ async def copy(
 
 
 async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Mark, bool]:
-    """Mark both sides, the file first. Returns the mark, and whether the copy was begun before."""
+    """Mark both sides, the file first. Returns the mark, and whether the copy had already begun."""
     mark, token = source.mark(), await target.unfinished()
     if token is not None:
         if mark is None or mark.copy_id != token:
@@ -484,7 +491,7 @@ async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Ma
             f"{source.path} was copied to {mark.place} already.",
             f"If servers are to use the file again, and that copy no more: `{release_command(source.path)}`.",
         )
-    # A copy into another place is another copy: the earlier one can no longer be continued.
+    # A copy into another database is a new copy: the earlier one can no longer be continued.
     begun = mark.copy_id if mark and mark.place == where else None
     mark = Mark(begun or secrets.token_hex(16), where, False)
     source.set_mark(mark)

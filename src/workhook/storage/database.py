@@ -1,4 +1,4 @@
-"""What the rest of the program knows of a database."""
+"""The interface of a database to the rest of the program."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from workhook.storage.statements import Params, find_conflict
 
 T = TypeVar("T")
 
-TRIES = 5  # of a transaction that the database rolls back; a deadlock is found after a second
-PAUSE_MAX_S = 0.02  # before the second try; twice as long before each further one
+TRIES = 5  # attempts at a transaction that the database rolls back; detecting a deadlock takes a second
+PAUSE_MAX_S = 0.02  # before the second attempt; doubled for each further one
 
 
 class DeferredWrite(NamedTuple):
-    """A queued write. `name`: the table from which a statement sent with it reads its RETURNING rows."""
+    """A queued write. `name` is the table from which a statement sent with it can read its RETURNING rows."""
 
     name: str
     statement: Executable
@@ -35,7 +35,7 @@ class DeferredWrite(NamedTuple):
 
 
 class DeferredRead(NamedTuple):
-    """A SELECT that is sent with the queued writes; `then` gets its rows."""
+    """A SELECT that is sent with the queued writes. `then` receives its rows."""
 
     statement: Executable
     params: Params | None
@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 
 class Row(Protocol):
-    """A row of either driver: values by column name or position."""
+    """A row of either driver, with values by column name or position."""
 
     def __getitem__(self, key: Any, /) -> Any: ...
     def keys(self) -> Any: ...
@@ -54,17 +54,18 @@ class Row(Protocol):
 
 
 class UniqueViolation(Exception):
-    """An insert or update met a row that must be unique. The transaction cannot be used further."""
+    """An insert or update violated a unique constraint. The transaction can no longer be used."""
 
 
 class ConditionFailed(Exception):
-    """A condition that a statement requires (`dialects.required`) does not hold, so nothing of it was done."""
+    """A condition required by a statement (`dialects.required`) does not hold. The statement had no effect."""
 
 
 class RolledBack(Unavailable):
-    """The database rolled the whole transaction back because of concurrent ones: a retry can succeed at once.
+    """The database rolled back the whole transaction because of concurrent ones. An immediate retry can succeed.
 
-    `reason`: `deadlock`, `serialization`, `locked`; `schema`: a migration changed what a statement returns."""
+    `reason` is `deadlock`, `serialization`, `locked`, or `schema` if a migration changed the columns of a statement.
+    """
 
     def __init__(self, reason: str, message: str = "The database is busy.") -> None:
         super().__init__(message, code="database_unavailable")
@@ -72,7 +73,7 @@ class RolledBack(Unavailable):
 
 
 class Reader(Protocol):
-    """Reads: a `Database` reads what is committed, a `Transaction` also what it wrote itself."""
+    """Read access. A `Database` reads committed data, and a `Transaction` also its own writes."""
 
     @abstractmethod
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
@@ -82,19 +83,21 @@ class Reader(Protocol):
         return rows[0] if rows else None
 
     async def fetch_row(self, statement: Executable, params: Params | None = None) -> Row:
-        """Fetch the row that the statement always has: an aggregate, or `INSERT … RETURNING`."""
+        """Fetch a row that always exists, such as that of an aggregate or of `INSERT … RETURNING`."""
         row = await self.fetch_one(statement, params)
         assert row is not None, "the statement always has a row"
         return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """`fetch_all` for a query that may look at many rows. Outside of transactions it raises
-        `storage.slow.QueryTooSlow` when that takes seconds."""
+        """Run a query that may scan many rows, like `fetch_all`.
+
+        Outside of transactions, raises `storage.slow.QueryTooSlow` if it takes several seconds.
+        """
         return await self.fetch_all(statement, params)
 
 
 class Transaction(Reader):
-    """All or nothing. Obtained from `Database.transaction()`; leaving the block commits, an exception rolls back."""
+    """An atomic unit of work from `Database.transaction()`. Leaving the block commits; an exception rolls back."""
 
     dialect: str
 
@@ -108,7 +111,7 @@ class Transaction(Reader):
         self.is_ending = False  # no statement follows the deferred ones
 
     def local(self, kind: type[T]) -> T:
-        """Return the transaction's own object of this class, made by the first call."""
+        """Return the transaction's own instance of this class, created on first use."""
         if kind not in self._locals:
             self._locals[kind] = kind()
         found: T = self._locals[kind]
@@ -116,10 +119,10 @@ class Transaction(Reader):
 
     @abstractmethod
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
-        """Run one statement; return the number of rows it changed."""
+        """Run one statement and return the number of changed rows."""
 
     async def insert(self, table: Table, values: Params) -> int:
-        """Insert a row. Return its id."""
+        """Insert a row and return its id."""
         row = await self.fetch_row(insert_for_id(table, tuple(values)), values)
         return int(row["id"])
 
@@ -130,10 +133,10 @@ class Transaction(Reader):
     def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
         """Queue a write whose result is not needed. Queued writes are sent together before the next read or at commit.
 
-        They take one round trip. On PostgreSQL they are one statement: no part sees what another part writes, and no
-        two parts may change the same row. A conflict with a queued write is a defect and fails at once, on SQLite too
-        (`storage.statements`, which does not know what triggers write). Only a plain INSERT takes several rows.
-        Database errors are raised where the writes are sent.
+        They take one round trip. On PostgreSQL they are one statement: no part sees the writes of another part, and no
+        two parts may change the same row. A conflict with a queued write is a bug and fails immediately, on SQLite too
+        (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several rows.
+        Database errors are raised when the writes are sent.
         """
         if rows:
             self._check_conflicts(statement)
@@ -145,9 +148,11 @@ class Transaction(Reader):
     async def defer_fetch(
         self, statement: Executable, params: Params | None, then: Callable[[Sequence[Row]], None]
     ) -> None:
-        """Queue a SELECT that is sent with the queued writes. On PostgreSQL it does not see what they write, but it
-        may read the RETURNING rows of a write that has a name, as a table of that name. `then` gets the rows before
-        the callbacks after the commit."""
+        """Queue a SELECT that is sent with the queued writes.
+
+        On PostgreSQL it does not see them, but it can read the RETURNING rows of a named write as a table with that
+        name. `then` receives the rows before the after-commit callbacks run.
+        """
         if self.deferred_read is not None:
             await self.flush()
         self._check_conflicts(statement)
@@ -162,7 +167,7 @@ class Transaction(Reader):
         assert not conflict, conflict
 
     def signal(self, topic: str, ids: Collection[int]) -> None:
-        """After the commit, send a signal. `ids` may grow until then."""
+        """Send a signal after the commit. `ids` may grow until then."""
         signals = self.signals
         self.after_commit(lambda: signals.send(topic, ids))
 
@@ -171,18 +176,18 @@ class Transaction(Reader):
         self._before_commit.append(step)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call once the transaction is durable; never called if it is not."""
+        """Call `callback` once the transaction is durable. It is never called if the transaction fails."""
         self._after_commit.append(callback)
 
     async def finish(self) -> None:
-        """For engines: run the steps, including those that steps add, and send the queued statements."""
+        """For engines: run the steps, including steps added by steps, and send the queued statements."""
         while self._before_commit:
             await self._before_commit.pop(0)(self)
         self.is_ending = True
         await self.flush()
 
     def committed(self) -> None:
-        """For engines: the transaction is durable. An error in a callback is logged."""
+        """For engines: run the callbacks, now that the transaction is durable. Their errors are logged."""
         for callback in self._after_commit:
             try:
                 callback()
@@ -191,39 +196,40 @@ class Transaction(Reader):
 
 
 class Database(Reader):
-    """A database that is open. Close it with `close()`."""
+    """An open database. Close it with `close()`."""
 
     name: str
     signals: Signals
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the open file was deleted or replaced, so that writes are lost."""
+        """Return whether the open file was deleted or replaced, which means that writes are lost."""
         return False
 
     @property
     def apart(self) -> Database:
-        """Return the database over a connection with little traffic, for urgent work; one statement at once."""
+        """Return the database over a low-traffic connection, for urgent work. Runs one statement at a time."""
         return self
 
     @abstractmethod
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A write transaction. The block is left only when the commit is durable.
+        """Begin a write transaction. The block is left only after the commit is durable.
 
-        Raises `core.errors.Unavailable` when the database cannot be reached or written (`RolledBack` where the same
-        again can succeed at once), `UniqueViolation` for a clash.
+        Raises `core.errors.Unavailable` if the database cannot be reached or written (`RolledBack` if an immediate
+        retry can succeed) and `UniqueViolation` for a duplicate.
         """
 
     @abstractmethod
     def snapshot(self) -> AbstractAsyncContextManager[Reader]:
-        """Open a view of one moment over a connection of its own, to read many rows. Raises `Unavailable`."""
+        """Open a view of one moment on a separate connection, to read many rows. Raises `Unavailable`."""
 
     async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]], *, within_s: float = 0) -> T:
-        """Run `change` in a transaction and return its result; up to `TRIES` times if the database rolls it back, and
-        more often until `within_s` seconds have passed.
+        """Run `change` in a transaction and return its result.
 
-        Each try has a new transaction, so no step, callback or signal of an earlier try is left. What `change` does
-        outside of the transaction has to bear being repeated. Raises what `transaction` raises.
+        If the database rolls it back, it is retried: up to `TRIES` attempts in all, and beyond that until `within_s`
+        seconds have passed. Each attempt has a new transaction, so steps, callbacks and signals of earlier ones are
+        gone. Side effects of `change` outside of the transaction must be repeatable. Raises the same errors as
+        `transaction`.
         """
 
         async def run() -> T:
@@ -245,20 +251,20 @@ class Database(Reader):
                 if last:
                     log.error("transaction_given_up", reason=problem.reason, tries=number, cause=cause)
                     raise
-                if number <= TRIES:  # those who wait for longer would fill the log
+                if number <= TRIES:  # longer waits would flood the log
                     log.warning("transaction_rolled_back", reason=problem.reason, tries=number, cause=cause)
-            # At random: two that met would meet again.
+            # Random, because two transactions that collided would otherwise collide again.
             longest = PAUSE_MAX_S * 2 ** (min(number, TRIES) - 1)
             await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
 
     async def write(self, statement: Executable, rows: Sequence[Params]) -> None:
-        """Run one statement once per row of parameters in a transaction of its own, in as few round trips as possible.
+        """Run one statement once per row of parameters in its own transaction, in as few round trips as possible.
 
-        Durable when it returns; raises what `transaction` raises.
+        Durable on return. Raises the same errors as `transaction`.
         """
         async with self.transaction() as tx:
             if len(rows) == 1:
-                tx.defer(statement, rows)  # goes with the COMMIT
+                tx.defer(statement, rows)  # sent with the COMMIT
             else:
                 await tx.execute_many(statement, rows)
 

@@ -1,4 +1,4 @@
-"""Every difference between SQLite and PostgreSQL that reaches a statement or an error."""
+"""All differences between SQLite and PostgreSQL that affect statements or errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workhook.storage.database import ConditionFailed, RolledBack, UniqueViolati
 from workhook.storage.statements import Value
 
 SQLITE: Dialect = sqlite.dialect()
-# Conditions as they are: `x IN (…)` and not `x IN (…) = 1`, which no index serves.
+# Write conditions unchanged: `x IN (…)` rather than `x IN (…) = 1`, which no index supports.
 SQLITE.supports_native_boolean = True
 
 upsert = sqlite.insert
@@ -32,8 +32,11 @@ upsert = sqlite.insert
 @compiles(OnConflictDoNothing, "postgresql")
 @compiles(OnConflictDoUpdate, "postgresql")
 def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
-    """PostgreSQL's compiler asks for an attribute that its own construct has. To make these by that construct would
-    load its dialect on SQLite, too."""
+    """Compile the clause for PostgreSQL.
+
+    PostgreSQL's compiler expects an attribute that only its own construct has, but using that construct would load its
+    dialect on SQLite too.
+    """
     clause.constraint_target = None
     found: str = getattr(compiler, f"visit_{clause.__visit_name__}")(clause, **kw)
     return found
@@ -41,31 +44,31 @@ def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
 
 @cache
 def postgresql() -> Dialect:
-    """The dialect of statements for asyncpg."""
-    from sqlalchemy.dialects.postgresql import asyncpg  # 2 MiB that SQLite does not need
+    """Return the dialect of statements for asyncpg."""
+    from sqlalchemy.dialects.postgresql import asyncpg  # imported here because SQLite does not need its 2 MiB
 
     dialect: Dialect = asyncpg.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
     return dialect
 
 
 def sqlite_value(value: Value) -> Any:
-    """Lists travel to SQLite as JSON text, see `any_of`."""
+    """Return the value for SQLite's driver. Lists are passed as JSON text; see `any_of`."""
     return json.dumps(list(value)) if isinstance(value, (list, tuple, set, frozenset)) else value
 
 
 class _Written(sa.ColumnElement[Any]):
-    """A column that is written as text, for each database in its own way."""
+    """A column written as SQL text, separately for each database."""
 
     inherit_cache = False
     columns: Sequence[sa.ColumnElement[Any]] = ()
-    """Those inside of it whose tables a SELECT needs."""
+    """Nested columns whose tables a SELECT needs."""
 
     @property
     def _from_objects(self) -> list[Any]:
         return [table for column in self.columns for table in column._from_objects]
 
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        """`sql` writes an element inside of it."""
+        """Return the SQL text. `sql` renders a nested element."""
         raise NotImplementedError
 
 
@@ -75,7 +78,7 @@ def _write(element: _Written, compiler: SQLCompiler, **kw: Any) -> str:
 
 
 class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """`column = ANY(:name)`: membership in a list that is one parameter, so that the statement is compiled once."""
+    """`column = ANY(:name)`: membership in a list passed as one parameter, so the statement is compiled only once."""
 
     type = sa.Boolean()
 
@@ -95,11 +98,11 @@ class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """The rows of a correlated SELECT as one JSON text, an array of arrays in no dependable order.
+    """The rows of a correlated SELECT as JSON text: an array of arrays, in no particular order.
 
         sa.select(json_rows(users.c.id, users.c.login)).where(…).scalar_subquery().label("assignees")
 
-    So a list carries what belongs to each of its rows without a second query.
+    With it, a list includes the related rows of each of its rows without a second query.
     """
 
     type = sa.Text()
@@ -115,7 +118,7 @@ class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_row(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """The columns as one JSON text, an array. Two rows of one database have the same text if their values are equal."""
+    """The columns as one JSON array, as text. In one database, rows with equal values have the same text."""
 
     type = sa.Text()
 
@@ -131,8 +134,10 @@ _FAILED = "a required condition does not hold"
 
 
 class required(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """True, or an error that undoes the statement: `ConditionFailed`. Neither database has an expression that only
-    raises, so a text is read as something that it is not."""
+    """True, or an error that undoes the statement: `ConditionFailed`.
+
+    Neither database has an expression that only raises an error, so an invalid conversion is used.
+    """
 
     type = sa.Boolean()
 
@@ -147,8 +152,10 @@ class required(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """A text of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
-    `name`: a constant of letters and underscores."""
+    """A string member of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
+
+    `name` must be a constant of letters and underscores.
+    """
 
     type = sa.Text()
 
@@ -162,7 +169,7 @@ class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """Tells whether the JSON array in a text column contains the text of the parameter `name`."""
+    """Whether the JSON array in a text column contains the value of the parameter `name`."""
 
     type = sa.Boolean()
 
@@ -177,8 +184,10 @@ class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 class server_now(_Written):  # noqa: N801  # reads like the SQL it stands for
-    """The database's time when the statement begins, in milliseconds since the epoch: for what must not depend on the
-    clock of a process."""
+    """The database's time at the start of the statement, in milliseconds since the epoch.
+
+    For values that must not depend on the clock of a process.
+    """
 
     type = sa.BigInteger()
 
@@ -189,7 +198,7 @@ class server_now(_Written):  # noqa: N801  # reads like the SQL it stands for
 
 
 def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
-    """On PostgreSQL: parameters `NAME_COLUMN`, an array a column, as a table; its `n` counts the rows."""
+    """On PostgreSQL, return array parameters `NAME_COLUMN`, one per column, as a table. Its `n` numbers the rows."""
     values: list[sa.BindParameter[Any]] = [
         sa.bindparam(f"{name}_{column}", type_=sa.ARRAY(kind)) for column, kind in columns.items()
     ]
@@ -200,10 +209,10 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
 def join_few(
     dialect: str, each: sa.FromClause, top: sa.Select[Any], table: sa.Table, key: str = "id"
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with those of a table that `top`, which is correlated with it, selects. Return the join, and these
-    rows in it.
+    """Join each row with the rows that `top`, which is correlated with it, selects from a table.
 
-    SQLite has no LATERAL: it finds the rows again by their primary key `key`, with all columns of the table.
+    Returns the join and these rows in it. SQLite has no LATERAL, so there the rows are looked up again by their primary
+    key `key`, with all columns of the table.
     """
     if dialect == "postgresql":
         few: sa.FromClause = top.lateral("few")
@@ -213,7 +222,7 @@ def join_few(
 
 
 def sqlite_problem(error: sqlite3.Error) -> Exception:
-    """Return the program's error for a driver's error."""
+    """Translate an error of SQLite's driver into the program's own error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
     if isinstance(error, sqlite3.OperationalError):
@@ -231,9 +240,11 @@ _SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in ("FULL", "IOERR", "CANTOPEN
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """Return the program's error for a driver's error: lost connections, full disks, shutdowns, deadlocks and time-outs
-    can succeed later."""
-    import asyncpg  # some megabytes that SQLite does not need
+    """Translate an error of PostgreSQL's driver into the program's own error.
+
+    Lost connections, full disks, shutdowns, deadlocks and timeouts can succeed later.
+    """
+    import asyncpg  # imported here because SQLite does not need its several megabytes
 
     if isinstance(error, asyncpg.UniqueViolationError):
         return UniqueViolation(str(error))
@@ -252,15 +263,15 @@ def postgresql_problem(error: BaseException) -> BaseException:
     return error
 
 
-# Not the rest of class 40: after 40003 it is unknown whether the transaction was committed.
+# Not the rest of class 40: after 40003 the outcome of the commit is unknown.
 _TAKEN_BACK = {"40P01": "deadlock", "40001": "serialization"}
 
-# Classes of SQLSTATE: connection, transaction rollback, resources, operator intervention, system error; 25: read-only.
+# SQLSTATE classes: connection, transaction rollback, resources, operator intervention, system error; 25: read-only.
 _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 
 
 def connect_options(url: str) -> Mapping[str, Any]:
-    """Return the arguments for asyncpg. PostgreSQL shows the connections as `workhook` unless the URL has a name."""
+    """Return the arguments for asyncpg. The connections are named `workhook` unless the URL has a name."""
     dsn = url.replace("postgresql+asyncpg://", "postgresql://", 1)
     if "application_name" not in parse_qs(urlsplit(dsn).query):
         dsn += f"{'&' if '?' in dsn else '?'}application_name=workhook"
@@ -268,21 +279,21 @@ def connect_options(url: str) -> Mapping[str, Any]:
 
 
 def place(url: str) -> str:
-    """Return the address of the database without user and password."""
+    """Return the address of the database without user name and password."""
     parts = urlsplit(url)
     asked = parse_qs(parts.query)
     host = parts.netloc.rpartition("@")[2] or asked.get("host", ["localhost"])[0]
     return f"{host}{parts.path}"
 
 
-SILENCE_S = 10  # until the connections to a host that does not answer are closed
+SILENCE_S = 10  # until connections to a host that does not answer are closed
 _PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE_S * 1000}
 
 
 async def notice_silence(connection: Any) -> None:
-    """Set short TCP time-outs: by default TCP waits a quarter of an hour for a host that is gone.
+    """Set short TCP timeouts. By default TCP waits a quarter of an hour for a host that is gone.
 
-    asyncpg has no setting for this, and no public way to the socket.
+    asyncpg has no setting for this, and no public access to the socket.
     """
     reached: socket.socket | None = connection._transport.get_extra_info("socket")
     if reached is None or reached.family == socket.AF_UNIX:

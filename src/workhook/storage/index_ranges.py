@@ -1,10 +1,10 @@
-"""Ranges of an index: by time, although the index is ordered by id, and of one owner.
+"""Ranges of an index by time, although the index is ordered by id, and ranges of one owner.
 
-A list by time reads a range of the ids' index. Rows get their id when they are written, a little after the time that
-they show. A row that is written at most `slack_ms` after its time has a higher id than every row whose time is
-`slack_ms` earlier, and a lower one than every row whose time is `slack_ms` later. So a binary search of the primary key
-finds, in some thirty probes, ids between which all rows of a stretch of time lie. Other rows between these ids are left
-out by their time.
+A list by time reads a range of the id index. Rows get their id when they are written, a little after the time they
+show. A row written at most `slack_ms` after its time has a higher id than every row whose time is `slack_ms` earlier,
+and a lower id than every row whose time is `slack_ms` later. A binary search of the primary key therefore finds, in
+about thirty probes, two ids that enclose all rows of a time range. Other rows between these ids are excluded by their
+time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from workhook.storage.metadata import big
 HIGHEST = 2**62  # above every id
 
 Alike = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
-"""A column, and its value in the whole range."""
+"""A column and its value, which is constant in the range."""
 
 
 def index_range(
     dialect: str, alike: Sequence[Alike], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
 ) -> sa.Select[Any]:
-    """The ids of one range of an index, in order: above the parameter `low`, below the one named `high`, at most
-    `limit`. The index begins with the `alike` columns and has the id next.
+    """Return the ids of one range of an index in order, at most `limit`.
 
-    On PostgreSQL the order is written so that no other index has it. Otherwise the planner may go through the table by
-    id, past the rows of others, where a large owner has none of the newest rows.
+    They are above the parameter `low` and below the one named by `high`. The index starts with the `alike` columns,
+    followed by the id. On PostgreSQL the order is written to match no other index. Otherwise the planner might scan the
+    table by id, past other owners' rows, when a large owner has none of the newest rows.
     """
     columns, values = [each for each, _ in alike], [each for _, each in alike]
     low, most = big("low"), big(high)
@@ -47,15 +47,18 @@ def index_range(
 
 
 class IdRange(msgspec.Struct, frozen=True):
-    """Ids above `low` and below `high`."""
+    """Ids above `low` and below `high`, both excluded."""
 
     low: int = 0
     high: int = HIGHEST
 
 
 class TimeIndex:
-    """Finds ids by time in a table whose `id` follows the column `at`. `in_time` (of the table or an alias of it) is
-    true for rows that were written within the slack; without it, all were."""
+    """A search for ids by time in a table whose `id` follows the column `at`.
+
+    `in_time`, called with the table or an alias of it, is true for rows that were written within the slack. Without it,
+    all were.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class TimeIndex:
         self._statement = _halving(table, at, in_time)
 
     async def bounds(self, reader: Reader, *, since: int | None = None, until: int | None = None) -> IdRange:
-        """The ids of the rows from `since` to `until` (milliseconds, both included)."""
+        """Return bounds of the ids of rows from `since` to `until` (milliseconds, both included)."""
         low, high = 0, HIGHEST
         if since is not None:
             low = (await self._halve(reader, since - self._slack_ms - 1))[0]
@@ -77,7 +80,7 @@ class TimeIndex:
         return IdRange(low, high)
 
     async def _halve(self, reader: Reader, moment: int) -> tuple[int, int]:
-        """Two ids: rows up to the first are of `moment` or earlier, rows from the second on are of later times."""
+        """Return two ids: rows up to the first are of `moment` or earlier, and rows from the second on are later."""
         row = await reader.fetch_row(self._statement, {"moment": moment})
         return row["low"], row["high"] if row["high"] <= row["newest"] else HIGHEST
 
@@ -85,7 +88,10 @@ class TimeIndex:
 def _halving(
     table: sa.Table, at: str, in_time: Callable[[sa.FromClause], sa.ColumnElement[bool]] | None
 ) -> sa.Select[Any]:
-    """Each step knows `low` and `high`, and the time of the first row from half-way between them on."""
+    """Return the recursive binary search.
+
+    Each step has `low`, `high` and the time of the first row from their midpoint on.
+    """
 
     def time_from(number: sa.ColumnElement[int], name: str) -> sa.ColumnElement[Any]:
         row = table.alias(name)

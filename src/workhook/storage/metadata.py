@@ -1,7 +1,7 @@
-"""The one metadata object, and the column types that both databases carry without conversion.
+"""The shared metadata object, and column types that both databases support without conversion.
 
-Columns hold integers, text, bytes, floats and booleans only: times are milliseconds since the epoch, JSON is text or
-bytes.
+Columns contain only integers, text, bytes, floats and booleans: times are milliseconds since the epoch, and JSON is
+text or bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ metadata = sa.MetaData(
     }
 )
 
-# SQLite numbers rows by itself only in a column that is spelled INTEGER.
+# SQLite assigns ids itself only in a column declared as INTEGER.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Millis = sa.BigInteger
 
 GROWS = "grows"
-"""In the `info` of a table: it may hold millions of rows (`storage.schema`)."""
+"""Key in the `info` of a table that may have millions of rows (`storage.schema`)."""
 DECLARED = "declared"
-"""In the `info` of an index: its place among those that its table declares, from 1."""
+"""Key in the `info` of an index: its position among the indexes its table declares, starting at 1."""
 
 
 @sa.event.listens_for(sa.Index, "after_parent_attach")
@@ -38,51 +38,51 @@ def _note_place(index: sa.Index, table: sa.Table) -> None:
 
 
 NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
-"""Of an index: over what is not private."""
+"""The condition of an index over rows that are not private."""
 
 
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
-    """An index over the rows for which `where` is true, on either database.
+    """Return an index over the rows for which `where` is true, on either database.
 
-    SQLAlchemy is not told: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need. So only
-    `storage.schema` makes tables.
+    The condition is hidden from SQLAlchemy: `postgresql_where` would load that dialect, 2 MiB that SQLite does not
+    need. For this reason only `storage.schema` creates tables.
     """
     return sa.Index(name, *columns, info={"where": where}, **options)
 
 
 def in_project() -> sa.Column[Any]:
-    """The column `repository_id` of a table whose rows belong to a project, and go with it."""
+    """Return the column `repository_id` of a table whose rows belong to a project and are deleted with it."""
     project = sa.ForeignKey("projects.repository_id", ondelete="CASCADE")
     return sa.Column("repository_id", sa.BigInteger, project, nullable=False)
 
 
 def of_account(name: str, **options: Any) -> sa.Column[Any]:
-    """A column for a user or organization, with which the row is deleted."""
+    """Return a column that references a user or organization. The row is deleted with the account."""
     return sa.Column(name, sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), **options)
 
 
 def is_in_project(table: sa.Table) -> bool:
-    """Return whether it has the column `in_project`."""
+    """Return whether the table has the column of `in_project`."""
     return any(each.target_fullname == "projects.repository_id" for each in table.foreign_keys)
 
 
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
-    """`INSERT` of exactly these columns, each a parameter of its own name."""
+    """Return an `INSERT` of exactly these columns, each a parameter with the column's name."""
     return sa.insert(table).values({name: sa.bindparam(name) for name in columns})
 
 
 @cache
 def insert_for_id(table: sa.Table, columns: tuple[str, ...]) -> Executable:
-    """`INSERT` of exactly these columns that returns the id of the row."""
+    """Return an `INSERT` of exactly these columns that returns the row's id."""
     return insert_into(table, *columns).returning(table.c.id)
 
 
 def big(name: str) -> sa.BindParameter[int]:
-    """An integer parameter of 64 bits: PostgreSQL needs the width."""
+    """Return a 64-bit integer parameter: PostgreSQL needs the width."""
     return sa.bindparam(name, type_=sa.BigInteger())
 
 
-# One row that readiness writes: a database that can only be read is not ready.
+# A row that readiness checks write: a database that is read-only is not ready.
 probe = sa.Table(
     "probe",
     metadata,
@@ -90,7 +90,7 @@ probe = sa.Table(
     sa.Column("written_at", Millis, nullable=False),
 )
 
-# A text sealed with the first key: a process that cannot open it has the wrong key for this database.
+# A value sealed with the first key. A process that cannot open it has the wrong key for this database.
 key_check = sa.Table(
     "key_check",
     metadata,

@@ -1,6 +1,6 @@
-"""Prometheus metrics of the database and of the store of files.
+"""Prometheus metrics of the database and of the file store.
 
-Each process has all of them, whatever database it uses: alerts watch them everywhere.
+Every process exports all of them, whichever database it uses, because alerts watch them everywhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOT_RELEASED = Counter(
 )
 BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Failures of the file store.", ["code"])
 
-# A counter that appears with its first event hides that event from `increase()`: what alerts watch begins at 0.
+# A counter that first appears with its first event hides that event from `increase()`, so watched counters start at 0.
 for _code in ("storage_full", "storage_unavailable"):
     BLOB_TROUBLE.labels(_code)
 for _reason in ("deadlock", "locked", "schema", "serialization"):

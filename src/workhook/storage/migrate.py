@@ -1,7 +1,7 @@
-"""Brings a database to the newest schema, or refuses one that a newer Workhook has already changed.
+"""Upgrades a database to the newest schema, or refuses one that a newer version of Workhook has already migrated.
 
-A new database is made as a whole (`storage.schema`), in one transaction and without Alembic. One that is there runs the
-migrations of `storage.migrations` that it lacks.
+A new database is created as a whole (`storage.schema`), in one transaction and without Alembic. An existing one runs
+the migrations of `storage.migrations` that it lacks.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 HEAD = "0058"
-# In place of a revision, so that every version refuses the database (`storage.copying`).
-MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
-COPYING = "copying"  # a database whose copy is not whole yet
-RESTORING = "restoring"  # a file that `workhook restore` has not finished with
+# Set instead of a revision to make every version refuse the database (`storage.copying`).
+MOVED = "moved"  # a file that was copied, or is being copied, to PostgreSQL
+COPYING = "copying"  # a database whose copy is incomplete
+RESTORING = "restoring"  # a file that `workhook restore` has not finished
 SQLITE_WAIT_S = 30  # for another process that writes
-LOCK_TRIES = 7200  # of PostgreSQL steps that others would wait for: a backup of an hour keeps its locks
-SAID_EACH = 20  # every so many tries are logged
-LOOK_S = 0.5  # between two looks at another process's migration, or at the progress of this one
-LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
+LOCK_TRIES = 7200  # for PostgreSQL steps that others would wait for: a backup may keep its locks for an hour
+SAID_EACH = 20  # one in this many attempts is logged
+LOOK_S = 0.5  # between checks of another process's migration, and of this one's progress
+LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates while the others wait
 
 
 _revision = sa.select(sa.table("alembic_version", sa.column("version_num", sa.Text())).c.version_num)
@@ -48,12 +48,12 @@ def known_revisions() -> list[str]:
 
 
 def release_command(path: Path) -> str:
-    """The shell command that lets servers use the file again."""
+    """Return the shell command that lets servers use the file again."""
     return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 
 def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> str | None:
-    """Tell why servers refuse a database that is copied or restored, and what to do; None for other databases."""
+    """Return why servers refuse a database that is being copied or restored, and the remedy, or None for any other."""
     if found == MOVED and sqlite_path is not None:
         return _moved(sqlite_path)
     if found == RESTORING and sqlite_path is not None:
@@ -98,7 +98,7 @@ def _needed(current: str | None, sqlite_path: Path | None = None, url: str | Non
 
 
 def _upgrade(connection: Any) -> None:
-    # Importing Alembic takes a third of a second, so only migrations do it.
+    # Importing Alembic takes a third of a second, so it is imported only for migrations.
     from alembic import command
     from alembic.config import Config
 
@@ -109,7 +109,7 @@ def _upgrade(connection: Any) -> None:
 
 
 def sqlite_revision(path: Path) -> str | None:
-    """Return the schema of a file, or None. Raises `sqlite3.Error` for a file that is not a database."""
+    """Return the schema revision of a file, or None. Raises `sqlite3.Error` if the file is not a database."""
     if not path.exists():
         return None
     with closing(sqlite3.connect(path)) as connection:
@@ -119,7 +119,10 @@ def sqlite_revision(path: Path) -> str | None:
 
 
 def migrate_sqlite(path: Path, import_tables: Callable[[], object]) -> bool:
-    """Return whether anything was done. `import_tables`: loads all tables for a new database."""
+    """Create or migrate a file.
+
+    Returns whether anything changed. `import_tables` loads all tables for a new database.
+    """
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
@@ -133,7 +136,7 @@ def migrate_sqlite(path: Path, import_tables: Callable[[], object]) -> bool:
 
 
 def _write_ahead(connection: Any) -> None:
-    """Set the journal mode. SQLite never waits for another process that is setting it."""
+    """Set the journal mode, retrying because SQLite never waits for another process that is setting it."""
     end = time.monotonic() + SQLITE_WAIT_S
     pause = threading.Event()
     while True:
@@ -147,18 +150,18 @@ def _write_ahead(connection: Any) -> None:
 
 
 def _make_sqlite(path: Path) -> None:
-    """Alembic would take a second, and 10 MB that stay with the server."""
+    """Create the file without Alembic, which would take a second and 10 MB that stay in the server's memory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.touch(mode=0o600)  # SQLite gives the files beside it the same mode
+        path.touch(mode=0o600)  # SQLite creates the files beside it with the same mode
     except OSError as error:
-        log.debug("database_file_not_made", reason=str(error))  # SQLite will report it
+        log.debug("database_file_not_made", reason=str(error))  # SQLite reports it later
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)
     try:
         _write_ahead(connection)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
-        # Another process may have been first.
+        # Another process may have been faster.
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
             for statement in schema.statements("sqlite", HEAD):
                 connection.execute(statement)
@@ -168,12 +171,12 @@ def _make_sqlite(path: Path) -> None:
 
 
 def _upgrade_sqlite(path: Path) -> None:
-    """Run every migration that the file lacks, in one transaction."""
+    """Run all migrations that the file lacks, in one transaction."""
     from sqlalchemy import create_engine, event
 
     engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": SQLITE_WAIT_S})
 
-    # The driver would commit before DDL; BEGIN IMMEDIATE makes the migration one transaction and keeps others out.
+    # The driver would commit before DDL. BEGIN IMMEDIATE makes the migration one transaction and keeps others out.
     @event.listens_for(engine, "connect")
     def _plain(dbapi: Any, record: Any) -> None:
         dbapi.isolation_level = None
@@ -190,7 +193,7 @@ def _upgrade_sqlite(path: Path) -> None:
 
 
 async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> bool:
-    """As `migrate_sqlite`."""
+    """Create or migrate a PostgreSQL database, like `migrate_sqlite`."""
     import asyncpg
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
@@ -200,7 +203,7 @@ async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> b
         await _lock(connection)
         current = await postgresql_revision(connection)
         if not _needed(current, url=url):
-            return False  # another process has done it meanwhile
+            return False  # another process was faster
         if current is None:
             import_tables()
             name = await connection.fetchval("SELECT quote_ident(current_schema())")
@@ -220,14 +223,16 @@ async def postgresql_revision(connection: Any) -> str | None:
 
 
 async def _lock(connection: Any) -> None:
-    """Wait for the lock by polling: a wait inside the database keeps a transaction open, and building an index
-    concurrently waits for all transactions."""
+    """Wait for the lock by polling.
+
+    A wait inside the database keeps a transaction open, and building an index concurrently waits for all transactions.
+    """
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
 
 
 async def _upgrade_postgresql(url: str, connection: Any) -> None:
-    """`connection` is used to follow the progress."""
+    """Run the migrations. `connection` is used to follow the progress."""
     progress = asyncio.create_task(_log_progress(connection), name="migration-progress")
     try:
         for tries in range(1, LOCK_TRIES + 1):
@@ -246,7 +251,7 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
 
 
 def _gave_way(error: BaseException | None) -> bool:
-    """Tell whether a step did not get its lock in time (`storage.online`), or met a deadlock."""
+    """Return whether a step did not get its lock in time (`storage.online`) or ran into a deadlock."""
     import asyncpg
 
     while error is not None:
@@ -271,13 +276,13 @@ FROM pg_stat_progress_create_index WHERE datname = current_database()
 """
 
 
-# The server ends statements of a killed process, which would keep their locks.
+# Makes the server cancel statements of a killed process, which would otherwise keep their locks.
 _END_WITH_US = """SELECT set_config(name, '2s', false) FROM pg_settings
 WHERE name = 'client_connection_check_interval'"""
 
 
 async def check_schema(database: Database) -> str:
-    """Return `ok` or what is wrong: another process may have migrated the database."""
+    """Return `ok`, or a description of the mismatch if another process has migrated the database."""
     row = await database.fetch_one(_revision)
     found = row["version_num"] if row else None
     if found == HEAD:
@@ -298,7 +303,7 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
         try:
             await connection.execute(_END_WITH_US)
         except asyncpg.PostgresError as error:
-            log.debug("not_ended_with_us", reason=str(error))  # not supported by the server's system
+            log.debug("not_ended_with_us", reason=str(error))  # not supported on the server's platform
         return connection
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
@@ -311,7 +316,7 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
 
 
 async def migrate(sqlite_path: Path | None, url: str | None, import_tables: Callable[[], object]) -> bool:
-    """Migrate the database that the settings name: a file, or PostgreSQL's URL. As `migrate_sqlite`."""
+    """Migrate the database named by the settings, a file or PostgreSQL's URL, like `migrate_sqlite`."""
     if sqlite_path is not None:
         return await asyncio.to_thread(migrate_sqlite, sqlite_path, import_tables)
     assert url is not None, "there is a file or a URL"

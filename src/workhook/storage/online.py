@@ -1,9 +1,9 @@
-"""The steps of migrations that run while servers use the database.
+"""Migration steps that run while servers use the database.
 
-On PostgreSQL indexes are built CONCURRENTLY. Other steps get their locks within `LOCK_S`, or let those that wait behind
-them go first and try again. Each step is a transaction of its own: otherwise it would wait for one table while it
-blocks another. So a migration may end half-way. Each step keeps what exists, and rebuilds what an interruption left
-unusable.
+On PostgreSQL indexes are built CONCURRENTLY. Other steps must get their locks within `LOCK_S`; otherwise they give up,
+let the sessions waiting behind them proceed, and retry. Each step is its own transaction, because otherwise it would
+wait for one table while blocking another. A migration can therefore stop half-way. Each step keeps whatever already
+exists and rebuilds anything that an interruption left unusable.
 
 SQLite's file is migrated in one transaction, before the server starts.
 """
@@ -26,14 +26,17 @@ _invalid = sa.text("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(:name)
 
 
 def add_column(table: str, column: sa.Column[Any]) -> None:
-    """Add a nullable column: PostgreSQL rewrites no row."""
+    """Add a nullable column, for which PostgreSQL does not rewrite any rows."""
     with _gives_way(1):
         op.add_column(table, column, **_unless_there())
 
 
 def add_reference(table: str, column: str, target: str, *, on_delete: str) -> None:
-    """Add a nullable text column that refers to the `id` of the table `target`. PostgreSQL checks no row while it holds
-    locks: it validates the constraint in a step of its own, beside readers and writers."""
+    """Add a nullable text column that references the `id` of the table `target`.
+
+    PostgreSQL checks no rows while it holds strong locks: it validates the constraint in a separate step, alongside
+    readers and writers.
+    """
     name, action = f"fk_{table}_{column}", f"REFERENCES {target} (id) ON DELETE {on_delete}"
     if _is_sqlite():
         op.execute(f"ALTER TABLE {table} ADD COLUMN {column} TEXT CONSTRAINT {name} {action}")
@@ -71,8 +74,10 @@ def create_index(
 
 @contextmanager
 def beside_others() -> Iterator[None]:
-    """On PostgreSQL each statement inside is a transaction, so that none holds a lock for long. Use it first in a
-    migration, or after what may be committed."""
+    """On PostgreSQL, run each statement inside in its own transaction, so that none holds a lock for long.
+
+    Use it first in a migration, or after statements that may be committed.
+    """
     if _is_sqlite():
         yield
         return
@@ -81,14 +86,14 @@ def beside_others() -> Iterator[None]:
 
 
 def create_trigger(*statements: str) -> None:
-    """Create a trigger of PostgreSQL, or replace it. It waits for writers of the table, and they for it."""
+    """Create or replace a trigger of PostgreSQL. It waits for the table's writers, and they wait for it."""
     with _gives_way(1):
         for each in statements:
             op.get_bind().exec_driver_sql(each)
 
 
 def set_storage(table: str, **parameters: float) -> None:
-    """Set PostgreSQL's storage parameters of a table, which others may use meanwhile."""
+    """Set PostgreSQL's storage parameters of a table that may be in use."""
     if not _is_sqlite():
         written = ", ".join(f"{name} = {value}" for name, value in parameters.items())
         with _gives_way(1):
@@ -102,20 +107,22 @@ def drop_index(name: str, table: str) -> None:
 
 @contextmanager
 def _gives_way(locks: int) -> Iterator[None]:
-    """Run a step that locks so many tables, on PostgreSQL with a lock timeout: others wait behind it as long as it
-    waits itself. After the timeout `storage.migrate` begins again."""
+    """Run a step that locks `locks` tables, on PostgreSQL with a lock timeout.
+
+    Others wait behind the step for as long as it waits itself. After the timeout `storage.migrate` starts again.
+    """
     if _is_sqlite():
         yield
         return
     with op.get_context().autocommit_block():
         op.execute(f"SET lock_timeout = '{round(LOCK_S * 1000) // locks}ms'")
         yield
-        # Building an index waits for open transactions, but blocks none.
+        # Building an index waits for open transactions but blocks none.
         op.execute("RESET lock_timeout")
 
 
 def _unless_there() -> dict[str, Any]:
-    """A migration of PostgreSQL may go on after an interruption."""
+    """Return options that tolerate existing objects, because PostgreSQL migrations may resume after an interruption."""
     return {} if _is_sqlite() else {"if_not_exists": True}
 
 

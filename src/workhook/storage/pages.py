@@ -1,4 +1,4 @@
-"""Lists that are read by page, and how many rows they have."""
+"""Lists that are read page by page, and their row counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERYTHING = Page(2**31)
 
 @dataclass(frozen=True)
 class Listed:
-    """The statement of one page, and the one that counts all rows. `counts`: the page's rows have the `total`, too."""
+    """The statement for one page, and the one that counts all rows. With `counts`, the page's rows have a `total`."""
 
     page: sa.Select[*tuple[Any, ...]]
     count: sa.Select[*tuple[Any, ...]]
@@ -32,10 +32,11 @@ class Listed:
 
 
 def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
-    """`statement` in this order, by page. Its parameters are those of the statement.
+    """Return `statement` in this order, read by page. It has the parameters of `statement`.
 
-    With `counts` all rows are counted with the page. That also keeps PostgreSQL from going through the whole table in
-    this order for a page that it takes for the first of very many; it is not needed where an index has the order.
+    With `counts`, all rows are counted along with the page. This also keeps PostgreSQL, when it overestimates the
+    number of rows, from scanning the whole table in this order to find one page. It is unnecessary if an index has
+    this order.
     """
     page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
@@ -48,7 +49,7 @@ def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]
 async def read_page(
     reader: Reader, what: Listed, params: Mapping[str, object], page: Page
 ) -> tuple[Sequence[Row], int]:
-    """Return the rows and the number on all pages, which is counted apart only if this page does not tell."""
+    """Return the rows and the total number, which is counted separately only if the page does not reveal it."""
     rows = await reader.fetch_all(what.page, {**params, **page._asdict()})
     if rows and what.counts:
         return rows, rows[0]["total"]

@@ -1,12 +1,12 @@
-"""Sends BEGIN with a transaction's first statement and COMMIT with its last; sets how often a statement is planned.
+"""Pipelines BEGIN with a transaction's first statement and COMMIT with its last, and sets the plan cache mode.
 
-asyncpg waits for each answer before it sends the next message, so a short transaction is half waiting. PostgreSQL
-takes any number of messages up to a Sync. This module writes messages of the extended protocol without a Sync to the
-driver's transport, before or after the driver's own message. The driver skips their answers while it waits for its own.
-After an error PostgreSQL skips the rest up to the Sync, so nothing is committed.
+asyncpg waits for each response before it sends the next message, so a short transaction spends half its time waiting.
+PostgreSQL accepts any number of messages up to a Sync. This module writes messages of the extended protocol without a
+Sync to the driver's transport, before or after the driver's own message. The driver skips their responses while it
+waits for its own. After an error PostgreSQL skips everything up to the Sync, so nothing is committed.
 
 The module relies on three private parts of asyncpg: the transport and the protocol of a connection, and the names of
-prepared statements. `tests/storage/test_pipeline.py` checks what it relies on.
+prepared statements. `tests/storage/test_pipeline.py` checks these assumptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 _PARSE, _BIND, _EXECUTE = b"P", b"B", b"E"
 _INT8, _INT4, _INT2, _FLOAT8, _LENGTH = (struct.Struct(form) for form in ("!iq", "!ii", "!ih", "!id", "!i"))
-_BINARY = struct.pack("!hhh", 1, 1, 0)[:4]  # one format code for all: binary
+_BINARY = struct.pack("!hhh", 1, 1, 0)[:4]  # one format code for all values: binary
 _KNOWN_MAX = 8192
 
 Encode = Callable[[Any], bytes]
@@ -36,7 +36,7 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 
 def _parsed(sql: bytes) -> bytes:
-    """Parse and Bind of a statement without a name."""
+    """Return Parse and Bind of an unnamed statement."""
     return _message(_PARSE, b"\0" + sql + b"\0\0\0") + _message(_BIND, b"\0\0" + b"\0\0" * 3)
 
 
@@ -49,7 +49,7 @@ _PLANNED = {
 _COMMIT = _parsed(b"COMMIT")  # executed by the driver
 
 
-# --- values, as asyncpg would write them ------------------------------------------------------------------------------
+# --- values, encoded as asyncpg would encode them ---------------------------------------------------------------------
 
 
 def _text(value: Any) -> bytes:
@@ -91,15 +91,15 @@ def _array(oid: int, encode: Encode) -> Encode:
 
 
 _NULL = _LENGTH.pack(-1)
-# By the number of the type: smallint, integer, bigint, text, varchar, bytea, boolean, double precision.
+# By type OID: smallint, integer, bigint, text, varchar, bytea, boolean, double precision.
 _SCALARS: dict[int, Encode] = {
     21: _number(_INT2), 23: _number(_INT4), 20: _number(_INT8), 25: _text, 1043: _text, 17: _bytes, 16: _boolean,
     701: _number(_FLOAT8),
 }  # fmt: skip
 _ARRAYS = {1005: 21, 1007: 23, 1016: 20, 1009: 25, 1015: 1043, 1001: 17, 1000: 16, 1022: 701}
 _ENCODERS: dict[int, Encode] = {**_SCALARS, **{oid: _array(each, _SCALARS[each]) for oid, each in _ARRAYS.items()}}
-# By the driver's name of the prepared statement, which is unique in a process: the same SQL may have other types when
-# it is prepared again. None: it has a type that is not known here.
+# By the driver's name of the prepared statement, which is unique in a process, because the same SQL may have other
+# types when it is prepared again. None means that it uses an unsupported type.
 _encoders: dict[str, Sequence[Encode] | None] = {}
 
 
@@ -116,7 +116,10 @@ def _encoders_of(state: Any) -> Sequence[Encode] | None:
 
 
 def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
-    """The Bind message of a prepared statement; None if the driver has to write it, or to report what is wrong."""
+    """Return the Bind message of a prepared statement.
+
+    Returns None if the driver must write the message, or report an invalid argument.
+    """
     encoders = _encoders_of(state)
     if encoders is None or len(encoders) != len(arguments):
         return None
@@ -132,7 +135,7 @@ def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
 
 
 class _Mode(NamedTuple):
-    """The planning mode of a connection, and the statement that set it."""
+    """The plan cache mode of a connection, and the statement that set it."""
 
     planned_once: bool
     set_with: Any
@@ -144,13 +147,13 @@ _modes: WeakKeyDictionary[Any, _Mode | None] = WeakKeyDictionary()  # by connect
 def _mode_of(real: Any) -> bool | None:
     if real not in _modes:
         return False
-    # Unknown after a closed statement: if a migration changed its answer, it was closed and run again on its own.
+    # Unknown after a closed statement: if a migration changed its columns, it was closed and retried on its own.
     mode = _modes[real]
     return None if mode is None or mode.set_with.closed else mode.planned_once
 
 
 async def _prepared(real: Any, sql: str) -> Any:
-    """The prepared statement, which stays so until the event loop goes on."""
+    """Return the prepared statement, which stays valid until the event loop continues."""
     state = await real._get_statement(sql, None)
     while state.closed:  # another connection has just found that the tables have changed
         state = await real._get_statement(sql, None)
@@ -158,10 +161,12 @@ async def _prepared(real: Any, sql: str) -> Any:
 
 
 async def prepare(connection: Any, sql: str, *, begin: bool = False, planned_once: bool | None = False) -> None:
-    """Prepare what runs next on the connection, without a round trip. `begin`: start a transaction with it.
-    `planned_once`: see `Statement`."""
+    """Prepare the connection for the next statement, without a round trip.
+
+    `begin` starts a transaction with it. For `planned_once`, see `Statement`.
+    """
     real = _real(connection)
-    if not real._stmt_cache_enabled:  # the statement would be prepared in between
+    if not real._stmt_cache_enabled:  # the driver would prepare the statement in between
         if begin:
             await connection.execute("BEGIN")
         return
@@ -179,14 +184,14 @@ def _write_before(real: Any, state: Any, *, begin: bool, planned_once: bool | No
 
 
 def forget(connection: Any) -> None:
-    """After an error: a rollback also undoes the setting of plans."""
+    """Forget the plan cache mode after an error, because a rollback also undoes the setting."""
     real = getattr(connection, "_con", connection)
     if real is not None:
         _modes[real] = None
 
 
 def _real(connection: Any) -> Any:
-    """The connection behind a pool's proxy. Raises `asyncpg.InterfaceError` if it is lost."""
+    """Return the connection behind a pool's proxy. Raises `asyncpg.InterfaceError` if it is lost."""
     real = getattr(connection, "_con", connection)
     if real is None or real.is_closed():
         raise asyncpg.InterfaceError("the connection is closed")
@@ -196,7 +201,10 @@ def _real(connection: Any) -> Any:
 async def fetch_and_commit(
     connection: Any, sql: str, arguments: Sequence[Any], *, planned_once: bool | None = False
 ) -> Sequence[Any]:
-    """Run the last statement of the open transaction, commit, and return its rows. Raises as `commit` does."""
+    """Run the last statement of the open transaction, commit, and return its rows.
+
+    Raises the same errors as `commit`.
+    """
     real, bound = _real(connection), None
     if real._stmt_cache_enabled:
         state = await _prepared(real, sql)
@@ -209,7 +217,7 @@ async def fetch_and_commit(
     real._transport.write(bound + _EXECUTED + _COMMIT)
     try:
         rows, tag, _ = await real._protocol.execute(state, "", 0, True, None)
-    except asyncpg.InvalidCachedStatementError:  # as the driver does, for all connections of the pool
+    except asyncpg.InvalidCachedStatementError:  # as in the driver, for all connections of the pool
         real._drop_global_statement_cache()
         raise
     _require_commit(tag.decode())
@@ -217,7 +225,7 @@ async def fetch_and_commit(
 
 
 async def commit(connection: Any) -> None:
-    """Raise `Unavailable` if nothing was committed, because the transaction had failed."""
+    """Commit. Raises `Unavailable` if nothing was committed because the transaction had failed."""
     _require_commit(await connection.execute("COMMIT"))
 
 

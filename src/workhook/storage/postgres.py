@@ -25,49 +25,49 @@ from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement, joined
 
 ACQUIRE_TIMEOUT_S = 5.0
-WARM_S = 1.0  # how long a connection that was used stays at hand
+WARM_S = 1.0  # how long a used connection stays at hand
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What the driver raises; the last one when the server ends a connection just before it is used."""
+"""Errors of the driver; the last one occurs if the server closes a connection just before it is used."""
 _LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
-# Compiling a statement costs more than to run it. PostgreSQL does it by what it expects to read, not by what a limit
-# leaves of that. A pooler need not take this.
+# JIT compilation costs more than it saves here. PostgreSQL decides by the rows it expects to read, ignoring limits. A
+# pooler may not accept this setting.
 _SETTINGS = {"jit": "off"}
 GATHER_S = 0.01
 NOTIFY_TIMEOUT_S = 2.0
-NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
+NOTIFY_IDS = 500  # per NOTIFY, whose payload is at most 8,000 bytes
 CLOCK_LOOKS = 3
 CLOCK_TIMEOUT_S = 5.0
-CLOCK_WARN_MS = 2000  # the host's clock is off by more, which is logged
-_MICROSECOND_NS = 1000  # what the server's clock is told in
+CLOCK_WARN_MS = 2000  # a larger offset of the host's clock is logged
+_MICROSECOND_NS = 1000  # the resolution of the server's clock
 
 log = structlog.get_logger(__name__)
 _pause = asyncio.sleep
 
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-# A NOTIFY writes a commit record; it need not wait until the record is on the disk.
+# A NOTIFY writes a commit record, but need not wait until the record is on disk.
 _NOTIFY = "SELECT pg_notify($1, each), set_config('synchronous_commit', 'off', true) FROM unnest($2::text[]) AS each"
 
 
-# --- connections: those of the pool, and the one that listens ---------------------------------------------------------
+# --- connections: those of the pool, and the listening one ------------------------------------------------------------
 
 
 def terminate(connection: Any) -> None:
-    """Close the connection without telling the server. The pool may have done so already."""
+    """Close the connection without notifying the server. The pool may already have closed it."""
     with suppress(asyncpg.InterfaceError):
         connection.terminate()
 
 
 class WarmPool:
-    """asyncpg's pool, with the connections that were just used at hand.
+    """asyncpg's pool, plus recently used connections that are kept at hand.
 
-    To go through the pool takes a task and two timers, which is more CPU than a short statement. So a connection that
-    was used stays here unless somebody waits for one, for `WARM_S` at most. Then the pool has it back, and may close
-    it.
+    Going through the pool takes a task and two timers, which cost more CPU than a short statement. A used connection
+    therefore stays here for up to `WARM_S`, unless a caller is waiting for one. Then it returns to the pool, which may
+    close it.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -83,7 +83,7 @@ class WarmPool:
         return int(self._pool.get_idle_size()) + len(self._warm)
 
     async def acquire(self) -> Any:
-        """Raises what the driver raises, within `ACQUIRE_TIMEOUT_S`."""
+        """Acquire a connection within `ACQUIRE_TIMEOUT_S`. Raises the driver's errors."""
         while self._warm:
             connection = self._warm.pop()
             if is_usable(connection):
@@ -96,7 +96,10 @@ class WarmPool:
             self._waiting -= 1
 
     async def release(self, connection: Any, *, keep: bool) -> None:
-        """`keep`: nothing went wrong with it. The pool would end what was left of a transaction."""
+        """Release a connection. `keep` means that it had no error.
+
+        The pool itself ends any unfinished transaction.
+        """
         keep = keep and is_usable(connection) and not connection.is_in_transaction()
         if not keep or self._waiting or self._is_closing:
             await self._pool.release(connection)
@@ -132,7 +135,7 @@ class WarmPool:
 
 
 def is_usable(connection: Any) -> bool:
-    """Tell whether a pool's connection is neither lost nor closed."""
+    """Return whether a pooled connection is neither lost nor closed."""
     return connection._con is not None and not connection.is_closed()
 
 
@@ -142,9 +145,10 @@ def _note_lost(trouble: BaseException) -> None:
 
 
 class PooledConnection:
-    """`async with PooledConnection(pool) as connection`: raises driver errors as `dialects.postgresql_problem` does.
+    """A connection from the pool: `async with PooledConnection(pool) as connection`.
 
-    It is a class, because a generator's context manager takes more CPU.
+    Raises driver errors as translated by `dialects.postgresql_problem`. A generator-based context manager would take
+    more CPU than this class.
     """
 
     def __init__(self, pool: WarmPool) -> None:
@@ -162,18 +166,18 @@ class PooledConnection:
     ) -> None:
         if error is not None:
             pipeline.forget(self._connection)
-        # After an error of the client a running statement never ends. Another connection may be allowed to write.
+        # After a client error a running statement never ends. After a read-only error another server may accept writes.
         if isinstance(error, asyncpg.InternalClientError | asyncpg.ReadOnlySQLTransactionError):
             terminate(self._connection)
         try:
             await self._pool.release(self._connection, keep=error is None)
         except DRIVER_ERRORS as trouble:
-            _note_lost(trouble)  # what was done is done, and committed; and of two errors the first counts
+            _note_lost(trouble)  # the work is done and committed, and the first of two errors counts
         _raise_as_problem(error)
 
 
 class ListeningConnection:
-    """The connection that listens, used by one caller at a time; a pooled one while it is not connected."""
+    """The listening connection, used by one caller at a time. Falls back to a pooled one while it is disconnected."""
 
     def __init__(self, connect_pooled: Connect) -> None:
         self._connect_pooled = connect_pooled
@@ -182,7 +186,7 @@ class ListeningConnection:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        """Connect, with the errors of `PooledConnection`."""
+        """Provide the connection, with the errors of `PooledConnection`."""
         async with self._turn:
             connection = self.connection
             if connection is None or connection.is_closed():
@@ -193,7 +197,7 @@ class ListeningConnection:
                 yield connection
             except BaseException as error:
                 pipeline.forget(connection)
-                # Unless the server answered, a statement may still be running. The connection is made anew.
+                # Unless the server responded, a statement may still be running, so the connection is replaced.
                 read_only = isinstance(error, asyncpg.ReadOnlySQLTransactionError)
                 if read_only or not isinstance(error, asyncpg.PostgresError):
                     connection.terminate()
@@ -202,7 +206,7 @@ class ListeningConnection:
 
 
 def _raise_as_problem(error: BaseException | None) -> None:
-    """Raise what a driver's error means to the program; return for every other error."""
+    """Raise the translation of a driver's error. Returns for any other error."""
     if isinstance(error, DRIVER_ERRORS) and (problem := dialects.postgresql_problem(error)) is not error:
         raise problem from error
 
@@ -211,7 +215,7 @@ def _raise_as_problem(error: BaseException | None) -> None:
 
 
 class Asked(NamedTuple):
-    """A statement with its values in the driver's order; `planned_once`: see `Statement`."""
+    """A statement with its values in the driver's order. For `planned_once`, see `Statement`."""
 
     sql: str
     arguments: list[Any]
@@ -219,7 +223,7 @@ class Asked(NamedTuple):
 
 
 class PostgresTransaction(Transaction):
-    """BEGIN travels with the first statement and COMMIT with the last (`storage.pipeline`)."""
+    """A transaction that sends BEGIN with the first statement and COMMIT with the last (`storage.pipeline`)."""
 
     dialect = "postgresql"
 
@@ -271,7 +275,7 @@ class PostgresTransaction(Transaction):
                 await self._connection.executemany(known.sql, [known.arguments(row) for row in rows])
 
     async def _run_last(self, asked: Asked) -> Sequence[Row]:
-        """With the COMMIT. A statement that is alone is a transaction without BEGIN and COMMIT."""
+        """Run a statement together with the COMMIT. A single statement runs without BEGIN and COMMIT."""
         rows: Sequence[Row]
         if self._is_open:
             rows = await pipeline.fetch_and_commit(
@@ -295,17 +299,17 @@ class PostgresTransaction(Transaction):
             self._is_open = False
 
     async def roll_back(self) -> None:
-        """Roll back without an error of the driver's: the earlier one counts."""
+        """Roll back, ignoring driver errors: the original error counts."""
         if not self._is_open:
             return
         try:
             await self._connection.execute("ROLLBACK")
         except DRIVER_ERRORS as error:
-            log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server does it by itself
+            log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server rolls back by itself
             terminate(self._connection)
 
     def end(self) -> None:
-        """Refuse what comes later: the connection is somebody else's then."""
+        """Reject later use, when the connection may already belong to another caller."""
         self._connection = None
 
     async def _ask(self, asked: Asked) -> Sequence[Row]:
@@ -314,7 +318,6 @@ class PostgresTransaction(Transaction):
         return rows
 
     def _together(self, question: DeferredRead | None) -> Asked:
-        """Return one statement of all that is queued."""
         waiting, self.deferred = self.deferred, []
         parts, arguments, plans = self._parts(waiting)
         if question is not None:
@@ -342,7 +345,7 @@ class PostgresTransaction(Transaction):
 
 
 def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
-    """Return the rows as one statement with its values, if possible."""
+    """Return the rows as one statement with its values, or None if that is impossible."""
     if len(rows) == 1:
         return Asked(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
@@ -350,10 +353,10 @@ def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
 
 
 class PostgresDatabase(Database):
-    """Open with `await PostgresDatabase.open(url)`.
+    """A PostgreSQL database. Open it with `await PostgresDatabase.open(url)`.
 
-    `session_url`: the server itself, if `url` leads to a pooler that gives each transaction any connection. Statements
-    are not kept prepared then, and listening, which needs a session of its own, uses `session_url`.
+    `session_url` is the server itself if `url` is a pooler in transaction mode. In that case statements are not kept
+    prepared, and listening, which needs its own session, uses `session_url`.
     """
 
     name = "postgresql"
@@ -377,14 +380,14 @@ class PostgresDatabase(Database):
 
     @property
     def apart(self) -> Database:
-        """Use the connection that listens: it is mostly idle."""
+        """Return the database over the listening connection, which is mostly idle."""
         return self._apart
 
     @classmethod
     async def open(
         cls, url: str, *, session_url: str | None = None, connections: int = 6, listen: bool = True
     ) -> PostgresDatabase:
-        """`connections`: how many at most, with the one that listens."""
+        """Connect. `connections` is the maximum number, including the listening one."""
         try:
             pool = await asyncpg.create_pool(
                 **dialects.connect_options(url),
@@ -393,10 +396,10 @@ class PostgresDatabase(Database):
                 timeout=ACQUIRE_TIMEOUT_S,
                 command_timeout=COMMAND_TIMEOUT_S,
                 statement_cache_size=512 if session_url is None else 0,
-                max_cacheable_statement_size=0,  # however long
+                max_cacheable_statement_size=0,  # no limit
                 max_inactive_connection_lifetime=300,
                 server_settings=_SETTINGS if session_url is None else None,
-                # No code changes a session's state, so nothing has to be reset: this saves a round trip.
+                # No code changes session state, so no reset is needed. This saves a round trip.
                 reset=_keep,
                 init=dialects.notice_silence,
             )
@@ -470,7 +473,7 @@ class PostgresDatabase(Database):
             await dialects.notice_silence(connection)
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 yield _PostgresSnapshot(connection, self._compile)
-        except asyncpg.InterfaceError as error:  # the connection was lost, so its transaction could not be left
+        except asyncpg.InterfaceError as error:  # the connection was lost, so its transaction could not be ended
             raise dialects.postgresql_problem(error) from error
         finally:
             with suppress(TimeoutError):
@@ -481,9 +484,9 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Send a signal at once, and those of the next `GATHER_S` seconds together.
+        """Send a signal at once, and those of the following `GATHER_S` seconds together.
 
-        The connection that listens sends them: its process of the server hears them anyway.
+        They are sent on the listening connection, whose server process receives them anyway.
         """
         loop = asyncio.get_running_loop()
         again_at = loop.time()
@@ -496,13 +499,13 @@ class PostgresDatabase(Database):
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
                 async with self._listening.connect() as connection:
-                    # No longer: leases are kept over this connection, too.
+                    # A short timeout, because leases are renewed over this connection too.
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting), timeout=NOTIFY_TIMEOUT_S)
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """The payloads: at most `NOTIFY_IDS` ids each."""
+        """Return the payloads, with at most `NOTIFY_IDS` ids each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)
@@ -532,7 +535,7 @@ class PostgresDatabase(Database):
                     await self._until_gone(gone)
                 finally:
                     self._listening.connection = None
-                    connection.terminate()  # it may be broken, so no answer is awaited
+                    connection.terminate()  # may be broken, so do not wait for a response
             except _LISTEN_ERRORS as error:
                 metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
@@ -540,7 +543,7 @@ class PostgresDatabase(Database):
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
 
     async def _until_gone(self, gone: asyncio.Event) -> None:
-        """Ask for the time every `LISTEN_CHECK_S` seconds: a half-open connection would never end by itself."""
+        """Query the time every `LISTEN_CHECK_S` seconds, because a half-open connection would never end by itself."""
         while not gone.is_set():
             try:
                 async with asyncio.timeout(LISTEN_CHECK_S):
@@ -551,7 +554,7 @@ class PostgresDatabase(Database):
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")
-        if origin == self._origin:  # this process sent it
+        if origin == self._origin:  # sent by this process
             return
         self.signals.deliver(topic, frozenset(int(each) for each in ids.split(",") if each))
 
@@ -567,7 +570,7 @@ class PostgresDatabase(Database):
 
 
 class _PostgresSnapshot(Reader):
-    """The reads of one transaction that sees one moment."""
+    """The reads of one transaction that sees a single moment."""
 
     def __init__(self, connection: Any, compiler: Compiler) -> None:
         self._connection, self._compile = connection, compiler
@@ -586,10 +589,10 @@ async def _keep(connection: Any) -> None:
 
 
 async def follow_clock(connection: Any) -> None:
-    """Follow the server's clock, as all processes of a database do. Raises what the driver raises.
+    """Follow the server's clock, like all processes that share the database. Raises the driver's errors.
 
-    The answer belongs to some moment of the round trip: taking the middle is wrong by half of it at most. So the
-    fastest of several answers counts. A host's clock within that error is left alone.
+    The server's time belongs to some moment of the round trip. Assuming its middle is off by at most half the round
+    trip, so the fastest of several readings is used. A host clock within that error is followed as it is.
     """
     took_ns, at_ns, monotonic_ns = min([await _look_at_clock(connection) for _ in range(CLOCK_LOOKS)])
     was_off = abs(clock.host_ahead_ms()) > CLOCK_WARN_MS

@@ -1,7 +1,8 @@
-"""Tables and rows of records: columns, what a SELECT of them names, and the copiers of rows, from the declaration.
+"""Tables and rows of records: columns, SELECT lists and row converters derived from the declaration.
 
-A field of a record is stored in the column of its name unless the declaration says another (`core.records.Stored`). A
-field of another type than those that a column can hold has no column: whoever reads the record gives its value.
+A field of a record is stored in the column with its name unless its declaration names another one
+(`core.records.Stored`). Fields of types that a column cannot store have no column; the caller that reads the record
+supplies their values.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ _TYPES: dict[Any, Any] = {str: sa.Text, int: sa.BigInteger, bool: sa.Boolean}
 
 @cache
 def _columns(record: type[Record]) -> dict[str, RecordField]:
-    """The fields that are stored, by the name of their column."""
     found = {}
     for each in fields_of(record):
         mark = each.mark(Stored)
@@ -52,7 +52,7 @@ def stored_names(record: type[Record], *, without: Collection[str] = ()) -> tupl
 
 
 def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.Column[Any]]:
-    """Return the columns of a record's table; `id` is the primary key. `references`: foreign keys by column."""
+    """Return the columns of a record's table, with `id` as the primary key. `references` has foreign keys by column."""
     return [
         sa.Column(
             name,
@@ -66,18 +66,21 @@ def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.
 
 
 def selected(record: type[Record], table: sa.FromClause, prefix: str = "") -> list[sa.Label[Any]]:
-    """Return the columns that `row_reader` reads, to put first in the SELECT."""
+    """Return the columns that `row_reader` reads, to be put first in the SELECT."""
     return [table.c[name].label(prefix + name) for name in _columns(record)]
 
 
 def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
-    """Return the values of an INSERT or UPDATE: each column is a parameter of its name."""
+    """Return the values of an INSERT or UPDATE, in which each column is a parameter with its name."""
     return {name: sa.bindparam(name) for name in names}
 
 
 def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
-    """Return a function that makes records of rows with the columns of `selected` from `start` on. Its keywords are the
-    fields without a column. Columns are read by place, since SQLite searches for names."""
+    """Return a function that creates records from rows with the columns of `selected`, starting at position `start`.
+
+    Its keyword arguments are the fields without a column. Columns are read by position, since SQLite searches for
+    names.
+    """
     values = _values(_columns(record).values(), start)
     arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
     parameters = ", ".join(["row", *(each.name for each in fields_of(record) if each.name not in values)])
@@ -92,8 +95,11 @@ def shown_names(record: type[Record]) -> tuple[str, ...]:
 
 
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
-    """Return a function that makes JSON forms directly of rows with the columns of `shown_names` from `start` on: for
-    the longest lists. Its keywords are the shown fields without a column."""
+    """Return a function that creates JSON forms directly from rows, for the longest lists.
+
+    The rows have the columns of `shown_names`, starting at position `start`. The function's keyword arguments are the
+    shown fields without a column.
+    """
     columns = _columns(record)
     values = _values([columns[name] for name in shown_names(record)], start)
     shown = [each.name for each in shown_fields(record)]
@@ -106,7 +112,7 @@ def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
 
 
 def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
-    """Return Python's text of the values of fields in a row. SQLite has numbers for booleans."""
+    """Return the source text of the fields' values in a row. SQLite has numbers for booleans."""
     found = {}
     for index, each in enumerate(fields, start):
         source = found[each.name] = f"row[{index}]"

@@ -1,6 +1,6 @@
-"""The one stream of rows: tables are read in parts from either database, and compared with where they were written.
+"""Streams of rows: tables are read in parts from either database and compared after copying.
 
-A `Sum` over the rows of a table does not depend on their order, nor on which database they are read from.
+A `Sum` over the rows of a table is independent of their order and of the database they are read from.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MODULUS = 1 << (8 * _BYTES)
 _INT4, _INT8 = 1 << 31, 1 << 63
 
 Progress = Callable[[str, int, int], None]
-"""Gets what is done, how much of it, and how much there is."""
+"""Receives a description of the work, the amount done and the total."""
 
 encode_row = msgspec.msgpack.Encoder().encode
-"""One text for the same values, and another for others."""
+"""Equal values have equal encodings, and different values different ones."""
 
 
 class CopyRefused(Explained):
@@ -38,11 +38,11 @@ class CopyRefused(Explained):
 
 
 class Unfit(ValueError):
-    """A value that the other database has no room for; the text says why."""
+    """A value that the other database cannot store. The text gives the reason."""
 
 
 class Sum(NamedTuple):
-    """`checksum`: the sum of the hashes of all rows, so that rows that are twice there count twice."""
+    """A row count and a checksum. The checksum adds the hashes of all rows, so duplicate rows count twice."""
 
     rows: int = 0
     checksum: int = 0
@@ -59,13 +59,13 @@ class Sum(NamedTuple):
 
 
 Check = tuple[Callable[[Any], bool], str]
-"""What a value has to be, and what is wrong with it otherwise."""
+"""A condition for a value, and the description of a violation."""
 
 
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that converts a row of SQLite to the values of PostgreSQL's driver.
+    """Return a function that converts a SQLite row to values for PostgreSQL's driver.
 
-    It raises `Unfit`, since SQLite stores values of any type in any column.
+    It raises `Unfit` for a value of the wrong type, because SQLite stores any type in any column.
     """
     columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
@@ -103,7 +103,7 @@ def size_of(row: Iterable[Any]) -> int:
     return sum(len(value) for value in row if isinstance(value, (str, bytes)))
 
 
-# Of PostgreSQL:
+# PostgreSQL:
 
 
 async def connect(url: str) -> Any:
@@ -111,14 +111,14 @@ async def connect(url: str) -> Any:
 
 
 async def read_postgresql(connection: Any, table: sa.Table, rows_a_part: int) -> AsyncIterator[list[Any]]:
-    """Read all rows of a table in parts. Called within a transaction."""
+    """Read all rows of a table in parts. Must be called within a transaction."""
     cursor = await connection.cursor(f'SELECT {columns_of(table)} FROM "{table.name}"')  # noqa: S608  # names of ours
     while rows := await cursor.fetch(rows_a_part):
         yield rows
 
 
 async def sequence_of(connection: Any, table: sa.Table) -> str | None:
-    """Return the sequence that numbers the rows of a table."""
+    """Return the sequence that numbers the rows of a table, or None."""
     column = table.primary_key.columns[0].name
     found: str | None = await connection.fetchval(
         "SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column
@@ -126,7 +126,7 @@ async def sequence_of(connection: Any, table: sa.Table) -> str | None:
     return found
 
 
-# Of SQLite:
+# SQLite:
 
 
 @contextmanager

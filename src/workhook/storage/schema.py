@@ -1,11 +1,12 @@
-"""The schema of a new database: the tables that the areas declare, and what SQLAlchemy has no words for, such as
-triggers and indexes of words, which stand beside the tables that they belong to.
+"""The schema of a new database: the tables declared by the areas, plus further DDL.
+
+Statements that SQLAlchemy cannot express, such as triggers and full-text indexes, are declared beside their tables:
 
     @ddl
     def _order(dialect: str) -> Iterable[str]:
         yield "CREATE TRIGGER …"
 
-A database that is there is brought to it by the migrations of `storage.migrations`.
+An existing database is brought to this schema by the migrations of `storage.migrations`.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ _VERSION_TABLE = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
     "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
-# In a table of ten million rows two million that are dead would be passed before, by PostgreSQL's own share of a fifth.
+# With PostgreSQL's default scale of a fifth, two million dead rows would pile up in a table of ten million.
 _CLEANED_UP_EARLY = ", ".join(
     f"autovacuum_{what}_scale_factor = 0.02" for what in ("vacuum", "vacuum_insert", "analyze")
 )
 
 
 def ddl(make: Ddl) -> Ddl:
-    """Decorate what gives statements for `sqlite` or for `postgresql`, to be run when all tables are there.
+    """Register a function that returns statements for `sqlite` or `postgresql`, run after all tables are created.
 
-    In a function's body `{schema}` is the schema with a dot: a dump is restored with no search path, so functions
-    name what they use with it.
+    In a function's body `{schema}` is the schema followed by a dot. Functions must qualify names with it, because a
+    dump is restored with an empty search path.
     """
     _further.append(make)
     return make
@@ -51,9 +52,10 @@ def trigger_function(name: str, event: str, body: str) -> list[str]:
 
 
 def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
-    """Return the statements that create a database of this revision. `schema`: PostgreSQL's, quoted.
+    """Return the statements that create a database of this revision. `schema` is PostgreSQL's, quoted.
 
-    Requires `bootstrap.import_tables`."""
+    Requires `bootstrap.import_tables`.
+    """
     dialect = dialects.SQLITE if dialect_name == "sqlite" else dialects.postgresql()
     made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # a number of ours
     for table in metadata.sorted_tables:
@@ -70,8 +72,10 @@ def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
 
 
 def _place(index: sa.Index) -> tuple[bool, bool, int]:
-    """Sort key of a table's indexes: unique ones first, partial ones last. If several serve a statement, SQLite without
-    statistics prefers the one that was created last."""
+    """Sort key of a table's indexes: unique ones first, partial ones last.
+
+    If several indexes can serve a statement, SQLite without statistics prefers the one created last.
+    """
     return "where" in index.info and not index.unique, not index.unique, index.info[DECLARED]
 
 

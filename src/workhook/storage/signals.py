@@ -1,7 +1,7 @@
 """Short notices between the parts of a process and between processes: "hooks 3 and 7 have work", "hook 5 changed".
 
-A signal is sent after a commit and may be lost (a crash, a broken connection). Listeners must also find out without it,
-later; a signal only makes it sooner. `None` as ids means "anything may have changed".
+A signal is sent after a commit and may be lost in a crash or with a connection. Listeners must also find changes
+without it; a signal only makes that faster. `None` as the ids means "anything may have changed".
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import structlog
 Listener = Callable[[frozenset[int] | None], None]
 Forward = Callable[[str, frozenset[int]], None]
 
-DUE = "due"  # hook ids that have a dispatch to send
-HOOK = "hook"  # hook ids that were changed, turned off or deleted
-EVENTS = "events"  # repository ids in which something happened
-WORKERS = "workers"  # 0: processes that deliver have come or gone, or acknowledge that others did
-FORMS = "forms"  # ids of sessions with a form that was answered
-TOKENS = "tokens"  # token ids that were revoked or changed; 0: any may have
+DUE = "due"  # ids of hooks with a dispatch to send
+HOOK = "hook"  # ids of hooks that were changed, disabled or deleted
+EVENTS = "events"  # ids of repositories with new events
+WORKERS = "workers"  # always 0: delivering processes joined, left, or acknowledged that others did
+FORMS = "forms"  # ids of sessions whose form was answered
+TOKENS = "tokens"  # ids of tokens that were revoked or changed; 0: any token may be affected
 
 log = structlog.get_logger(__name__)
 
@@ -37,14 +37,14 @@ class Signals:
         return lambda: self._listeners[topic].remove(listener)
 
     def send(self, topic: str, ids: Iterable[int]) -> None:
-        """Tell this process and the others."""
+        """Notify this process and the others."""
         what = frozenset(ids)
         self.deliver(topic, what)
         if self.forward is not None:
             self.forward(topic, what)
 
     def deliver(self, topic: str, ids: frozenset[int] | None) -> None:
-        """Tell this process only."""
+        """Notify only this process."""
         for listener in tuple(self._listeners[topic]):
             try:
                 listener(ids)
@@ -52,6 +52,6 @@ class Signals:
                 log.exception("signal_listener_failed", topic=topic)
 
     def deliver_everything(self) -> None:
-        """Signals may have been missed: tell every listener to look."""
+        """Make every listener check for changes, because signals may have been missed."""
         for topic in tuple(self._listeners):
             self.deliver(topic, None)

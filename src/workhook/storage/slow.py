@@ -1,6 +1,6 @@
-"""Reads that may look at very many rows: few at a time, apart from other reads, and with a time limit.
+"""Reads that may scan very many rows. They run a few at a time, separate from other reads, and with a time limit.
 
-Other reads, such as everybody's authentication, must not wait for one person's search.
+Other reads, such as the authentication of every request, must not wait for one user's search.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from workhook.storage.database import Row
 
 AT_ONCE = 2
 TIMEOUT_S = 5.0  # for its turn, and again for the read itself
-_STEPS = 20_000  # of SQLite's machine between two looks at the clock: about a millisecond
+_STEPS = 20_000  # of SQLite's virtual machine between clock checks, about a millisecond
 
 
 class QueryTooSlow(Unavailable):
-    """The read was given up."""
+    """The read was aborted."""
 
     code = "too_slow"
 
@@ -29,7 +29,7 @@ class QueryTooSlow(Unavailable):
 
 
 class Turns:
-    """Limits slow reads to `AT_ONCE` at a time."""
+    """A limit of `AT_ONCE` concurrent slow reads."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(AT_ONCE)
@@ -49,7 +49,7 @@ class Turns:
 
 
 def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:
-    """Raise `QueryTooSlow` after `TIMEOUT_S`."""
+    """Run a read. Raises `QueryTooSlow` after `TIMEOUT_S`."""
     end = time.monotonic() + TIMEOUT_S
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:

@@ -1,4 +1,4 @@
-"""SQLite: one writer with group commit, a few readers, each connection on a thread of its own."""
+"""SQLite: one writer with group commit and a few readers. Each connection has its own thread."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from workhook.storage.statements import Compiler, Params, Statement
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
 
-BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before the answer is 503
-STILL_BUSY_TIMEOUT_S = 0.2  # after a first time-out, so that the waits of a queue do not add up
-TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
-GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
+BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before the response is 503
+STILL_BUSY_TIMEOUT_S = 0.2  # after a first timeout, so that the waits in a queue do not add up
+TURN_TIMEOUT_S = 10.0  # how long a transaction waits for earlier ones in this process
+GROUP_MAX = 128  # transactions per commit; bounds how long the first one waits
 WATCH_INTERVAL_S = 1.0
 ROWS_A_CALL = (64, 32, 16, 8, 7, 6, 5, 4, 3, 2, 1)  # each size is a prepared statement; SQLite takes 32,766 parameters
 
 log = structlog.get_logger(__name__)
 
 
-# --- connections, and the jobs that are run on their threads ----------------------------------------------------------
+# --- connections, and the jobs that run on their threads --------------------------------------------------------------
 
 
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
-    """A connection with the settings that durability rests on."""
+    """Open a connection with the settings that durability depends on."""
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
     )
     connection.row_factory = sqlite3.Row
     pragmas = ["journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"]
     if not readonly:
-        # Each INSERT of several rows keeps the pages that it changes until it has ended. In files these were a third of
-        # what an event wrote.
+        # Each multi-row INSERT keeps the pages it changes until it ends. In files these made up a third of the bytes
+        # written per event.
         pragmas.append("temp_store=MEMORY")
     for pragma in [*pragmas, f"busy_timeout={int(BUSY_TIMEOUT_S * 1000)}", f"query_only={int(readonly)}"]:
         connection.execute(f"PRAGMA {pragma}")
@@ -55,7 +55,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
 
 
 class Threads:
-    """Threads with a connection each. A submitted job runs even if its caller was cancelled."""
+    """Threads with one connection each. A submitted job runs even if its caller is cancelled."""
 
     def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
         self._loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class Threads:
                 outcome = (None, dialects.sqlite_problem(error))
             except BaseException as error:  # noqa: BLE001  # handed to the caller
                 outcome = (None, error)
-            with suppress(RuntimeError):  # the loop is closed: no caller is left
+            with suppress(RuntimeError):  # the loop is closed, so no caller is left
                 self._loop.call_soon_threadsafe(_settle, future, *outcome)
 
     async def close(self) -> None:
@@ -107,17 +107,17 @@ def _settle(future: asyncio.Future[object], result: object, error: BaseException
 
 
 class _Group:
-    """Logical transactions that are finished and share the next commit."""
+    """Finished logical transactions that share the next commit."""
 
     def __init__(self) -> None:
         self.members: list[SqliteTransaction] = []
         self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Every member may have been cancelled by then: the failure is logged where it happens.
+        # All members may have been cancelled by then, so the failure is logged where it occurs.
         self.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 class _WriteLock:
-    """The file's write lock, which another process may hold. Used on the writer's thread only."""
+    """The file's write lock, which another process may hold. Used only on the writer's thread."""
 
     def __init__(self) -> None:
         self._timeout_s = BUSY_TIMEOUT_S
@@ -137,7 +137,7 @@ class _WriteLock:
 
 
 class SqliteTransaction(Transaction):
-    """A savepoint of the writer's open transaction, opened with its first statement."""
+    """A savepoint of the writer's open transaction, created with its first statement."""
 
     dialect = "sqlite"
 
@@ -149,7 +149,7 @@ class SqliteTransaction(Transaction):
         signals: Signals,
         is_alone: Callable[[], bool],
     ) -> None:
-        """`is_alone`: no other transaction would share the commit."""
+        """Create the transaction. `is_alone` returns whether no other transaction would share the commit."""
         super().__init__(signals)
         self._writer = writer
         self._write_lock = write_lock
@@ -174,7 +174,7 @@ class SqliteTransaction(Transaction):
                     self._write_lock.begin(connection)
                 connection.execute("SAVEPOINT logical")
             for sql, arguments in calls:
-                connection.execute(sql, arguments).fetchall()  # to the end: an open cursor would prevent the COMMIT
+                connection.execute(sql, arguments).fetchall()  # read all: an open cursor would prevent the COMMIT
             found = job(connection)
             if commits:
                 _commit(connection)
@@ -191,7 +191,7 @@ class SqliteTransaction(Transaction):
             await self._run(lambda connection: None)
 
     async def finish(self) -> None:
-        """Commit in the same job of the writer's thread, if no other transaction waits."""
+        """Commit in the same job of the writer's thread if no other transaction is waiting."""
         await super().finish()
         if self.opened and not self.is_committed and self._is_alone():
             await self._run(lambda connection: None)
@@ -219,7 +219,7 @@ class SqliteTransaction(Transaction):
 
 
 class _SqliteSnapshot(Reader):
-    """One transaction that reads, on a thread of its own. It ends with its connection."""
+    """A read transaction on a thread of its own. It ends with its connection."""
 
     def __init__(self, threads: Threads, compiler: Compiler) -> None:
         self.threads, self._compile = threads, compiler
@@ -231,7 +231,7 @@ class _SqliteSnapshot(Reader):
 
 
 class SqliteDatabase(Database):
-    """Open with `await SqliteDatabase.open(path)`."""
+    """A SQLite database. Open it with `await SqliteDatabase.open(path)`."""
 
     name = "sqlite"
 
@@ -260,7 +260,7 @@ class SqliteDatabase(Database):
 
     @classmethod
     async def open(cls, path: Path, *, readers: int = 2, watch: bool = True) -> SqliteDatabase:
-        """`watch`: notice within a second what other processes commit to the file."""
+        """Open the file. With `watch`, commits of other processes are noticed within a second."""
         try:
             database = cls(path, readers)
         except sqlite3.Error as error:
@@ -282,7 +282,7 @@ class SqliteDatabase(Database):
             except BaseException:
                 if transaction.opened:
                     await asyncio.shield(self._roll_back())
-                if transaction.is_committed:  # the caller was cancelled meanwhile
+                if transaction.is_committed:  # the caller was cancelled in the meantime
                     transaction.committed()
                 raise
             group = None if transaction.is_committed else self._release(transaction)
@@ -313,13 +313,13 @@ class SqliteDatabase(Database):
         return not self._waiting and self._group is None
 
     def _release(self, transaction: SqliteTransaction) -> _Group | None:
-        """Add the transaction to the group of the next commit; return None if it did nothing."""
+        """Add the transaction to the group of the next commit. Returns None if it executed nothing."""
         if not transaction.opened:
             return None
         self._writer.submit(lambda connection: connection.execute("RELEASE logical"))
         if self._group is None:
             self._group = _Group()
-            # It queues behind those that wait already, so that they share the commit: one fsync for all.
+            # Queue the commit behind the transactions that already wait, so that they share it: one fsync for all.
             self._committer = asyncio.create_task(self._commit_in_turn(), name="sqlite-commit")
         self._group.members.append(transaction)
         return self._group
@@ -344,8 +344,10 @@ class SqliteDatabase(Database):
             member.committed()
 
     async def _roll_back(self) -> None:
-        """Undo one logical transaction. On a full disk SQLite may have undone the whole group: then all of it
-        failed."""
+        """Undo one logical transaction.
+
+        On a full disk SQLite may have undone the whole group, in which case the whole group fails.
+        """
         alone = self._group is None
         survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
         if not survived and self._group is not None:
@@ -378,7 +380,7 @@ class SqliteDatabase(Database):
             await asyncio.shield(reader.threads.close())
 
     async def _watch(self) -> None:
-        """`data_version` of the only writing connection changes only by the commits of other processes."""
+        """Signal commits of other processes. Only they change the `data_version` of the single writing connection."""
         seen: int | None = None
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
@@ -402,8 +404,10 @@ class SqliteDatabase(Database):
 
 
 def _calls(known: Statement, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Insert many rows a call: at every call, SQLite's thread gives the interpreter's lock away and has to win it back
-    from the event loop."""
+    """Yield calls that insert many rows each.
+
+    On every call, SQLite's thread releases the interpreter's lock and must win it back from the event loop.
+    """
     arguments = [known.arguments(row) for row in rows]
     at = 0
     for size in ROWS_A_CALL:
@@ -422,7 +426,7 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
 
 
 def _begin_to_read(connection: sqlite3.Connection) -> None:
-    """The moment is that of the first read."""
+    """Begin a read transaction, whose moment is that of the first read."""
     connection.execute("BEGIN")
     connection.execute("SELECT 1 FROM sqlite_master").fetchall()
 
@@ -440,7 +444,7 @@ def _commit(connection: sqlite3.Connection) -> None:
 
 
 def _undo(connection: sqlite3.Connection, *, alone: bool) -> bool:
-    """Return whether the other members of the group are still alive."""
+    """Roll back one transaction, or all of it if `alone`. Returns whether other members of the group survive."""
     if not connection.in_transaction:
         return False
     if alone:
@@ -450,6 +454,6 @@ def _undo(connection: sqlite3.Connection, *, alone: bool) -> bool:
             connection.execute("ROLLBACK TO logical")
             connection.execute("RELEASE logical")
         except sqlite3.OperationalError:
-            # "no such savepoint": it failed before it had one (BEGIN succeeded for others). Nothing is to be undone.
+            # "no such savepoint": it failed before creating one (BEGIN succeeded for others), so nothing needs undoing.
             return connection.in_transaction
     return True

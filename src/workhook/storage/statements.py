@@ -1,4 +1,4 @@
-"""Compiles SQLAlchemy Core statements once per dialect, into text and the order of parameters."""
+"""Compiles each SQLAlchemy Core statement once per dialect, to SQL text and an order of parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import Executable
 
-# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
+# int, str, bytes, float, bool, None, or a list of ints or strings (see `dialects.any_of`). The drivers reject the rest.
 Value = object
 Params = Mapping[str, Value]
 
@@ -27,7 +27,7 @@ class PerDialect(Executable):
 
     @classmethod
     def made_by(cls, write: Callable[[str], Executable]) -> Self:
-        """`write` gets the name of the database when the statement is first needed: a process uses one database."""
+        """Create a statement lazily: `write` gets the database's name on first use. A process uses one database."""
         made = cls.__new__(cls)
         made.of = cache(write)
         return made
@@ -40,9 +40,12 @@ HOT: list[Executable] = []
 
 
 def hot(statement: E) -> E:
-    """Let PostgreSQL plan the statement once a connection: for frequent statements that take about as long to plan as
-    to run. All values share one plan; `tests/work/test_plans_once.py` compares its cost with the best plan for some
-    values, and has to know the statement."""
+    """Make PostgreSQL plan the statement once per connection.
+
+    For frequent statements that take about as long to plan as to run. All values share one plan.
+    `tests/work/test_plans_once.py` compares its cost with the best plan for some values, and must list every such
+    statement.
+    """
     HOT.append(statement)
     return statement
 
@@ -54,11 +57,11 @@ _NUMBER = re.compile(r"\$(\d+)")
 
 
 class Statement:
-    """SQL text of one dialect; `arguments` puts named parameters into the driver's order."""
+    """SQL text in one dialect. `arguments` puts named parameters into the driver's order."""
 
     __slots__ = ("_adapt", "_fixed", "_names", "_plain_insert", "planned_once", "sql")
 
-    planned_once: bool | None  # None: nothing is planned
+    planned_once: bool | None  # None: the statement needs no planning
 
     def __init__(self, compiled: SQLCompiler, adapt: Callable[[Value], Any] | None) -> None:
         self.sql = str(compiled)
@@ -69,14 +72,14 @@ class Statement:
         self.planned_once = None if self._plain_insert else False
 
     def insert_rows(self, count: int) -> str | None:
-        """An `INSERT … VALUES` of positional parameters that takes `count` rows, one after the other."""
+        """Return an `INSERT … VALUES` with positional parameters for `count` rows, or None if this is not one."""
         if self._plain_insert is None:
             return None
         head, row = self._plain_insert.groups()
         return f"{head} VALUES {', '.join([f'({row})'] * count)}"
 
     def insert_columns(self) -> str | None:
-        """An `INSERT … VALUES` of numbered parameters that takes any number of rows, an array a column."""
+        """Return an INSERT of any number of rows with one array parameter per column, or None if this is not one."""
         if self._plain_insert is None:
             return None
         head, row = self._plain_insert.groups()
@@ -86,11 +89,11 @@ class Statement:
         return f"{head} SELECT * FROM unnest({', '.join(arrays)})"  # noqa: S608  # made of the compiler's own text
 
     def columns(self, rows: Sequence[Params]) -> list[list[Any]]:
-        """The arguments of `insert_columns`."""
+        """Return the arguments of `insert_columns`."""
         return [list(column) for column in zip(*map(self.arguments, rows), strict=True)]
 
     def arguments(self, params: Params | None) -> list[Any]:
-        """Raise `KeyError` for a missing parameter."""
+        """Return the arguments in the driver's order. Raises `KeyError` if one is missing."""
         given = params or {}
         if self._fixed:
             given = {**self._fixed, **given}
@@ -102,9 +105,9 @@ class Statement:
 
 @lru_cache(512)
 def joined(parts: tuple[tuple[str, str, int], ...], last: str) -> str:
-    """One PostgreSQL statement that runs `parts` (name, SQL, number of parameters) and returns the rows of `last`.
+    """Return one PostgreSQL statement that runs `parts` (name, SQL, parameter count) and returns the rows of `last`.
 
-    It takes the parameters of all of them in order. `last` must not begin with WITH.
+    Its parameters are those of all parts, in order, followed by those of `last`, which must not begin with WITH.
     """
     written, before = [], 0
     for name, sql, count in parts:
@@ -118,8 +121,10 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """Compiles each statement object once in a process, however many databases it opens. Statements that a request
-    builds (list filters) are compiled each time."""
+    """A compiler that compiles each statement object once per process, however many databases are opened.
+
+    Statements built for a request (list filters) are compiled each time.
+    """
 
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
@@ -145,13 +150,16 @@ class Compiler:
         return known
 
 
-# --- which writes cannot be parts of one statement of PostgreSQL ------------------------------------------------------
-# All parts of a statement see the database as it was before. So a part does not see what another one wrote, and of two
-# that change one row the second is lost without a word. What triggers write beside is not known here.
+# --- conflicts between writes in one PostgreSQL statement -------------------------------------------------------------
+# All parts of a statement see the database as it was before. A part does not see the writes of another one, and if two
+# of them change the same row, the second change is silently lost. Writes by triggers are not considered here.
 
 
 class _Use(NamedTuple):
-    """`written`: the table that the statement changes. `read`: those whose rows it looks at, an UPDATE's own too."""
+    """The tables that a statement uses. `written` is the changed table.
+
+    `read` are the tables whose rows it reads, including the target of an UPDATE.
+    """
 
     written: sa.FromClause | None
     read: frozenset[sa.FromClause]
@@ -162,7 +170,7 @@ _known: WeakKeyDictionary[Executable, _Use] = WeakKeyDictionary()
 
 
 def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
-    """Tell why `statement` cannot be sent with the deferred writes; empty if it can."""
+    """Return why `statement` cannot be sent with the deferred writes, or an empty string if it can."""
     use = _use_of(statement)
     for each in deferred:
         before = _use_of(each)
@@ -185,7 +193,7 @@ def _use_of(statement: Executable) -> _Use:
 def _look(statement: Any) -> _Use:  # every Executable here is a ClauseElement
     written = statement.table if isinstance(statement, sa.Insert | sa.Update | sa.Delete) else None
     inserts = isinstance(statement, sa.Insert)
-    # An INSERT names its own table without looking at it: what it reads stands in a SELECT.
+    # An INSERT names its own table without reading it. It reads only the tables of its SELECT.
     looked_at = (
         [each for each in visitors.iterate(statement) if isinstance(each, sa.Select)] if inserts else [statement]
     )

@@ -1,4 +1,4 @@
-"""For periodic work: a row that fails does not hold up the others. It is logged, counted, and left for the next run."""
+"""Periodic work in which a failing row does not block the others: it is logged, counted and left for the next run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workhook.storage.metadata import big
 
 T = TypeVar("T")
 
-SKIPPED_MAX = 100  # of one kind in one run: with more, single rows are not the cause
+SKIPPED_MAX = 100  # per kind and run; if more fail, single rows are not the cause
 
 log = structlog.get_logger(__name__)
 
@@ -37,18 +37,18 @@ async def for_each_isolated(kind: str, things: Iterable[T], do: Callable[[T], Aw
 
 
 class _BatchSize:
-    """The size of a batch: smaller after a failure, down to the row that fails, which is skipped."""
+    """The size of a batch. Shrinks after a failure down to the failing row, which is skipped."""
 
     def __init__(self, kind: str, size: int) -> None:
         self.limit, self.skipped = size, 0
         self._kind, self._size = kind, size
 
     def is_over(self, error: Exception) -> bool:
-        """Tell whether the error concerns all rows, or too many rows were skipped."""
+        """Return whether the error concerns all rows, or too many rows were skipped."""
         return concerns_all(error) or self.skipped >= SKIPPED_MAX
 
     def skips(self) -> bool:
-        """After an error: return True if its row is skipped, False if a smaller batch is to be tried."""
+        """Return whether a failed row is skipped (True), or a smaller batch is tried (False)."""
         if self.limit > 1:
             self.limit = max(self.limit // 10, 1)
             return False
@@ -61,11 +61,14 @@ class _BatchSize:
 
 
 async def in_batches(kind: str, size: int, do: Callable[[int, int], Awaitable[int]]) -> int:
-    """Call `do(limit, offset)` until nothing is left. It removes at most `limit` of the due rows behind the first
-    `offset`, and returns how many. After a failure it gets smaller limits, down to the row that fails. It passes the
-    rows that stay each time: if these can be many, use `in_order`.
+    """Call `do(limit, offset)` until nothing is left.
 
-    Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
+    `do` removes at most `limit` of the due rows after the first `offset`, and returns their number. After a failure it
+    gets smaller limits, down to the failing row. Remaining rows are passed over on each call; use `in_order` if there
+    can be many.
+
+    Raises `Unavailable` if the database cannot be used, and the last error of `do` once `SKIPPED_MAX` rows were
+    skipped.
     """
     done, size_now = 0, _BatchSize(kind, size)
     while True:
@@ -88,12 +91,13 @@ async def in_order(
     following: Callable[[T | None, int], Awaitable[Sequence[T]]],
     do: Callable[[T | None, Sequence[T]], Awaitable[int]],
 ) -> int:
-    """Go once through rows in order, however many of them stay, and return the sum of `do`.
+    """Process rows once in order, however many of them remain, and return the sum of `do`.
 
-    `following(last, limit)` returns the first rows behind `last` (None: from the beginning); `do(last, rows)` handles
-    them. After a failure it gets fewer rows, down to the one that fails.
+    `following(last, limit)` returns the first rows after `last` (None: from the beginning), and `do(last, rows)`
+    processes them. After a failure it gets fewer rows, down to the failing one.
 
-    Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
+    Raises `Unavailable` if the database cannot be used, and the last error of `do` once `SKIPPED_MAX` rows were
+    skipped.
     """
     done, size_now, last = 0, _BatchSize(kind, size), None
     while rows := await following(last, size_now.limit):
@@ -111,7 +115,7 @@ async def in_order(
 
 
 class AgedRows:
-    """The rows of a table in the order of a unique `key`, which begins with their age: a time in milliseconds."""
+    """The rows of a table in the order of a unique `key` whose first column is a time in milliseconds."""
 
     def __init__(self, *key: sa.Column[Any]) -> None:
         self._key = key
@@ -123,13 +127,16 @@ class AgedRows:
         return sa.tuple_(*(sa.bindparam(f"{prefix}_{each.name}", type_=each.type) for each in self._key))
 
     def _params(self, prefix: str, row: Row | None) -> dict[str, object]:
-        """Without a row: those of one before all others."""
+        """Return the parameters for a row, or for a position before all rows if it is None."""
         before_all = {each.name: "" if isinstance(each.type, sa.Text) else -1 for each in self._key}
         found: Row = before_all if row is None else row
         return {f"{prefix}_{each.name}": found[each.name] for each in self._key}
 
     async def delete(self, database: Database, before: int, size: int) -> int:
-        """Delete the rows from before `before`, in batches of `size`; return how many. Raises as `in_order`."""
+        """Delete rows older than `before`, in batches of `size`.
+
+        Returns their number; raises the same errors as `in_order`.
+        """
 
         async def following(last: Row | None, limit: int) -> Sequence[Row]:
             return await database.fetch_all(self._old, {**self._params("last", last), "before": before, "limit": limit})
@@ -142,7 +149,7 @@ class AgedRows:
 
 
 def concerns_all(error: Exception) -> bool:
-    """Tell whether the database is at fault, so that the next row would fail too."""
+    """Return whether the database is at fault, in which case the next row would fail too."""
     return isinstance(error, Unavailable) and not isinstance(error, RolledBack)
 
 
