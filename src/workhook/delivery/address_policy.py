@@ -100,8 +100,10 @@ class OwnTrouble(OSError):
 
 
 class UrlFault(msgspec.Struct, frozen=True):
-    """The reason why a URL can never be delivered to. `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`,
-    `unreachable`."""
+    """The reason why a URL can never be delivered to.
+
+    `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`.
+    """
 
     code: str
     message: str

@@ -79,8 +79,10 @@ def next_attempt_at(
 
 
 def retry_after_ms(text: str, now_ms: int) -> int | None:
-    """Return the delay of a `Retry-After` value (RFC 9110, 10.2.3: seconds or a date), negative for a past date, or
-    None if invalid."""
+    """Return the delay of a `Retry-After` value, negative for a past date, or None if it is invalid.
+
+    The value is a number of seconds or a date (RFC 9110, 10.2.3).
+    """
     text = text.strip()
     if len(text) > _LONGEST_HEADER or not text.isascii():
         return None

@@ -128,8 +128,10 @@ class ConnectionPool:
         self._make_room()
 
     def unuse(self, connection: Pooled, *, idle: bool) -> None:
-        """Move a connection out of use: it is now `idle`, or closed. Connections to a proxy were never counted as
-        used."""
+        """Move a connection out of use: it is now `idle`, or closed.
+
+        Connections to a proxy were never counted as used.
+        """
         self._used.discard(connection)
         if idle:
             self._idle[connection] = None
@@ -194,8 +196,10 @@ class _Connection(asyncio.Protocol):
         return self._answer is not None
 
     def begin(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
-        """Send a request. The future resolves to the response or raises `SendFault`, `_StaleConnection`, `TimeoutError`
-        or `ssl.SSLError`."""
+        """Send a request.
+
+        The future resolves to the response or raises `SendFault`, `_StaleConnection`, `TimeoutError` or `ssl.SSLError`.
+        """
         answer = self._answer = self._loop.create_future()
         self._requests += 1
         self._await_head()

@@ -60,16 +60,20 @@ def work_of(row: Row) -> Work:
 
 
 def goes_before(one: Work, other: Work) -> bool:
-    """Return whether `one` is sent before `other`. First attempts are ordered by id, regardless of clocks; otherwise
-    the earlier due time comes first."""
+    """Return whether `one` is sent before `other`.
+
+    First attempts are ordered by id, regardless of clocks; otherwise the earlier due time comes first.
+    """
     if not one.attempts and not other.attempts:
         return one.id < other.id
     return (one.due_at, one.id) < (other.due_at, other.id)
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """A dispatch just committed by this process. `before`: the hook's other dispatches that were due when the commit
-    began, or None if there are too many to list."""
+    """A dispatch just committed by this process.
+
+    `before`: the hook's other dispatches that were due when the commit began, or None if there are too many to list.
+    """
 
     work: Work
     before: Sequence[int] | None
@@ -148,8 +152,10 @@ class Lane:
 
     @property
     def slots(self) -> int:
-        """The number of slots. A receiver that timed out gets one until it responds, so hung receivers cannot fill the
-        process."""
+        """The number of slots.
+
+        A receiver that timed out gets one until it responds, so hung receivers cannot fill the process.
+        """
         return 1 if self.timing_out else int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
 
     @property
@@ -275,8 +281,10 @@ class Lane:
             self.may_have_more = True
 
     def put_off(self) -> None:
-        """Read everything again after an attempt was started but not sent. It is still due, and nothing may overtake
-        it."""
+        """Read everything again after an attempt was started but not sent.
+
+        It is still due, and nothing may overtake it.
+        """
         self.put_back(0)
         self.incoming.clear()
         self.may_have_more = True
@@ -304,8 +312,10 @@ class Lane:
         self.due_since = max(0, earliest - LATE_MS)
 
     def end_read(self, found: Sequence[Work], *, full: bool, is_recorded: IsRecorded) -> bool:
-        """Add the work that was read, then the work offered meanwhile if nothing precedes it. `full`: more may be due.
-        Return whether the database has more work that no signal will announce."""
+        """Add the work that was read, then the work offered meanwhile if nothing precedes it.
+
+        `full`: more may be due. Return whether the database has more work that no signal will announce.
+        """
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []
         if self.closed or again:
@@ -349,8 +359,10 @@ class Lane:
         return True
 
     def add(self, work: Work) -> None:
-        """Insert work into `ready` in order. A first attempt precedes all with a higher id, even across a retry between
-        them."""
+        """Insert work into `ready` in order.
+
+        A first attempt precedes all with a higher id, even across a retry between them.
+        """
         place = len(self.ready)
         for number in range(place - 1, -1, -1):
             other = self.ready[number]

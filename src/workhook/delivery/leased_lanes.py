@@ -73,8 +73,10 @@ log = structlog.get_logger(__name__)
 
 
 class LeasedLanes:
-    """The loaded lanes, in `lanes`. A lane that moved to another process is not loaded again until its attempts in
-    flight have ended."""
+    """The loaded lanes, in `lanes`.
+
+    A lane that moved to another process is not loaded again until its attempts in flight have ended.
+    """
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
         """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""
@@ -119,8 +121,10 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """Note due times: hook id → when it has work (milliseconds; 0 for now). Return whether there is anything to do
-        now."""
+        """Note due times: hook id → when it has work (milliseconds; 0 for now).
+
+        Return whether there is anything to do now.
+        """
         now = now_ms()
         to_do = False
         is_own = self.leases.membership.is_own
@@ -260,15 +264,19 @@ class LeasedLanes:
         return self._trouble or (None if self.leases.good else "its lease has ended")
 
     async def start(self) -> None:
-        """Remove dead processes, join, and keep the lease renewed. Raises `Unavailable` if the database cannot be
-        reached."""
+        """Remove dead processes, join, and keep the lease renewed.
+
+        Raises `Unavailable` if the database cannot be reached.
+        """
         await self.leases.take_back()
         await self._renew()
         self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
     async def leave(self) -> None:
-        """Stop delivering. Raises `Unavailable` if the database cannot be reached; the lease then expires on its
-        own."""
+        """Stop delivering.
+
+        Raises `Unavailable` if the database cannot be reached; the lease then expires on its own.
+        """
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -316,8 +324,10 @@ class LeasedLanes:
             self._wake()
 
     def _in_flight(self) -> list[int]:
-        """Return the hooks with attempts in flight under the current lease. Those of an earlier lease belong to other
-        processes."""
+        """Return the hooks with attempts in flight under the current lease.
+
+        Those of an earlier lease belong to other processes.
+        """
         epoch, lanes = self.leases.epoch, (*self._ending.values(), *self.lanes.values())
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 

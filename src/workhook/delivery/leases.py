@@ -39,8 +39,10 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _place() -> str:
-    """Return the scope in which a process id is unique: the host, its boot and its PID namespace. Containers can share
-    a host name and all have PID 1."""
+    """Return the scope in which a process id is unique: the host, its boot and its PID namespace.
+
+    Containers can share a host name and all have PID 1.
+    """
     parts = [socket.gethostname()]
     try:
         parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
@@ -117,8 +119,10 @@ class Leases:
         self._due.set()
 
     async def take_back(self) -> None:
-        """Remove dead processes of this host on startup without waiting for their leases. Other leases expire on their
-        own."""
+        """Remove dead processes of this host on startup without waiting for their leases.
+
+        Other leases expire on their own.
+        """
         gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
         if gone:
             await self._database.in_transaction(partial(membership.remove, owners=gone))

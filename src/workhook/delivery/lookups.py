@@ -54,8 +54,10 @@ class SystemResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[Resolved]:
-        """Resolve `host`. Raises `OSError` for an unknown host, `OwnTrouble` if this process could not perform the
-        lookup."""
+        """Resolve `host`.
+
+        Raises `OSError` for an unknown host, `OwnTrouble` if this process could not perform the lookup.
+        """
         try:
             # As bytes: Python encodes text again and raises UnicodeError for labels that are too long.
             key = host.encode("ascii"), family

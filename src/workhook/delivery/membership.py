@@ -29,8 +29,11 @@ VIEWS_MAX = 16  # unacknowledged views; with more, a process works on nothing
 
 
 class WorkerRow(NamedTuple):
-    """The row of a delivering process. `left_ms`: time until its lease expires, negative once it has. `leaving`: it is
-    stopping and only finishes its attempts in flight."""
+    """The row of a delivering process.
+
+    `left_ms`: time until its lease expires, negative once it has. `leaving`: it is stopping and only finishes its
+    attempts in flight.
+    """
 
     owner: str
     epoch: int
@@ -195,8 +198,10 @@ async def raise_generation(tx: Transaction) -> int:
 
 
 async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = False) -> int:
-    """Remove processes and return their number. With `if_dead`, keep those that have renewed their lease. Raises the
-    generation if any was removed."""
+    """Remove processes and return their number.
+
+    With `if_dead`, keep those that have renewed their lease. Raises the generation if any was removed.
+    """
     removed = await tx.execute(_remove_dead if if_dead else _remove, {"owners": list(owners)})
     if removed:
         await raise_generation(tx)

@@ -32,8 +32,11 @@ log = structlog.get_logger(__name__)
 
 
 class OutcomeWriter:
-    """Writes finished attempts. `recorded` is called with each batch after its commit, once `Lane.failing_since` is up
-    to date. `in_flight` returns the number of unrecorded attempts, including those already passed to `add`."""
+    """Writes finished attempts.
+
+    `recorded` is called with each batch after its commit, once `Lane.failing_since` is up to date. `in_flight` returns
+    the number of unrecorded attempts, including those already passed to `add`.
+    """
 
     def __init__(
         self, database: Database, recorded: Callable[[Sequence[Finished]], None], in_flight: Callable[[], int]
@@ -57,8 +60,10 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write immediately, or linger for others because larger batches cost less. If an outcome is being waited for,
-        linger only if several other attempts are in flight; otherwise, if any is."""
+        """Write immediately, or linger for others because larger batches cost less.
+
+        If an outcome is being waited for, linger only if several other attempts are in flight; otherwise, if any is.
+        """
         waiting = len(self._waiting)
         others = self._in_flight() - waiting
         if (
@@ -92,8 +97,10 @@ class OutcomeWriter:
                     task.add_done_callback(self._written)
 
     def _has_room(self) -> bool:
-        """Return whether to start another batch. A few outcomes do not justify one while another batch waits for the
-        disk."""
+        """Return whether to start another batch.
+
+        A few outcomes do not justify one while another batch waits for the disk.
+        """
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
@@ -130,9 +137,11 @@ class OutcomeWriter:
         self._report(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
-        """Return the outcomes that are not written yet. If the connection breaks during a commit, the commit may have
-        succeeded, so read before writing again. Late outcomes cannot be checked. Raises `Unavailable` for any error of
-        the read."""
+        """Return the outcomes that are not written yet.
+
+        If the connection breaks during a commit, the commit may have succeeded, so read before writing again. Late
+        outcomes cannot be checked. Raises `Unavailable` for any error of the read.
+        """
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])
         except Unavailable:

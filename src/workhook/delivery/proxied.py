@@ -196,8 +196,10 @@ async def _read_body(content: StreamReader) -> bytes:
 
 
 def _without_aiohttp(error: Exception) -> Exception:
-    """Map an aiohttp exception to the one that `client.Client` would raise. The order matters because the classes
-    overlap."""
+    """Map an aiohttp exception to the one that `client.Client` would raise.
+
+    The order matters because the classes overlap.
+    """
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return error.certificate_error
@@ -323,8 +325,10 @@ class _Protocol(ResponseHandler):
             super().set_exception(exc, exc_cause)
 
     def _receive_head(self, data: bytes) -> None:
-        """Feed the parser up to the end of the head, then the rest. Otherwise an error in later bytes (an unexpected
-        body, more bytes than announced) would discard the head too."""
+        """Feed the parser up to the end of the head, then the rest.
+
+        Otherwise an error in later bytes (an unexpected body, more bytes than announced) would discard the head too.
+        """
         if not self._answer_begun:
             first = data.lstrip(b"\r\n")[:5]
             self._answer_begun = first != b"" and b"HTTP/".startswith(first)

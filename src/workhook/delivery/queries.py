@@ -19,8 +19,10 @@ from workhook.storage.statements import PerDialect, hot
 
 
 def _pending() -> sa.Select[Any]:
-    """Select a page of the hooks with work, each with its earliest due time. Takes one index probe per hook, regardless
-    of queue length."""
+    """Select a page of the hooks with work, each with its earliest due time.
+
+    Takes one index probe per hook, regardless of queue length.
+    """
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
         sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
@@ -55,9 +57,11 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
 
 
 def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
-    """Return the lanes with their start times. During a long read elsewhere (a backup, a report), PostgreSQL keeps
-    the index entries of completed dispatches and would scan them all for each page without a start time. SQLite
-    keeps none."""
+    """Return the lanes with their start times.
+
+    During a long read elsewhere (a backup, a report), PostgreSQL keeps the index entries of completed dispatches and
+    would scan them all for each page without a start time. SQLite keeps none.
+    """
     ids = sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))
     times = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
     each = sa.func.unnest(ids, times).table_valued("hook_id", "since", name="lane").render_derived()
@@ -134,8 +138,11 @@ async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lan
 async def due_dispatches(
     reader: Reader, since: Mapping[int, int], busy: Sequence[int], now: int, per_lane: int
 ) -> Sequence[Row]:
-    """Return the next dispatches of these hooks, except the `busy` ones. `since` maps hook ids to the due time to start
-    from (milliseconds). SQLite ignores it and reads from the beginning, at no extra cost."""
+    """Return the next dispatches of these hooks, except the `busy` ones.
+
+    `since` maps hook ids to the due time to start from (milliseconds). SQLite ignores it and reads from the beginning,
+    at no extra cost.
+    """
     params = {
         "hook_ids": list(since), "since": list(since.values()), "busy": list(busy), "now": now, "per_lane": per_lane,
     }  # fmt: skip

@@ -30,8 +30,11 @@ log = structlog.get_logger(__name__)
 
 
 class _Way(NamedTuple):
-    """A pass over a table. `following` selects the `id` and the time (`at`) of at most `limit` rows after the key in
-    its parameters, up to `upto`; `first` precedes all rows. `remove` takes `ids`."""
+    """A pass over a table.
+
+    `following` selects the `id` and the time (`at`) of at most `limit` rows after the key in its parameters, up to
+    `upto`; `first` precedes all rows. `remove` takes `ids`.
+    """
 
     table: sa.Table
     following: sa.Select[Any]
@@ -87,8 +90,10 @@ _keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
-    """Remove rows created before `before` (milliseconds), and publishers' ids after a day. Return the row counts by
-    table."""
+    """Remove rows created before `before` (milliseconds), and publishers' ids after a day.
+
+    Return the row counts by table.
+    """
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)
     # Deliveries, then dispatches, then events: an event with a pending attempt is kept, however old it is.

@@ -52,8 +52,11 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a sender. `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL.
-    `connections_max` limits open connections, including idle ones."""
+    """Settings of a sender.
+
+    `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max` limits open
+    connections, including idle ones.
+    """
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -90,8 +93,11 @@ class Sender:
         resolver: address_policy.Resolver | None = None,
         own: OwnAddress | None = None,
     ) -> None:
-        """`resolver` resolves names (by default, the system's). The resulting addresses must be permitted by `policy`,
-        unless `own` recognizes the URL as a receiver inside this server."""
+        """`resolver` resolves names (by default, the system's).
+
+        The resulting addresses must be permitted by `policy`, unless `own` recognizes the URL as a receiver inside this
+        server.
+        """
         self.unexpected_failures = 0
         self._policy = policy
         self._own = own or OwnAddress()
@@ -224,8 +230,10 @@ def _elapsed_ms(started: float) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """Return the status and code of an error, or None if it is unknown. The order matters because the classes
-    overlap."""
+    """Return the status and code of an error, or None if it is unknown.
+
+    The order matters because the classes overlap.
+    """
     match error:
         case SendFault():
             return error.status, 502

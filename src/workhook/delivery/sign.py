@@ -125,8 +125,10 @@ class Signer:
     def prepare(
         self, payload: bytes, *, guid: str, event: str, now_ms: int, traceparent: str | None = None
     ) -> SignedRequest:
-        """Return the signed request. `payload` is the event's JSON; `now_ms` becomes the Standard Webhooks
-        timestamp."""
+        """Return the signed request.
+
+        `payload` is the event's JSON; `now_ms` becomes the Standard Webhooks timestamp.
+        """
         sent = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(sent) if self._form else sent
         headers = self._template.copy()

@@ -75,8 +75,10 @@ class Worker:
         return time.monotonic() - self._polled_at_s
 
     def _hangs(self) -> bool:
-        """Return whether the worker hangs. A stopping worker does not poll and only waits for things that end on their
-        own."""
+        """Return whether the worker hangs.
+
+        A stopping worker does not poll and only waits for things that end on their own.
+        """
         return not self._stopping.is_set() and self._silent_s > HUNG_S
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------

@@ -52,8 +52,10 @@ class Mailer:
         ]
 
     async def stop(self, drain_s: float) -> None:
-        """Stop taking messages and wait for those in progress. Unfinished ones are sent again when their lease
-        expires."""
+        """Stop taking messages and wait for those in progress.
+
+        Unfinished ones are sent again when their lease expires.
+        """
         for each in self._loops:
             each.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -158,8 +160,10 @@ class Mailer:
             await each.close()
 
     def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
-        """Log where an unknown error was raised, but not its text, which may contain an address. The text of a
-        `Problem` is Workhook's own."""
+        """Log where an unknown error was raised, but not its text, which may contain an address.
+
+        The text of a `Problem` is Workhook's own.
+        """
         if isinstance(error, Problem):
             known = {"reason": error.message}
         else:

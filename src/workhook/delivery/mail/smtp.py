@@ -39,9 +39,11 @@ class Outgoing(Secretive, msgspec.Struct, frozen=True):
 
 
 class MailOutcome(msgspec.Struct, frozen=True):
-    """The outcome of an attempt. `bounced`: the server rejects mail for this address; `refused`: it rejects this
-    message; `retry`: it may accept the message later. `said`: the server's text. `is_trouble`: the server is unusable,
-    so other messages would fail too."""
+    """The outcome of an attempt.
+
+    `bounced`: the server rejects mail for this address; `refused`: it rejects this message; `retry`: it may accept the
+    message later. `said`: the server's text. `is_trouble`: the server is unusable, so other messages would fail too.
+    """
 
     result: Literal["sent", "retry", "bounced", "refused"]
     said: str = ""
@@ -192,8 +194,11 @@ def in_words(error: Exception, server: SmtpServer) -> str:
 
 @cache
 def _context(*, is_checked: bool) -> ssl.SSLContext:
-    """Return the TLS context. Without a password, opportunistic TLS encrypts without checking the certificate: an
-    attacker with an invalid certificate could just as well hide the offer of TLS (RFC 7435)."""
+    """Return the TLS context.
+
+    Without a password, opportunistic TLS encrypts without checking the certificate: an attacker with an invalid
+    certificate could just as well hide the offer of TLS (RFC 7435).
+    """
     context = ssl.create_default_context()
     if not is_checked:
         context.check_hostname = False
