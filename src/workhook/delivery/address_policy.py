@@ -92,15 +92,16 @@ class AddressRefused(Exception):
 
 
 class OwnTrouble(OSError):
-    """This process has run out of descriptors, memory or threads. It is not the receiver's fault and does not count as
-    an attempt.
+    """This process has run out of descriptors, memory or threads.
+
+    It is not the receiver's fault and does not count as an attempt.
 
     Derives from `OSError` because Happy Eyeballs propagates only those.
     """
 
 
 class UrlFault(msgspec.Struct, frozen=True):
-    """The reason why a URL can never be delivered to.
+    """The reason why nothing can ever be delivered to a URL.
 
     `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`.
     """
@@ -188,8 +189,9 @@ def own_trouble(error: OSError) -> OwnTrouble | None:
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """Return a socket for the address about to be connected to, provided it is permitted. Covers IP literals in URLs
-    too.
+    """Return a socket for the address about to be connected to, provided it is permitted.
+
+    Covers IP literals in URLs too.
 
     Raises `AddressRefused` or `OwnTrouble`.
     """
@@ -310,7 +312,7 @@ def _is_public(address: _Address) -> bool:
 
 
 def _unmapped_network(network: _Network) -> _Network:
-    """Convert an IPv4-mapped IPv6 range to IPv4, the form in which addresses are compared."""
+    """Convert an IPv4-mapped IPv6 range to IPv4, because addresses are compared in that form."""
     if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
         mapped = network.network_address.ipv4_mapped
         return ipaddress.IPv4Network((str(mapped), network.prefixlen - 96))

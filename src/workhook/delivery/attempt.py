@@ -201,7 +201,7 @@ class Deactivation(NamedTuple):
 
 
 def reason_to_deactivate(finished: Finished) -> Deactivation | None:
-    """Return why to deactivate the hook, or None. Reasons are a 410 response and five days of failures."""
+    """Return why to deactivate the hook (a 410 response, or failures for five days), or None."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:
         return None

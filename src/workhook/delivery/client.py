@@ -192,7 +192,6 @@ class _Connection(asyncio.Protocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether a request is in progress."""
         return self._answer is not None
 
     def begin(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
@@ -493,7 +492,6 @@ class Client:
             self._idle.pop(connection.key, None)
 
     def _sweep(self) -> None:
-        """Close connections that have been idle for too long."""
         now, kept = self.loop.time(), [each for idle in self._idle.values() for each in idle]
         for each in kept:
             if now - each.idle_since >= KEPT_S:

@@ -199,8 +199,7 @@ class Lane:
         return rate is not None and int(rate) < BRISK_PER_S and self.next_start_ms > now
 
     def is_idle(self, now: int) -> bool:
-        """Return whether the lane may be unloaded: nothing is in flight, and no state of the rate limit would be
-        lost."""
+        """Return whether the lane may be unloaded, with nothing in flight and no rate limit state to lose."""
         return not (self.in_flight or self.deactivating or self.next_start_ms > now)
 
     def needs_signer(self, now: int) -> bool:
@@ -225,8 +224,7 @@ class Lane:
     # --- attempts ----------------------------------------------------------------------------------------------------
 
     def take(self, now: int) -> Work | float | None:
-        """Return the next attempt to start, the milliseconds to wait, or None if no slot is free or nothing is
-        ready."""
+        """Return the next attempt, the milliseconds to wait, or None if no slot is free or nothing is ready."""
         if self.closed or self.needs_reload or self.deactivating or now >= self.lease_until:
             return None
         if not self.ready or self.is_full:
@@ -293,7 +291,7 @@ class Lane:
     # --- new work: read or handed over -------------------------------------------------------------------------------
 
     def read_from(self, now: int) -> int:
-        """Return the due time from which the next read starts, in milliseconds."""
+        """Return the start of the next read, as a due time in milliseconds."""
         if not now - FULL_READ_MS < self.full_read_at <= now:
             self.full_read_at, self.due_since = now, 0
         return self.due_since

@@ -1,4 +1,4 @@
-"""The lanes of this process: which of them have work, and which of these are loaded.
+"""The lanes of this process: which have work, and which are loaded.
 
 The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
 lane waiting to be loaded only its hook's id.
@@ -31,7 +31,7 @@ KNOWN_MAX = 100_000  # due times; work due at other times is found by a search
 
 
 class Schedule:
-    """The times, in milliseconds, at which hooks have something to send. No I/O."""
+    """The due times of hooks, in milliseconds. No I/O."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
@@ -121,7 +121,7 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """Note due times: hook id → when it has work (milliseconds; 0 for now).
+        """Record due times: hook id → milliseconds, or 0 for now.
 
         Return whether there is anything to do now.
         """
@@ -260,7 +260,7 @@ class LeasedLanes:
 
     @property
     def trouble(self) -> str | None:
-        """Why this process has no lease or may lose it soon, or None."""
+        """The reason why this process has no lease or may lose it soon, or None."""
         return self._trouble or (None if self.leases.good else "its lease has ended")
 
     async def start(self) -> None:
@@ -283,8 +283,10 @@ class LeasedLanes:
         await self.leases.leave()
 
     async def _keep_lease(self) -> None:
-        """Renew the lease in a task of its own, because a turn of the worker may outlast the lease when the database is
-        slow."""
+        """Renew the lease in a separate task.
+
+        A turn of the worker may outlast the lease when the database is slow.
+        """
         while True:
             await self.leases.until_due()
             if not self._may_renew():

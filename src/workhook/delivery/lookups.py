@@ -159,8 +159,10 @@ def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
 
 
 def _no_descriptor_left() -> OwnTrouble | None:
-    """Detect exhausted descriptors: without one, the system can neither read its hosts file nor query a server, and
-    reports an unknown host."""
+    """Return `OwnTrouble` if no descriptor is left.
+
+    Without one, the system can neither read its hosts file nor query a server, and reports an unknown host.
+    """
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except OSError as error:
@@ -169,8 +171,10 @@ def _no_descriptor_left() -> OwnTrouble | None:
 
 
 def _domain_of(name: bytes) -> bytes:
-    """Return the part of a name that belongs to one registrant, approximately: two labels, or three below `co.uk` and
-    similar."""
+    """Return approximately the part of a name that belongs to one registrant.
+
+    That is two labels, or three below `co.uk` and similar.
+    """
     labels = name.removesuffix(b".").lower().split(b".")
     below_registry = len(labels[-1]) == 2 and len(labels) > 2 and labels[-2] in _REGISTRIES
     return b".".join(labels[-3 if below_registry else -2 :])

@@ -177,7 +177,7 @@ class OutcomeWriter:
             log.exception("recorded_failed", outcomes=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write the remaining outcomes, within `within_s` seconds for each of two rounds."""
+        """Write the remaining outcomes. Waits at most twice `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True

@@ -120,8 +120,7 @@ _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.i
 
 
 async def pending_hooks(reader: Reader, after: int, limit: int) -> dict[int, int]:
-    """Return hook id → due time of its next attempt (milliseconds) for the first `limit` hooks above `after`, in
-    order."""
+    """Return hook id → due time of its next attempt (milliseconds) for the first `limit` hooks above `after`."""
     rows = await reader.fetch_all(_pending_hooks, {"after": after, "limit": limit})
     return {row["hook_id"]: row["due_at"] for row in rows}
 

@@ -158,7 +158,7 @@ class Signer:
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:
-    """Add the installation that the app may act as to the payload of its hook.
+    """Add `installation`, the installation that the app may act as, to a payload for the app's hook.
 
     It replaces a publisher's value: otherwise a publisher in one organization could make the app act in another.
     """

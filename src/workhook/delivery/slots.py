@@ -1,4 +1,4 @@
-"""Accounting of attempts in flight, of whose turn it is to start, and of payload memory. No I/O."""
+"""Accounting for attempts in flight, turns among lanes, and payload memory. No I/O."""
 
 from __future__ import annotations
 

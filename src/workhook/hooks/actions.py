@@ -184,7 +184,7 @@ async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, ho
 
 
 async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, hook_id: int) -> None:
-    """Delete a webhook created by an OAuth app for an organization owner. Raises `NotFound` for any other webhook."""
+    """Delete a webhook of an OAuth app on behalf of an organization owner. Raises `NotFound` for other webhooks."""
     row = existing(await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id}))
     repository = None
     if row["repository_id"] is not None:
@@ -278,7 +278,7 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
 
 
 def _require_stored(hook: Hook, config: ConfigChange) -> None:
-    """Raise `Invalid` for a mask that stands for no stored value."""
+    """Raise `Invalid` if a mask is given where nothing is stored."""
     if wrong := mask_faults(config, secret=hook.secret, password=hook.password):
         raise Invalid(faults=wrong)
 

@@ -193,7 +193,7 @@ both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, prob
 
 @both.post("/hooks/{hook_id}/deliveries/redeliver", status=202, body=bodies.REDELIVER)
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
-    """Redeliver many deliveries."""
+    """Redeliver deliveries in bulk."""
     job = await actions.redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
     shape = redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{job.hook_id}")
     return Queued(shape.queued, shape)

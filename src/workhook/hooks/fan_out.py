@@ -114,7 +114,6 @@ def _before(sent: sa.FromClause, found: sa.ColumnElement[Any]) -> sa.ColumnEleme
 
 
 def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
-    """Select the hook's other due dispatches."""
     # Referenced by name alone, because this must not find the dispatches sent by the same statement.
     due = sa.table("dispatches", *(sa.column(each.name, each.type) for each in dispatches.c)).alias("due_before")
     found = sa.select(due.c.id).where(due.c.hook_id == sent.c.hook_id, due.c.next_attempt_at <= big("due_until"))
@@ -187,7 +186,7 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
 
 
 async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Fan out events, as an `outbox.FanOut`."""
+    """Implement `outbox.FanOut`."""
 
     def signal(rows: Sequence[Row]) -> None:
         tx.local(Sent).rows += rows

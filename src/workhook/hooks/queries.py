@@ -118,8 +118,7 @@ _of_apps = listed(_app_hooks, hooks.c.id)
 
 
 async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
-    """Return a page of the hooks that OAuth apps created in an organization and its repositories, and their total
-    number.
+    """Return a page of the hooks that OAuth apps created in an organization and its repositories, and the total.
 
     Ordered oldest first. Other lists show an organization's hook only to its app (Authentication 3 of the spec), but
     owners must be able to see and stop data leaving their organization. Hooks of deleted repositories are omitted

@@ -1,9 +1,8 @@
-"""The built-in receiver: an address on this server that a project's webhook can send to, and the requests received
-there.
+"""The built-in receiver: an address on this server that a project's webhook can send to, and its requests.
 
-The address contains a secret key, of which only the hash is stored. Anyone who knows it can send anything, so the
-stored data is bounded, and each request is marked with the validity of its signatures, in the formats of GitHub
-(`X-Hub-Signature-256`, `X-Hub-Signature`) and of Standard Webhooks (`webhook-signature`).
+The address contains a secret key; only its hash is stored. Anyone who knows it can send anything, so the stored
+data is bounded, and each stored request states whether its signatures are valid. The signatures of GitHub
+(`X-Hub-Signature-256`, `X-Hub-Signature`) and of Standard Webhooks (`webhook-signature`) are supported.
 """
 
 from __future__ import annotations

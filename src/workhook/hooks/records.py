@@ -263,8 +263,7 @@ class HookOwner(msgspec.Struct, frozen=True):
         return Draft(self.account.id, self.repository_id, name, action, payload, installation_id=installation_id)
 
     def context(self, base: str, sender: Account | None) -> dict[str, object]:
-        """Return the repository, organization and sender of the payload, with every key that typed clients expect in
-        events."""
+        """Return repository, organization and sender for a payload, with every key that typed clients expect."""
         around: dict[str, object] = {}
         if self.repository:
             around["repository"] = app_repository_shape(self.repository, base, permissions=False)

@@ -222,8 +222,9 @@ async def begin(database: Database, job: Redelivery) -> Redelivery:
 
 
 def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
-    """Return the columns of a batch. `wanted` marks the last matching delivery of each event, so events are sent only
-    once.
+    """Return the columns of a batch.
+
+    `wanted` marks the last matching delivery of each event, so events are sent only once.
 
     Excludes events already waiting to be sent and, when selecting failures, events that have since been delivered.
     """

@@ -101,7 +101,7 @@ async def forget_repository(tx: Transaction, repository_id: int) -> bool:
 
 
 async def forget_app(tx: Transaction, app_id: int) -> None:
-    """Implement `identity.removal.ForgetApp` by deleting the app's hooks, which have no authorized owner left."""
+    """Implement `identity.removal.ForgetApp`: delete the app's hooks, because their authorization ends with it."""
     await _remove_all(tx, [row["id"] for row in await tx.fetch_all(_of_app, {"app_id": app_id})])
 
 

@@ -31,8 +31,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 def text_header(name: str, text: str) -> str:
-    """Return a header with free text: unchanged if it is a short line of plain ASCII, otherwise in encoded words (RFC
-    2047).
+    """Return a header with free text: a short line of plain ASCII unchanged, other text as encoded words (RFC 2047).
 
     Control characters and line breaks become spaces.
     """

@@ -166,8 +166,10 @@ def _reply(code: int, said: str) -> str:
 
 
 def _in_line(said: str) -> str:
-    """Return a server's text in a form that every database accepts: bytes that are not UTF-8 arrive as lone
-    surrogates."""
+    """Return a server's text in a form that every database accepts.
+
+    Bytes that are not UTF-8 arrive as lone surrogates.
+    """
     return " ".join(one_line(said.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
