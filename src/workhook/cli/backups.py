@@ -31,8 +31,8 @@ async def backup(
 ) -> None:
     """Back up the database and the files while servers are running.
 
-    A backup is a complete, consistent snapshot that only its owner can read. Use `workhook restore` to restore it to
-    SQLite or PostgreSQL.
+    A backup is a complete, consistent snapshot, readable only by the user who makes it. Use `workhook restore` to
+    restore it to SQLite or PostgreSQL.
 
     Files contained in the newest backup in the same folder are not copied again: both backups share them on disk.
     Either one can be deleted independently.

@@ -89,9 +89,10 @@ async def setup(
 ) -> None:
     """Create an organization, its owner, a project, and a token.
 
-    Existing records are kept. The user becomes an owner if they are not one yet. The token is shown only once;
-    --new-token issues another. It is valid for a year and may do everything that an owner of the organization can:
-    repositories, members, webhooks, the work API. It cannot administer the server. Use --scopes to choose other scopes.
+    Existing records are kept. The user becomes an owner if they are not one yet. The token is issued and shown only on
+    the first run; --new-token issues another. It is valid for a year and may do everything that an owner of the
+    organization can: repositories, members, webhooks, the work API. It cannot administer the server. Use --scopes to
+    choose other scopes.
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Issue a new token each year.")
