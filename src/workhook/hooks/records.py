@@ -22,7 +22,7 @@ from workhook.storage import Row
 
 
 class LastResponse(msgspec.Struct):
-    """The outcome of the newest delivery of the last 30 days, or `unused` if there is none."""
+    """The outcome of the newest delivery of the last 30 days, or `unused` without any."""
 
     code: Annotated[int | None, Meta(description="The status that the receiver answered.", examples=[200])]
     status: Annotated[str, Meta(description="`unused`, `active`, `failure` or `timeout`.", examples=["active"])]
