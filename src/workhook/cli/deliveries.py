@@ -221,7 +221,7 @@ def _json_text(payload: object) -> str:
 PAGE = 100
 POLL_S = 0.5
 LOOK_BACK_S = 5.0
-"""For so long after a delivery was seen, one with a smaller id may still be committed on PostgreSQL."""
+"""On PostgreSQL, a delivery with a smaller id may still be committed for this long after a delivery was seen."""
 
 _WIDTHS = {"delivered_at": 24, "id": 8, "hook_id": 7, "event": 28, "status_code": 3, "duration": 6, "status": 0}
 

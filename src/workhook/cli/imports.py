@@ -33,7 +33,7 @@ TABLE_FIELDS = (
     "title", "description", "column", "assignee", "due", "labels", "estimate", "priority", "completed", "created",
     "parent", "blocked_by", "id",
 )  # fmt: skip
-"""Those of `words.FIELDS`, which is not loaded for a page of help."""
+"""The names in `words.FIELDS`, which is not imported just to show help."""
 _HOW: Mapping[Source, str] = {
     "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
     "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",

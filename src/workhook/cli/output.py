@@ -109,7 +109,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 Progress = Callable[[str, int, int], None]
-"""Gets what is being done, how much of it is done, and how much there is."""
+"""Receives the current stage, the amount done, and the total."""
 
 LINE_EVERY_S = 10.0
 

@@ -20,7 +20,7 @@ from workhook.storage.statements import PerDialect
 log = structlog.get_logger(__name__)
 
 SEALED = {hooks: ("secret", "previous_secret", "password"), mail_messages: ("sealed",), key_check: ("sealed",)}
-"""The encrypted columns by table; each table has an `id`. A test compares this with every column of bytes."""
+"""The encrypted columns by table. Each table has an `id`. A test compares this with all binary columns."""
 
 BATCH = 200  # rows locked by one transaction at most
 TRANSACTIONS_END_MS = 60 * SECOND_MS

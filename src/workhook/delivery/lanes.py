@@ -80,7 +80,7 @@ class Offered(msgspec.Struct, frozen=True):
 
 
 IsRecorded = Callable[[int], bool]
-"""Tells whether a dispatch was recorded here a short while ago."""
+"""Returns whether a dispatch was recorded here recently."""
 
 
 def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:

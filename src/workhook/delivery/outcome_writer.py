@@ -26,7 +26,7 @@ SEVERAL = 4  # attempts in flight that justify lingering although an outcome is 
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
-"""Hook id → since when its receiver fails (milliseconds), or None if it succeeds again."""
+"""Hook id → time since which its receiver fails (milliseconds), or None if it succeeds again."""
 
 log = structlog.get_logger(__name__)
 

@@ -188,12 +188,12 @@ ADVANCE_COLUMNS = ("advanced_id", "expected", "manual", "after", "next_at", "sen
 _ADVANCE_TYPES = (sa.BigInteger, sa.Integer, sa.Integer, sa.Integer, sa.BigInteger, sa.BigInteger)
 
 DeliveryRow = tuple[object, ...]
-"""The values of `DELIVERY_COLUMNS`."""
+"""A row of `DELIVERY_COLUMNS`."""
 
 AdvanceRow = tuple[int, int, int, int, int | None, int]
-"""The change of a dispatch: its id; the attempts that it must still have; how many redeliveries this attempt was; its
-retries after this attempt; when the next attempt is due (milliseconds, or None); the epoch of the lease that must still
-hold."""
+"""The update of a dispatch: its id, the number of attempts it must still have, how many redeliveries this attempt
+counts for, its retries after this attempt, the due time of the next attempt (milliseconds, or None), and the epoch of
+the lease that must still be valid."""
 
 
 def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:

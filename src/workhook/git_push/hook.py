@@ -19,7 +19,7 @@ from workhook.git_push.spool import HookFolder
 SNAPSHOT_TIMEOUT_S = 10.0
 
 MODULE_FLAGS = ("-E", "-P", "-m", "workhook.git_push")
-"""Neither `PYTHON…` variables of the pusher nor the current folder (the repository!) may choose what is imported."""
+"""Neither the pusher's `PYTHON…` variables nor the current folder (the repository!) may influence imports."""
 
 
 def post_receive(git_dir: Path, lines: Iterable[str]) -> int:

@@ -24,7 +24,7 @@ from workhook.git_push import git, payload, spool
 from workhook.git_push.spool import Config, ConfigError, HookFolder, NoServer, load_config, server_url
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
-"""Pauses of the detached sender, just under two minutes in all; then the next push tries again."""
+"""Pauses of the detached sender, just under two minutes in total. After that, the next push retries."""
 
 NICENESS = 10
 
@@ -222,7 +222,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 TIMEOUT_S = 10.0
 SLOWEST_BYTES_PER_S = 250_000
-"""Extends the 10 s for a body, or a large push over a slow line would be tried again for ever."""
+"""Extends the 10 s for large bodies, which would otherwise be retried forever over a slow line."""
 
 ANSWER_BYTES = 65_536
 

@@ -72,7 +72,7 @@ def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
 
 _last_before_on_sqlite = order.last_given - big("count")
 _new_on_sqlite = events.c.id > _last_before_on_sqlite
-"""The `count` events that were inserted last: SQLite has one writer, so they have the highest numbers."""
+"""The `count` events inserted last. SQLite has a single writer, so they have the highest numbers."""
 
 
 def _send_on_sqlite() -> sa.Insert:

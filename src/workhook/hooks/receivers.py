@@ -39,7 +39,7 @@ HIDDEN = "********"
 TOLERANCE_S = 300  # allowed deviation from the timestamp of a Standard Webhooks delivery
 
 SignatureState = Literal["right", "wrong", "late", "missing"]
-"""`late`: right but for its time. `missing`: there is none, or no secret to check it with."""
+"""`late`: valid except for the timestamp. `missing`: no signature, or no secret to verify it."""
 
 _NOT_KEPT = frozenset({"authorization", "cookie", "proxy-authorization"})
 

@@ -30,7 +30,7 @@ PAUSE_MAX_S = 60.0
 log = structlog.get_logger(__name__)
 
 Compose = Callable[[MailMessage], Awaitable[Outgoing | None]]
-"""Makes a message from the current data. None: it is obsolete, or has no recipient."""
+"""Composes a message from the current data. Returns None if it is obsolete or has no recipient."""
 
 
 class Mailer:

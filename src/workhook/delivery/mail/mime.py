@@ -18,7 +18,7 @@ from workhook.core.text import is_one_line, one_line
 
 LINE_CHARS = 76
 _WORD_BYTES = 39
-"""Bytes of UTF-8 in one encoded word: with the name of a header before it, its line has less than `LINE_CHARS`."""
+"""UTF-8 bytes per encoded word. With a header name before it, the line is shorter than `LINE_CHARS`."""
 _IN_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 !#$%&'*+-/=^_`{|}~.,@:;()<>[]")
 
 

@@ -23,12 +23,12 @@ from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
 
 LEASE_MS = 5 * MINUTE_MS
-"""Longer than the work on a message: its PDF is made and the server has answered, or both were given up."""
+"""Longer than the work on a message can take, including rendering its PDF and waiting for the server."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
-"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last of `ATTEMPTS_MAX` is two days after the first."""
+"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours), the last of `ATTEMPTS_MAX` is two days after the first."""
 PER_HOUR = 60  # messages per recipient and hour; others wait, except the recipient's own links
 PER_HOUR_FROM_ONE = 20
-"""Messages to one person in an hour that another person has caused, who cannot use up what others need."""
+"""Messages per recipient and hour caused by one other person, who must not use up the recipient's limit."""
 BATCH = 1_000
 SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
 

@@ -21,11 +21,11 @@ from workhook.identity.mail.recipients import ASCII_ONLY
 TIMEOUT_S = 30.0  # per server reply; RFC 5321 (4.5.3.2) allows longer, which would block a connection
 SAID_MAX_CHARS = 500
 TROUBLE = (errors.SMTPException, OSError)
-"""Errors of a mail server, which `in_words` explains."""
+"""Errors of a mail server. `in_words` describes them."""
 _CLOSING, _PERMANENT = 421, 500
 _STATUS = re.compile(r"\s*#?[245]\.(\d{1,3})\.(\d{1,3})\b")
 _OF_ADDRESSES = frozenset({550, 551, 553})
-"""Replies that concern the address, where no enhanced status code says more (RFC 5321, 4.2.3)."""
+"""Reply codes that concern the address if no enhanced status code is more specific (RFC 5321, 4.2.3)."""
 
 _OF_THE_SENDER = (("1", "7"), ("1", "8"))
 
@@ -220,4 +220,4 @@ WORDS: Mapping[str, str] = {
     "refused": "The mail server does not take this message.",
     "retry": "The mail server did not take the message now.",
 }
-"""The meaning of each result but `sent`."""
+"""The meaning of each result except `sent`."""
