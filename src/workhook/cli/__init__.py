@@ -1,4 +1,4 @@
-"""The command `workhook`: one file a command group."""
+"""The `workhook` command, with one file per command group."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def main() -> None:
     """Run the command line of this process and exit."""
     guard_streams()
     if sys.argv[1:3] == ["git-hook", "post-receive"]:
-        from workhook.git_push.__main__ import main as git_push  # a push waits for it: nothing else is imported
+        from workhook.git_push.__main__ import main as git_push  # a push waits for this, so nothing else is imported
 
         sys.exit(git_push(["post-receive"]))
-    # Imports make some hundred thousand objects and hardly any garbage: at the default, a sixth of the start goes into
-    # looking for it.
+    # Imports create some hundred thousand objects and hardly any garbage: with default thresholds, a sixth of the
+    # startup time is spent collecting it.
     gc.set_threshold(500_000, 20, 20)
     from workhook.cli.lazy_imports import lazy_imports
 

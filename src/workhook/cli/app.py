@@ -1,4 +1,4 @@
-"""The whole command, put together of its groups. Importing it is cheap: each command imports what it needs."""
+"""The complete command, assembled from its groups. Importing it is cheap, because commands import what they need."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ GROUPS = {
 
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        from workhook import __version__  # a checkout asks git, for which no other command waits
+        from workhook import __version__  # a checkout runs git, which no other command waits for
 
         click.echo(f"workhook {__version__}")
         context.exit()
 
 
-_VARIABLE = "_WORKHOOK_COMPLETE"  # Click's, for a program of this name
+_VARIABLE = "_WORKHOOK_COMPLETE"  # Click's variable for a program of this name
 
 
 @command(None, "completion", settings=(), json=False)
@@ -62,10 +62,10 @@ async def completion(
     *,
     shell: Annotated[Literal["bash", "zsh", "fish"], Argument("bash|zsh|fish", "Shell to print the script for.")],
 ) -> None:
-    """Print a script with which a shell completes commands, options and their values.
+    """Print a script for shell completion of commands, options and their values.
 
-    In ~/.bashrc: eval "$(workhook completion bash)". The script asks the command itself, so it stays right after an
-    upgrade.
+    In ~/.bashrc: eval "$(workhook completion bash)". The script queries the command itself, so it remains correct after
+    an upgrade.
     """
     from click.shell_completion import get_completion_class
 

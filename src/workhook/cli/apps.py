@@ -27,7 +27,7 @@ oauth_app = new_app("Manage OAuth apps: programs that act for users who authoriz
 
 
 class AppKind(NamedTuple):
-    """One of the two kinds of app: the group of its commands, the group's name, and what messages call such an app."""
+    """One of the two kinds of app: its command group, the group's name, and the noun used in messages."""
 
     group: CommandGroup
     command: str
@@ -42,7 +42,7 @@ APP, OAUTH_APP = AppKind(app, "app", "app"), AppKind(oauth_app, "oauth-app", "OA
 
 
 def permission_list(given: str) -> str:
-    """Permissions with their levels, separated by commas, as for tokens; or none."""
+    """Parse permissions with their levels, separated by commas, as for tokens. May be empty."""
     return options.permission_list(given) if given.strip(", ") else ""
 
 
@@ -75,7 +75,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True)
 class NewProfile(ProfileOptions):
-    """The profile of an app that is made."""
+    """The profile of a new app."""
 
     device_flow: Annotated[bool, Flag("Allow users to authorize it on another device.")] = False
 
@@ -85,7 +85,7 @@ class NewProfile(ProfileOptions):
 
 @dataclass(frozen=True)
 class ChangedProfile(ProfileOptions):
-    """The changes of a profile: None keeps a value, an empty text clears it."""
+    """Changes to a profile. None keeps a value; an empty string clears it."""
 
     device_flow: Annotated[
         bool | None, Flag("Allow users to authorize it on another device.", off="--no-device-flow")
@@ -100,7 +100,7 @@ class ChangedProfile(ProfileOptions):
 
 
 async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> credentials.NewKey:
-    """The caller's own public key, or a new key. Raises `CliError`."""
+    """Return the user's own public key, or a new key. Raises `CliError`."""
     if public_key is None:
         return await credentials.new_key()
     if key_file is not None:
@@ -116,8 +116,10 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes a key into a new private file, before the commit so that no valid key is lost. The
-    file is removed if what follows fails."""
+    """Yield a function that writes a key to a new private file before the commit, so that no valid key is lost.
+
+    The file is removed if a later step fails.
+    """
     if path is None:
         yield lambda pem: None
         return
@@ -142,7 +144,6 @@ def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def _shown_key(pem: str, key_file: Path | None) -> tuple[dict[str, object], list[str]]:
-    """Return the private key for scripts and for people."""
     if key_file is not None:
         return {"key_file": str(key_file)}, [f"the private key is in {key_file}"]
     return ({"pem": pem}, [pem.strip()]) if pem else ({}, [])
@@ -160,7 +161,7 @@ async def create_app(
     public_key: _PublicKey = None,
     profile: NewProfile,
 ) -> None:
-    """Register an app. This is the only time that its client secret and its private key are shown."""
+    """Register an app. Its client secret and its private key are shown only once."""
     key = await _read_or_make_key(public_key, key_file)
     granted = permissions_of(permissions or "")
     with _new_file(key_file) as write_key:
@@ -184,7 +185,7 @@ async def create_app(
 async def create_oauth_app(
     context: Context, *, organization: OrganizationOption, name: _Name, profile: NewProfile
 ) -> None:
-    """Register an OAuth app. This is the only time that its client secret is shown."""
+    """Register an OAuth app. Its client secret is shown only once."""
     async with context.transaction() as tx:
         owner = await find_organization(tx, organization)
         made, secret = await actions.create_oauth_app(
@@ -218,13 +219,13 @@ async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[d
 
 @command(app, "show")
 async def show_app(context: Context, *, name: AppArgument) -> None:
-    """Show an app and facts of its keys. Secrets and private keys are not stored, so nobody can show them."""
+    """Show an app with the metadata of its keys. Secrets and private keys are not stored and cannot be shown."""
     await _show(context, name, APP)
 
 
 @command(oauth_app, "show")
 async def show_oauth_app(context: Context, *, name: AppArgument) -> None:
-    """Show an OAuth app and the facts about its secrets. They themselves are not stored and cannot be shown."""
+    """Show an OAuth app with the metadata of its secrets. The secrets themselves are not stored and cannot be shown."""
     await _show(context, name, OAUTH_APP)
 
 
@@ -248,9 +249,9 @@ async def edit_app(
     public: Annotated[bool | None, Flag("Whether other organizations can install it.", off="--private")] = None,
     profile: ChangedProfile,
 ) -> None:
-    """Change an app. Options that you leave out stay as they are; an empty text clears.
+    """Update an app. Omitted options keep their values; an empty string clears a value.
 
-    New permissions take effect where an owner of the organization grants them.
+    New permissions take effect once an owner of the organization grants them.
     """
     granted = None if permissions is None else permissions_of(permissions)
     await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=granted))
@@ -260,7 +261,7 @@ async def edit_app(
 async def edit_oauth_app(
     context: Context, *, name: AppArgument, new_name: _NewName = None, profile: ChangedProfile
 ) -> None:
-    """Change an OAuth app. Options that you leave out stay as they are; an empty text clears."""
+    """Update an OAuth app. Omitted options keep their values; an empty string clears a value."""
     await _edit(context, name, OAUTH_APP, profile.change(name=new_name))
 
 
@@ -272,7 +273,7 @@ async def _edit(context: Context, name: str, kind: AppKind, change: app_schemas.
 
 
 def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
-    """The commands that are the same for both kinds of app. `deletes`: what deleting one ends."""
+    """Add the commands shared by both kinds of app. `deletes` is the help text of `delete`."""
 
     @command(kind.group, "delete", help_text=deletes)
     async def delete(context: Context, *, name: AppArgument) -> None:
@@ -283,7 +284,7 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
 
     @command(kind.group, "new-secret")
     async def new_secret(context: Context, *, name: AppArgument) -> None:
-        """Make another client secret. An app has at most two. This is the only time that it is shown."""
+        """Create another client secret. An app can have at most two. It is shown only once."""
         async with context.transaction() as tx:
             found = await find_app(tx, name, kind)
             made, secret = await actions.add_secret(tx, None, found)
@@ -291,7 +292,7 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
 
     @command(kind.group, "delete-secret")
     async def delete_secret(context: Context, *, name: AppArgument, secret_id: _Id) -> None:
-        """Delete a client secret. Every process refuses it from now on."""
+        """Delete a client secret. Every process rejects it from now on."""
         await _delete_part(context, name, kind, "secret", secret_id, actions.remove_secret)
 
 
@@ -306,7 +307,7 @@ _add_shared_commands(
 async def new_key(
     context: Context, *, name: AppArgument, key_file: _KeyFile = None, public_key: _PublicKey = None
 ) -> None:
-    """Add a key that the app signs with. This is the only time that the private half is shown."""
+    """Add a signing key to an app. The private key is shown only once."""
     key = await _read_or_make_key(public_key, key_file)
     pem = key.private_key or ""
     with _new_file(key_file) as write_key:
@@ -321,14 +322,13 @@ async def new_key(
 
 @command(app, "delete-key")
 async def delete_key(context: Context, *, name: AppArgument, key_id: _Id) -> None:
-    """Delete a key. Tokens signed with it are refused from now on. The last key cannot be deleted."""
+    """Delete a key. Tokens signed with it are rejected from now on. The last key cannot be deleted."""
     await _delete_part(context, name, APP, "key", key_id, actions.remove_key)
 
 
 async def _delete_part(
     context: Context, name: str, kind: AppKind, noun: str, number: int, remove: Callable[..., Awaitable[None]]
 ) -> None:
-    """Delete a secret or a key of an app."""
     async with context.transaction() as tx:
         found = await find_app(tx, name, kind)
         try:
@@ -366,7 +366,7 @@ async def install(
     all_permissions: Annotated[bool, Flag("Grant all permissions the app requests now.")] = False,
     all_repositories: Annotated[bool, Flag("Grant access to all repositories, present and future.")] = False,
 ) -> None:
-    """Install an app on an organization, or change an installation: options that you leave out stay as they are."""
+    """Install an app on an organization, or update an installation. Omitted options keep their values."""
     not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
     not_together({"--repository": bool(repository), "--all-repositories": all_repositories})
     async with context.transaction() as tx:
@@ -395,7 +395,7 @@ async def _install(
     *,
     keep: tuple[bool, bool],
 ) -> tuple[schemas.Installation | None, schemas.Installation]:
-    """Return the installation before and now. `keep`: whether to keep its permissions and its repositories."""
+    """Return the installation before and after. `keep`: whether to keep its permissions and its repositories."""
     from msgspec import UNSET
 
     before = await queries.find_installation_on(tx, found.id, place.id)
@@ -407,7 +407,10 @@ async def _install(
 
 
 async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
-    """Return the ids of the organization's repositories; None for no names. Raises `CliError` with all unknown ones."""
+    """Return the ids of the organization's repositories, or None without names.
+
+    Raises `CliError` listing all unknown names.
+    """
     if not names:
         return None
     found = await identity_queries.find_repositories(tx, place, names=names)
@@ -428,7 +431,7 @@ async def uninstall(
         bool, Flag("Also delete the webhooks the app created. Default: keep them active.")
     ] = False,
 ) -> None:
-    """Uninstall an app from an organization. Its tokens end; webhooks that it made belong to the organization."""
+    """Uninstall an app from an organization. Its tokens are revoked; its webhooks then belong to the organization."""
     async with context.transaction() as tx:
         place = await find_organization(tx, organization)
         found = await find_app(tx, name, APP)
@@ -448,7 +451,7 @@ async def uninstall(
 
 @command(app, "installations")
 async def installations(context: Context, *, organization: OrganizationOption) -> None:
-    """List the apps that are installed on an organization."""
+    """List the apps installed on an organization."""
     async with context.services() as services:
         place = await find_organization(services.database, organization)
         found, _ = await queries.list_installations_on(services.database, place.id)
@@ -472,12 +475,13 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
     }
 
 
-# --- what the commands share ------------------------------------------------------------------------------------------
+# --- shared helpers ---------------------------------------------------------------------------------------------------
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
-    """By slug or client id. Raises `CliError`."""
-    # In this order: a slug, made of any name, can be another app's client id in lower case.
+    """Find an app by slug or client id. Raises `CliError`."""
+    # In this order, because a slug can be derived from any name, even one that equals another app's client id in lower
+    # case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
         remedy = f"`workhook {kind.command} list --organization LOGIN` shows them."
@@ -495,13 +499,13 @@ async def _owner_of(reader: Reader, app: schemas.App) -> Account:
 
 
 def permissions_of(text: str) -> dict[str, Any]:
-    """The permissions in a text that `permission_list` has accepted."""
+    """Return the permissions in a string accepted by `permission_list`."""
     parts = [part.partition("=") for part in text.split(",") if part.strip()]
     return {name.strip(): level.strip() for name, _, level in parts}
 
 
 def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
-    """The app for `--json`, without secrets."""
+    """Return the app for `--json`, without secrets."""
     data: dict[str, object] = {name: getattr(app, name) for name in ("id", "slug", "name", "client_id")}
     data |= {"organization": owner.login, "description": app.description, "homepage_url": app.homepage_url}
     data |= {"callback_urls": list(app.callback_urls), "device_flow": app.device_flow}
@@ -521,7 +525,7 @@ def _key_json(key: schemas.AppKey) -> dict[str, object]:
 
 
 def to_lines(data: dict[str, object]) -> str:
-    """Lines for people, with permissions and facts of keys in words."""
+    """Return lines for people, with permissions and key metadata as text."""
     return output.to_lines(data, _as_text)
 
 

@@ -26,7 +26,7 @@ app = new_app("Read the audit log: who did what, from where, and what was refuse
 
 @dataclass(frozen=True)
 class EntryOptions:
-    """The options that choose entries."""
+    """Options that select entries."""
 
     organization: Annotated[
         str | None, Option("LOGIN", "Only entries about this organization. Default: all entries.")
@@ -38,7 +38,7 @@ class EntryOptions:
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
-        """Return the query of these options. Raises `CliError` for an unknown organization."""
+        """Return the query for these options. Raises `CliError` for an unknown organization."""
         place = await find_organization(reader, self.organization) if self.organization else None
         return audit_queries.Selection(
             account_id=place.id if place else None,
@@ -75,7 +75,7 @@ async def export(
 ) -> None:
     """Write entries of the audit log as JSON lines, oldest first.
 
-    The file appears when it is complete. An existing file stays as it is until then.
+    The file appears once it is complete. Until then, an existing file is left unchanged.
     """
     async with context.services() as services:
         selection = await chosen.selection(services.database)
@@ -99,7 +99,7 @@ async def _write(reader: Reader, selection: audit_queries.Selection, file: IO[by
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Written beside the path, and moved there once it is on the disk. Raises `CliError`."""
+    """Write next to the path, and rename once synced to disk. Raises `CliError`."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -29,18 +29,18 @@ async def backup(
     with_key: Annotated[bool, Flag("Include the secret key in the backup.")] = False,
     copy_all: Annotated[bool, Flag("Copy every file, even those the previous backup already has.")] = False,
 ) -> None:
-    """Back up the database and the files, while servers run.
+    """Back up the database and the files while servers are running.
 
-    The backup is of one moment, whole, and for its owner alone to read. `workhook restore` makes a studio of it again,
-    on SQLite or on PostgreSQL.
+    A backup is a complete, consistent snapshot, readable only by the user who makes it. Use `workhook restore` to
+    restore it to SQLite or PostgreSQL.
 
-    Files that the newest backup in the same folder has are not copied again: both backups share them on the disk. Each
-    can be deleted without the other.
+    Files contained in the newest backup in the same folder are not copied again: both backups share them on disk.
+    Either one can be deleted independently.
 
-    The secret key is left out unless you say --with-key: whoever has both can read the secrets of webhooks. Keep
-    secret.key elsewhere. Without it nobody can use a restored database.
+    The secret key is not included unless you use --with-key, because anyone who has both can read the secrets of
+    webhooks. Keep secret.key elsewhere. A restored database is unusable without it.
     """
-    from workhook import __version__  # a checkout asks git
+    from workhook import __version__  # a checkout runs git
     from workhook.storage.backups import DatabaseSource, make_backup
 
     tables = every_table()
@@ -93,7 +93,7 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or is_disk_full(error):
             raise no_room(folder, ", but keep its secret.key" if folder == settings.data else "") from error
-        if code == sqlite3.SQLITE_IOERR:  # SQLite does not say which of the two files it is
+        if code == sqlite3.SQLITE_IOERR:  # SQLite does not report which of the two files
             both = f"{settings.sqlite_path or settings.data} and {folder}"
             raise CliError(f"{both}: {error}.", "Check both disks and their free space.") from error
         raise
@@ -140,13 +140,13 @@ def _sentences(folder: Path, made: Manifest, linked: int) -> str:
 async def restore(
     context: Context, *, folder: Annotated[str, Argument("DIR", "A folder created by `workhook backup`.")]
 ) -> None:
-    """Restore a backup into an empty data folder or database.
+    """Restore a backup to an empty data folder or database.
 
-    All of the backup is checked first. With --database-url the database goes into PostgreSQL, wherever it came from.
-    With --files-url the files go into a bucket.
+    The whole backup is verified first. With --database-url, the database is restored to PostgreSQL, wherever it came
+    from. With --files-url, the files are restored to a bucket.
 
-    The data folder may hold secret.key and workhook.toml already. The key is checked. If the backup has a key and the
-    folder has none, the key is restored, too.
+    The data folder may already contain secret.key and workhook.toml. The key is checked. If the backup includes a key
+    and the folder has none, the key is restored too.
     """
     from workhook.storage.backups import read_manifest, verify
 
@@ -193,7 +193,10 @@ async def _require_empty(settings: Settings) -> None:
 
 
 def _check_key(settings: Settings, folder: Path) -> str:
-    """Tell whether the key is `present`, `restored` from the backup or `missing`. Raises `CliError` for a wrong one."""
+    """Return whether the key is `present`, `restored` from the backup or `missing`.
+
+    Raises `CliError` for a wrong key.
+    """
     from workhook.storage.backups import DATABASE
     from workhook.storage.row_stream import opened
 
@@ -215,7 +218,7 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
-    """Return the number of rows."""
+    """Restore the database and the files. Return the number of rows."""
     from workhook.storage.backups import BlobCopy, let_servers_in, refuse_servers, restore_database
     from workhook.storage.blobs import FOLDER, FolderBlobs
 
@@ -225,7 +228,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         draft = path.with_name(f"{path.name}.restoring")
         draft.unlink(missing_ok=True)
         await restore_database(folder, draft, progress)
-        refuse_servers(draft)  # without the other files it is not whole
+        refuse_servers(draft)  # incomplete without the files
         draft.rename(path)
     source, target = FolderBlobs(folder / FOLDER), bootstrap.open_blobs(settings.data, settings.files_url)
     try:
@@ -240,7 +243,10 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
 
 
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
-    """Copy from a copy of the backup's file, since copying marks and migrates its source. Return the rows."""
+    """Copy from a temporary copy of the backup's database, because copying marks and migrates its source.
+
+    Return the rows.
+    """
     from workhook.storage.backups import restore_database
     from workhook.storage.copying import copy
     from workhook.storage.migrate import migrate_sqlite

@@ -1,4 +1,4 @@
-"""What every command shares: its settings as options, services, answers, the schema, and errors in words.
+"""Shared parts of all commands: settings as options, services, output, the schema, and error messages.
 
 @command(app, "add")
 async def add(context: Context, *, login: Annotated[str, Option("LOGIN", "…")]) -> None:
@@ -51,16 +51,16 @@ def new_app(help_text: str) -> CommandGroup:
 
 @dataclass(frozen=True)
 class Context:
-    """The settings that a command runs with, and its ways to answer."""
+    """The settings of a command, and its output methods."""
 
     settings: Settings
     as_json: bool
 
     @asynccontextmanager
     async def services(self, *, make: bool = False) -> AsyncIterator[Services]:
-        """Open the migrated database and the other services; beside a running server or without one.
+        """Open the migrated database and the other services, with or without a running server.
 
-        `make`: create what is missing, which is a `CliError` otherwise.
+        `make` creates missing data, which otherwise raises `CliError`.
         """
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
@@ -81,7 +81,7 @@ class Context:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[identity_context.Write]:
-        """Begin a change made by the operator: with no token."""
+        """Begin a change made by the operator, without a token."""
         async with self.transaction() as tx:
             yield identity_context.Write(tx, None, base_address(self.settings))
 
@@ -100,7 +100,7 @@ class Context:
         none: str,
         narrow: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """Print a list: an array for scripts; for people a table of some columns, or the sentence `none`.
+        """Print a list: an array for scripts; for people, a table of some columns, or the sentence `none`.
 
         `narrow`: the same rows with fewer columns, for a narrow terminal.
         """
@@ -116,14 +116,20 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 async def revision(settings: Settings) -> str | None:
-    """Return the schema of the database; None without one. Raises what the drivers raise, and `TimeoutError`."""
+    """Return the schema revision of the database, or None without one.
+
+    Raises the drivers' errors and `TimeoutError`.
+    """
     from workhook.storage.migrate import postgresql_revision, sqlite_revision
 
     return await _look(settings, sqlite_revision, postgresql_revision)
 
 
 async def key_check(settings: Settings) -> bytes | None:
-    """Return what the first start encrypted with the key, or None before that. Raises as `revision`."""
+    """Return the value that the first start encrypted with the key, or None before that.
+
+    Raises the errors of `revision`.
+    """
     query = "SELECT sealed FROM key_check"
 
     def in_file(path: Path) -> bytes | None:
@@ -161,11 +167,11 @@ def command(
     fast: bool = False,
     help_text: str = "",
 ) -> Callable[[Body], Command]:
-    """Make an async function a command of the group: it takes a `Context` and its own options.
+    """Turn an async function into a command of the group. It takes a `Context` and its own options.
 
     Each name in `settings` becomes an option. `json`: add `--json`. `fast`: run on uvloop. `help_text` replaces the
-    function's docstring. The function returns the exit status (None: 0). A user's mistake is one sentence on standard
-    error and status 1, or 2 for settings and options.
+    function's docstring. The function returns the exit status (None means 0). A user's mistake is reported as one
+    sentence on standard error with status 1, or 2 for settings and options.
     """
 
     def make(body: Body) -> Command:
@@ -217,7 +223,7 @@ def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ImportError:  # not on every system
+    except ImportError:  # unavailable on some systems
         return None
     return uvloop.new_event_loop
 
@@ -226,7 +232,7 @@ _JSON = click.Option(["as_json", "--json"], is_flag=True, help="Print one line o
 
 
 def _setting_option(name: str) -> click.Option:
-    """Return the option of a setting. `core.config` checks its value with the rest."""
+    """Return the option of a setting. `core.config` validates its value along with the others."""
     known = {each.name: each for each in fields(Settings)}[name]
     notes = [f"env: WORKHOOK_{name.upper()}"]
     if known.default not in (None, ()) and not isinstance(known.default, bool):
@@ -242,7 +248,7 @@ def _setting_option(name: str) -> click.Option:
 
 
 def base_address(settings: Settings) -> str:
-    """Return the base of links in events: the public address, else the running server's, else its default."""
+    """Return the base of links in events: the public URL, or else the running server's, or else the default URL."""
     import json
 
     if settings.base_url:
@@ -258,7 +264,7 @@ async def find_user(reader: Reader, login: str) -> Account:
 
 
 async def find_enabled_user(reader: Reader, login: str) -> Account:
-    """Find a user who may get a token or a link. Raises `CliError`."""
+    """Find a user who may receive a token or a link. Raises `CliError`."""
     user = await find_user(reader, login)
     if await queries.disabled_at(reader, user.id) is not None:
         raise CliError(f"{user.login} is disabled.", f"Let the user in again with `workhook user enable {user.login}`.")
@@ -270,7 +276,7 @@ async def find_organization(reader: Reader, login: str) -> Account:
 
 
 async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
-    """Raise `CliError` without an account of this login and kind."""
+    """Raise `CliError` if no account has this login and kind."""
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -293,7 +299,7 @@ async def find_repository(reader: Reader, full_name: str) -> Repository:
 
 
 def every_table() -> Sequence[sqlalchemy.Table]:
-    """Load every module that declares tables, and return the tables in the order in which they refer to each other."""
+    """Import every module that declares tables, and return the tables in order of their references."""
     from workhook.storage.metadata import metadata
 
     bootstrap.import_tables()

@@ -26,10 +26,10 @@ _FILE = Argument("SQLITE", "The database file, such as data/workhook.db.")
 
 @command(None, "migrate")
 async def migrate(context: Context) -> None:
-    """Bring the database to the newest schema. Safe while an older version is running."""
+    """Migrate the database to the newest schema. Safe while an older version is running."""
     from workhook.storage import migrate as migrations
 
-    log.configure(context.settings.log_level, context.settings.log_format)  # how far it has come is information
+    log.configure(context.settings.log_level, context.settings.log_format)  # progress is logged at the info level
     settings = context.settings
     done = await migrations.migrate(settings.sqlite_path, settings.migration_url, bootstrap.import_tables)
     data = {"migrated": done, "schema": migrations.HEAD}
@@ -49,13 +49,13 @@ async def copy(
         ),
     ],
 ) -> None:
-    """Copy a SQLite database into PostgreSQL: every row, with the same id.
+    """Copy a SQLite database to PostgreSQL, with every row and its id.
 
-    Stop the server and every worker first: the file is refused while it is in use. Once the copy begins no server
-    starts with the file, so no write is lost. In the end both sides are read and compared. You can stop the copy at any
-    time and run it again: it goes on.
+    Stop the server and every worker first: a file in use is rejected. Once the copy has begun, no server starts with
+    the file, so no write is lost. Finally, both sides are read and compared. You can interrupt the copy at any time and
+    run it again to continue.
 
-    Secrets stay encrypted with the same key, and files stay where they are: keep secret.key and the files of the data
+    Secrets remain encrypted with the same key, and files stay where they are: keep secret.key and the files of the data
     folder, or the bucket.
     """
     from workhook.storage.copying import copy as copy_database
@@ -71,9 +71,9 @@ async def copy(
 
 @command(app, "release", settings=())
 async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
-    """Let servers use a copied file again, even if the copy is not complete.
+    """Let servers use a copied file again, even if the copy is incomplete.
 
-    From then on the file and the copy are two databases.
+    From then on, the file and the copy are independent databases.
     """
     from workhook.storage.copying import CopySource
 
@@ -92,7 +92,7 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
 
 
 def _path(file: str) -> Path:
-    """Raise `Misuse` for the address of a server, which may hold a password."""
+    """Return the path of the file. Raises `Misuse` for a server URL, which may contain a password."""
     if "://" in file and not file.startswith("sqlite:///"):
         raise Misuse("SQLITE must be a file, not a URL.", "Name a database file, such as data/workhook.db.")
     path = Path(file.removeprefix("sqlite:///"))
@@ -101,7 +101,7 @@ def _path(file: str) -> Path:
 
 @contextmanager
 def _interruptible(path: Path) -> Iterator[None]:
-    """If the copy is interrupted, say what is kept and how to continue."""
+    """If the copy is interrupted, report what is kept and how to continue."""
     from workhook.storage.migrate import elsewhere, sqlite_revision
 
     try:
@@ -115,7 +115,7 @@ def _interruptible(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
-    """Raise `CliError` that names the database at fault."""
+    """Raise `CliError` naming the failing database."""
     try:
         yield
     except Exception as error:

@@ -45,7 +45,7 @@ async def publish(
         Option("ID", "Your own id for the event. Publishing it again within 24 hours has no effect.", flag="--id"),
     ] = None,
 ) -> None:
-    """Publish an event to every webhook that asks for it."""
+    """Publish an event to every subscribed webhook."""
     body = {"event": event, "payload": _read_payload(payload), "action": action, "id": event_id}
     publication = publishing.parse_publication(body)
     async with context.services() as services:
@@ -74,7 +74,7 @@ def _read_payload(source: str | None) -> Any:
 
 @dataclass(frozen=True)
 class DeliveryOptions:
-    """The options that choose deliveries."""
+    """Options that select deliveries."""
 
     hook: Annotated[int | None, Option("ID", "Deliveries of this webhook.", parse=row_id)] = None
     repository: Annotated[str | None, Option("OWNER/NAME", "Deliveries of the webhooks of this repository.")] = None
@@ -103,7 +103,7 @@ class DeliveryOptions:
         return self.hook, self.repository, self.organization
 
     async def hook_ids(self, reader: Reader) -> list[int]:
-        """Return the ids of the webhooks that the options name. Raises `CliError`."""
+        """Return the ids of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
             raise Misuse("which webhooks?", "Use one of --hook, --repository and --organization.")
         if self.hook is not None:
@@ -127,10 +127,10 @@ async def list_deliveries(
     limit: Annotated[int, Option("NUMBER", "Number of deliveries, newest first.", parse=whole_from(1))] = 30,
     follow: Annotated[bool, Flag("Keep printing new deliveries until Ctrl-C.")] = False,
 ) -> None:
-    """List deliveries of a webhook, or of every webhook of a repository or organization, newest first.
+    """List deliveries of a webhook, or of all webhooks of a repository or organization, newest first.
 
-    With --follow the newest come last, and then each new one when its attempt is over. With --json each is a line of
-    its own then.
+    With --follow, the newest deliveries are printed last, followed by each new one as soon as its attempt ends. With
+    --json, each is then printed on its own line.
     """
     filters = deliveries.parse_filters(chosen.filters)
     if follow:
@@ -148,7 +148,7 @@ async def list_deliveries(
 
 @command(app, "show")
 async def show(context: Context, *, delivery: Annotated[int, Argument("ID", parse=row_id)]) -> None:
-    """Show one delivery: what was sent and what came back."""
+    """Show one delivery with its request and response."""
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
         found = await deliveries.find_delivery(services.database, hook_id, delivery)
@@ -165,12 +165,12 @@ async def redeliver(
     ids: Annotated[tuple[int, ...], Argument("ID", "Deliveries to redeliver.", parse=row_id)] = (),
     chosen: DeliveryOptions,
 ) -> None:
-    """Send deliveries again: those with the given ids, or those of the webhooks that --hook, --repository or
-    --organization names.
+    """Redeliver deliveries.
 
-    The other options choose among the deliveries of those webhooks. Default: those that failed and were not delivered
-    since. Each event is sent under its guid, once however many attempts it had, and retried if it fails. If the command
-    is interrupted, a server goes on with it.
+    Give their ids, or select the webhooks with --hook, --repository or --organization. The other options filter the
+    deliveries of those webhooks. By default, this redelivers failed deliveries that have not been delivered since. Each
+    event is sent once under its guid, however many attempts it had, and retried if it fails. If the command is
+    interrupted, a server continues.
     """
     given = any(chosen.filters.values())
     async with context.services() as services:
@@ -219,12 +219,12 @@ def _json_text(payload: object) -> str:
     return json.dumps(payload, indent=2, ensure_ascii=False)
 
 
-# --- deliveries as they come ------------------------------------------------------------------------------------------
+# --- following deliveries ---------------------------------------------------------------------------------------------
 
 PAGE = 100
 POLL_S = 0.5
 LOOK_BACK_S = 5.0
-"""For so long after a delivery was seen, one with a smaller id may still be committed on PostgreSQL."""
+"""On PostgreSQL, a delivery with a smaller id may still be committed for this long after a delivery was seen."""
 
 _WIDTHS = {"delivered_at": 24, "id": 8, "hook_id": 7, "event": 28, "status_code": 3, "duration": 6, "status": 0}
 
@@ -232,8 +232,10 @@ HookIds = Callable[["Reader"], Awaitable[list[int]]]
 
 
 async def follow_deliveries(context: Context, hook_ids: HookIds, filters: history.Filters, limit: int) -> None:
-    """Print the newest deliveries, at most `limit`, the newest last; then each that comes, until the command is
-    interrupted or its reader has gone. Webhooks that are made meanwhile are followed, too."""
+    """Print at most `limit` of the newest deliveries, newest last, then each new one.
+
+    Ends when interrupted or when the output is closed. Webhooks created meanwhile are followed too.
+    """
     with until_interrupted():
         async with context.services() as services:
             follower = Follower(services.database, hook_ids, filters)
@@ -244,21 +246,21 @@ async def follow_deliveries(context: Context, hook_ids: HookIds, filters: histor
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """For what has no other end: Ctrl-C, and a reader that has gone, are no faults."""
+    """End normally on Ctrl-C or when the reader of the output is gone, for commands without any other end."""
     try:
         yield
     except asyncio.CancelledError:
         return
     except BrokenPipeError:
-        # As of `| head`. The interpreter would complain when it closes the stream.
+        # For example, after `| head`. The interpreter would complain when closing the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def poll_patiently(follower: Follower) -> list[dict[str, object]]:
-    """Return what is new a moment later, once the database is available."""
+    """Wait a moment, then return new deliveries as soon as the database is available."""
     said = False
     while True:
-        await asyncio.sleep(max(POLL_S, follower.took_s))  # many webhooks take long: half of the time is the server's
+        await asyncio.sleep(max(POLL_S, follower.took_s))  # leaves half of the time to the server
         try:
             return await follower.poll()
         except errors.Unavailable as error:
@@ -277,7 +279,7 @@ class Follower:
         self._tails: dict[int, _Tail] = {}
 
     async def begin(self, limit: int) -> list[dict[str, object]]:
-        """Return the newest, at most `limit`, oldest first. `poll` finds later ones."""
+        """Return at most `limit` of the newest deliveries, oldest first. `poll` finds later ones."""
         found: list[dict[str, object]] = []
         for hook_id in await self._hook_ids(self._database):
             last = await newest(self._database, hook_id, history.Filters(), 1)
@@ -306,11 +308,11 @@ class Follower:
 
 
 class _Tail:
-    """The deliveries of a webhook that were seen: all up to `after_id`, and some after it."""
+    """The seen deliveries of a webhook: all up to `after_id`, and some after it."""
 
     def __init__(self, after_id: int) -> None:
         self.after_id = after_id
-        self._seen: dict[int, float] = {}  # ids that may be met again, by when they were seen, the oldest first
+        self._seen: dict[int, float] = {}  # ids that may be found again → when they were seen, oldest first
 
     def unseen(self, items: Sequence[DeliveryItem]) -> list[DeliveryItem]:
         now = time.monotonic()
@@ -335,7 +337,7 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    """Return the newest deliveries, at most `limit`, newest first."""
+    """Return at most `limit` of the newest deliveries, newest first."""
     found: list[DeliveryItem] = []
     cursor: str | None = None
     while len(found) < limit:

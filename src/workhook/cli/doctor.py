@@ -1,4 +1,4 @@
-"""`workhook doctor` and `workhook mail`: whether a server works, and what to do where it does not."""
+"""`workhook doctor` and `workhook mail`: checks of a server, with advice on fixing problems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_SERVER = "none runs with this data folder"
 
 
 class Check(NamedTuple):
-    """The result of one check. `advice` is shown only if something is wrong."""
+    """The result of one check. `advice` is shown only for a problem."""
 
     name: str
     ok: bool
@@ -38,7 +38,7 @@ class Check(NamedTuple):
 
 @command(None, "doctor")
 async def doctor(context: Context) -> int:
-    """Check the data folder, the key, the database and the queue. It says what is wrong and what to do about it."""
+    """Check the data folder, the key, the database and the queue. Reports problems and how to fix them."""
     log.configure("error")
     checks = [each async for each in _checks(context.settings)]
     healthy = all(check.ok for check in checks)
@@ -63,7 +63,7 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     yield key
     yield database
     server = await asyncio.to_thread(_server, settings)
-    if database.ok and key.ok and sealed is not None:  # a server has run; else opening would make a key
+    if database.ok and key.ok and sealed is not None:  # a server has run before; otherwise opening would create a key
         yield await _waiting(settings, server)
         if settings.organization_max_mb or settings.organization_max_rows:
             yield await _quotas(settings)
@@ -94,7 +94,7 @@ async def _mail(url: str) -> Check:
 def _folder(settings: Settings) -> Check:
     data = settings.data.absolute()
     if not data.is_dir():
-        if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there
+        if settings.sqlite_path is None and settings.secret_key:  # nothing must be stored there
             return Check("data folder", True, f"{data} will be made by the server", "")
         if (wrong := no_folder(data)) is not None:
             return Check("data folder", False, wrong, "Set --data or WORKHOOK_DATA to another folder.")
@@ -134,7 +134,7 @@ async def _sealed(settings: Settings) -> bytes | None:
 
 
 def _key(settings: Settings, sealed: bytes | None) -> Check:
-    """Check that there is a key, and that the database was used with it."""
+    """Check that there is a key and that the database was used with it."""
     path = settings.data / core_vault.KEY_FILE
     back = "Put back the file from a backup: secrets are encrypted with it."
     if settings.secret_key:
@@ -202,8 +202,8 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 
 async def _quotas(settings: Settings) -> Check:
-    """Name the organizations and people close to their quota."""
-    bootstrap.import_tables()  # so that none is forgotten
+    """Report the organizations and people close to their quota."""
+    bootstrap.import_tables()  # so that no table is missed
     limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:
         for account in await queries.owning(services.database):
@@ -219,7 +219,7 @@ async def _quotas(settings: Settings) -> Check:
 
 
 def _server(settings: Settings) -> Check:
-    """Check that the process in `server.json`, which Git hooks and commands use, is alive and answers."""
+    """Check that the process in `server.json`, which Git hooks and commands use, is alive and responds."""
     import http.client
     import json
 
@@ -264,7 +264,7 @@ _REMEDIES = {
 async def send_trial(
     context: Context, *, address: Annotated[str, Argument("ADDRESS", "Recipient of the message.")]
 ) -> None:
-    """Send a message to try out the settings of e-mail, and show what the mail server says."""
+    """Send a test message to verify the e-mail settings, and show the mail server's reply."""
     settings = context.settings
     if settings.smtp_url is None or settings.mail_from is None:
         raise CliError("no mail server is configured.", NOT_SET)

@@ -1,4 +1,4 @@
-"""What an error means for the person at the terminal: what is wrong, and what to do."""
+"""Error messages for people at the terminal, with remedies."""
 
 from __future__ import annotations
 
@@ -16,44 +16,46 @@ FAILED, MISUSED = 1, 2
 
 
 class CliError(errors.Explained):
-    """An error that a command reports, with its remedy."""
+    """An error reported by a command, with its remedy."""
 
     status = FAILED
 
 
 class Misuse(CliError):
-    """Options that are wrong, or exclude each other."""
+    """Invalid or mutually exclusive options."""
 
     status = MISUSED
 
 
 def explain(error: Exception, settings: Settings | None, given: str | None = None) -> list[str] | None:
-    """Return lines that say what is wrong, where, and how to fix it; None for a fault of the program. `given`: the
-    argument that names the database of `settings`, if it is not --data or --database-url."""
+    """Return lines that explain an error, its place and its remedy, or None for a bug of the program.
+
+    `given`: the argument that names the database of `settings`, if it is not --data or --database-url.
+    """
     if isinstance(error, errors.Explained):
         return [error.message, error.remedy]
     return _ours(error, settings, given) or _the_databases(error, settings, given)
 
 
 def require_postgresql(name: str, url: str) -> None:
-    """Raise `Misuse` for any other URL. `name` is the argument's."""
+    """Raise `Misuse` if the URL is not a PostgreSQL URL. `name` is the name of the argument."""
     try:
         config.postgresql_url(url)
-    except ValueError:  # it names the password
+    except ValueError:  # the error would reveal the password
         remedy = "In a user's name or a password write %2F for /, %40 for @ and %3A for a colon."
         raise Misuse(f"{name} must have the form postgresql://USER@HOST/NAME.", remedy) from None
 
 
 def not_together(given: dict[str, bool]) -> None:
-    """Raise `Misuse` if all of these options, by their flags, were given."""
+    """Raise `Misuse` if all of these options, keyed by flag, were given."""
     if all(given.values()):
         raise Misuse(f"{' and '.join(given)} exclude each other.", "Give one of them.")
 
 
 def no_folder(path: Path) -> str | None:
-    """Tell what is in place of a folder, or of one above it."""
+    """Return what exists in place of the folder or one of its parents, or None."""
     for each in (path.absolute(), *path.absolute().parents):
-        if os.path.isdir(each):  # it says no of what this user may not look at
+        if os.path.isdir(each):  # False for folders that this user may not access
             return None
         if os.path.lexists(each):
             return f"{each} is no folder"
@@ -65,7 +67,7 @@ def is_disk_full(error: Exception) -> bool:
 
 
 def no_room(folder: Path, kept: str = "") -> CliError:
-    """`kept`: what of the folder is not to be deleted."""
+    """Return the error for a full disk. `kept`: an exception to the advice to delete the folder."""
     return CliError(
         f"{folder}: no space left on the disk.", f"Make room on its disk, delete the folder{kept}, and run this again."
     )
@@ -87,7 +89,7 @@ def no_key(settings: Settings) -> CliError:
 
 
 def _database(settings: Settings | None) -> str:
-    """Return the place of the database, without its password."""
+    """Return the location of the database, without its password."""
     if settings is None:
         return "the database"
     if settings.sqlite_path is not None:
@@ -137,13 +139,13 @@ def _the_key(error: vault.VaultError, settings: Settings | None) -> list[str]:
     return [f"{text}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
 
 
-# What the one who runs the command can mend; any other error of a database is a fault of the program.
+# Errors that the user can fix; any other database error is a bug of the program.
 _SQLITE = ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOTADB", "PERM", "READONLY")
-_POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # beginnings of SQLSTATE
+_POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # prefixes of SQLSTATE
 
 
 def _the_databases(error: BaseException | None, settings: Settings | None, given: str | None) -> list[str] | None:
-    """Explain errors of the operating system and of the databases."""
+    """Explain errors of the operating system and the databases."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
         return _the_databases(getattr(error, "orig", None), settings, given)
@@ -179,7 +181,7 @@ def _the_system(error: OSError, settings: Settings | None, given: str | None) ->
         if below or settings is None:
             remedy = _remedy(settings, given)
         return [f"{error.filename}: {text}.", remedy]
-    if is_disk_full(error):  # databases have errors of their own for that
+    if is_disk_full(error):  # databases have their own errors for this
         text = (error.strerror or type(error).__name__).rstrip(".")
         return [f"{text}.", "Make room where the command writes, which can be where its output goes, and run it again."]
     text = " ".join(str(error).split()).rstrip(".")

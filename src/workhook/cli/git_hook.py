@@ -1,4 +1,4 @@
-"""`workhook git-hook`: pushes to a Git repository as `push` events. The work is done in `git_push`."""
+"""`workhook git-hook`: publishes pushes to a Git repository as `push` events. Implemented in `git_push`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = new_app("Publish pushes to a Git repository as push events.")
 
-SCOPE = "write:repo_hook"  # the least that may publish
+SCOPE = "write:repo_hook"  # the least privilege that may publish
 
 _GitDir = Annotated[Path, Option("DIR", "A bare repository, a .git folder or a working tree.")]
 
@@ -41,21 +41,19 @@ async def install(
         Option("URL", "Address of the server. Default: base_url, or the server that uses the data folder."),
     ] = None,
 ) -> None:
-    """Install a post-receive hook that publishes each push. A slow or absent server never holds a push back.
+    """Install a post-receive hook that publishes each push. A slow or unreachable server never delays a push.
 
-    A post-receive hook that exists already still runs, after this one. Installing again updates what was installed and
-    keeps its token.
+    An existing post-receive hook still runs after this one. Installing again updates the installation and keeps its
+    token.
     """
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
     full_name = repository
-    if token is not None and issue.kind_of(token) is None:  # it carries a checksum
-        raise Misuse(
-            "--token is not a token: it is mistyped or incomplete.", "Create one with `workhook token create`."
-        )
+    if token is not None and issue.kind_of(token) is None:  # a token contains a checksum
+        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
     path = context.settings.sqlite_path
     has_database = path is None or path.exists()
-    # The tokens of another server are not in the database of this one; without a database only the form is known.
+    # Tokens of another server are not in this database. Without a database, only the format can be checked.
     if token is None or (url is None and has_database):
         async with context.services() as services:
             found = await find_repository(services.database, repository)
@@ -111,7 +109,7 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
             remedy = f"workhook collaborator add --repository {repository.full_name} --user {who.login} --role write"
             raise CliError(f"{who.login} may not publish in {repository.full_name}.", remedy)
         note = f"git-hook of {repository.full_name}"
-        # Confined to the repository. With the right to its work, so that commits can complete tasks.
+        # Limited to the repository. Includes access to its work, so that commits can complete tasks.
         issued = await issue.issue(
             tx, issue.FINE_GRAINED, who.id, permissions={"repository_hooks": "write", "work": "write"},
             account_id=repository.owner.id, repository_ids=[repository.id], note=note,
@@ -121,7 +119,7 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
 
 @app.command("post-receive")
 def post_receive() -> None:
-    """Git runs this after a push: it records the push, starts the sender and returns. Reads BEFORE AFTER REF lines."""
+    """Record a push, start the sender and return. Run by Git after a push; reads BEFORE AFTER REF lines."""
     from workhook.git_push.__main__ import main
 
     sys.exit(main(["post-receive"]))
@@ -139,7 +137,7 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
         spool.HookFolder(where).adopt()
     stopped = report.stopped
     if report.busy and report.pending:
-        stopped = _unreachable(where)  # the other sender waits for the server, and does not say so
+        stopped = _unreachable(where)  # the other sender is waiting for the server but does not report it
     sentence = f"sent {report.sent}, refused {report.rejected}, damaged {report.corrupt}, waiting {report.pending}"
     if report.busy:
         sentence += "; another sender is at work"
@@ -153,7 +151,7 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
 
 
 def _unreachable(git_dir: Path) -> str | None:
-    """Tell why nothing can be sent; None if a server accepts connections."""
+    """Return why nothing can be sent, or None if a server accepts connections."""
     import socket
     from urllib.parse import urlsplit
 

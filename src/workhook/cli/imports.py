@@ -33,7 +33,7 @@ TABLE_FIELDS = (
     "title", "description", "column", "assignee", "due", "labels", "estimate", "priority", "completed", "created",
     "parent", "blocked_by", "id",
 )  # fmt: skip
-"""Those of `words.FIELDS`, which is not loaded for a page of help."""
+"""The names in `words.FIELDS`, which is not imported just to show help."""
 _HOW: Mapping[Source, str] = {
     "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
     "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
@@ -51,7 +51,7 @@ def _mapped(given: str) -> str:
 
 @dataclass(frozen=True)
 class ImportTarget:
-    """The target and the importing user: the options of every source."""
+    """Options of every source: the target, and the user who imports."""
 
     organization: Annotated[str, Option("LOGIN", "Organization to create the projects in.")]
     member: Annotated[
@@ -82,10 +82,10 @@ async def trello(
     files: Annotated[tuple[Path, ...], Argument("FILE", "Board exports as JSON.")],
     target: ImportTarget,
 ) -> None:
-    """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
+    """Create a project from each Trello board, with columns, tasks, labels, checklists, comments and assignees.
 
-    A board that was imported before gets what is new in its export, and nothing else changes. So the same command
-    completes an import that was interrupted.
+    Importing a board again adds what is new in the export and changes nothing else, so the same command completes an
+    interrupted import.
     """
     await _import(context, "trello", files, target)
 
@@ -97,10 +97,10 @@ async def asana(
     files: Annotated[tuple[Path, ...], Argument("FILE", "Project exports as JSON.")],
     target: ImportTarget,
 ) -> None:
-    """Make a project of each Asana project: sections as columns, tasks, subtasks, what they wait for, tags and fields.
+    """Create a project from each Asana project, with its sections, tasks, subtasks, dependencies, tags and fields.
 
-    A project that was imported before gets what is new in its export, and nothing else changes. Asana has no user
-    names: people are found by their names, or named with `--member`.
+    Importing a project again adds what is new in the export and changes nothing else. Asana has no user names, so
+    people are matched by name or with `--member`.
     """
     await _import(context, "asana", files, target)
 
@@ -116,11 +116,10 @@ async def github(
     target: ImportTarget,
     title: Title = None,
 ) -> None:
-    """Make one project of issues and items of a project on GitHub: labels, comments, milestones and who is assigned.
+    """Create one project from issues and project items on GitHub, with labels, comments, milestones and assignees.
 
-    The columns are Open and Closed. With items of a project they are the values of its field Status. The project has
-    the title that `--title` says, else the name of the repository. Import new files under this title to add what is
-    new.
+    The columns are Open and Closed or, for project items, the values of the Status field. The title of the project is
+    `--title`, or else the name of the repository. To add new items later, import new files under the same title.
     """
     await _import(context, "github", files, target, title or "")
 
@@ -143,10 +142,10 @@ async def csv(
         ),
     ] = (),
 ) -> None:
-    """Make a project of each table: a task of each line, in the column that the line names.
+    """Create a project from each table, with a task for each row in the column that the row names.
 
-    The project has the title that `--title` says, else the name of the file. A table that was imported before under
-    this title adds its new lines. A line is known by its id, else by its title.
+    The title of the project is `--title`, or else the name of the file. Importing a table again under the same title
+    adds its new rows. Rows are identified by id, or else by title.
     """
     if title is not None and len(files) > 1:
         raise Misuse("--title names one project, but each file becomes a project.", "Import the files one by one.")
@@ -182,7 +181,7 @@ async def _import(
 async def import_boards(
     database: Database, plans: Sequence[ImportPlan], target: ImportTarget, base: str, progress: Progress
 ) -> list[apply.Imported]:
-    """Import one board after the other. `base`: of links in events. Raises `CliError`."""
+    """Import boards one after another. `base`: prefix of links in events. Raises `CliError`."""
     place = await find_organization(database, target.organization)
     actor = await _actor(database, place, target.as_login)
     members = await _people(database, place, target.member)

@@ -1,8 +1,8 @@
-"""Modules of Workhook that are loaded when they are first used.
+"""Lazy loading of Workhook's modules.
 
-The help and a mistyped option need neither a database nor a server, whose libraries take a second to load. So the
-command line imports its own modules under `lazy_imports`: each `from workhook.area import module` in them gives a
-module that is loaded at the first access to what is in it. `from workhook.area.module import name` is such an access.
+Help and a mistyped option need neither a database nor a server, whose libraries take a second to load. The command line
+therefore imports its own modules under `lazy_imports`: each `from workhook.area import module` in them returns a module
+that is loaded when an attribute is first accessed. `from workhook.area.module import name` is such an access.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from types import ModuleType
 
 class _LazyFinder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The module with a loader that waits. A package is loaded at once: its modules are found in it."""
+        """Find the module with a lazy loader.
+
+        Packages are loaded immediately, because their modules are found through them.
+        """
         spec = PathFinder.find_spec(name, path, target) if name.startswith("workhook.") else None
         if spec is None or spec.loader is None or spec.submodule_search_locations is not None:
             return None
@@ -28,7 +31,7 @@ class _LazyFinder(MetaPathFinder):
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Within the block, modules of Workhook that are imported for the first time are not loaded yet."""
+    """Within the block, load Workhook's newly imported modules only when they are first used."""
     finder = _LazyFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -39,7 +42,7 @@ def lazy_imports() -> Iterator[None]:
 
 @contextmanager
 def not_installed(name: str) -> Iterator[None]:
-    """Within the block, a library that another one uses if it is there seems not to be there."""
+    """Within the block, make an optional dependency of another library appear uninstalled."""
     sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails then, as Python documents
     try:
         yield

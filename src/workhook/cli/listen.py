@@ -47,11 +47,11 @@ async def listen(
         str | None, Option("FILE", "File whose first line is the webhook's secret. Default: generate and print one.")
     ] = None,
 ) -> None:
-    """Forward deliveries to an address that the server cannot reach, such as one on your machine, until Ctrl-C.
+    """Forward deliveries to a URL that the server cannot reach, such as one on your machine, until Ctrl-C.
 
-    Each is forwarded once the server has tried to send it: with the headers, the body and the signature of that
-    attempt. A server or worker has to run. The webhook that this makes sends to a receiver inside the server, and is
-    deleted in the end.
+    Each delivery is forwarded after the server has attempted it, with the headers, body and signature of that attempt.
+    A server or worker must be running. The temporary webhook sends to a receiver inside the server and is deleted when
+    the command ends.
     """
     if (fault := _fault(forward)) is not None:
         raise Misuse(f"--forward is no address. {fault}", "Use one such as http://localhost:3000/webhook.")
@@ -77,7 +77,7 @@ async def listen(
 
 
 def _fault(forward: str) -> str | None:
-    """Return why nothing can be sent there; any address of a network may be."""
+    """Return why nothing can be sent to the URL, or None. Addresses in any network are allowed."""
     from workhook.delivery.address_policy import AddressPolicy, check_url
 
     return check_url(forward, AddressPolicy(("0.0.0.0/0", "::/0")))
@@ -106,7 +106,7 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
     if not await hooks_queries.hooks_by_id(services.database, [hook_id]):
         raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
     follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
-    await follower.begin(1)  # what was before is not forwarded
+    await follower.begin(1)  # earlier deliveries are not forwarded
     context.answer({"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
     await _forward_all(context, services, follower, names, forward)
 
@@ -115,7 +115,7 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
 async def _own_hook(
     context: Context, services: Services, repository: str, names: Sequence[str], secret: str
 ) -> AsyncIterator[int]:
-    """Create a webhook, and delete it in the end. Yields its id."""
+    """Create a webhook, yield its id, and delete it afterwards."""
     found = await find_repository(services.database, repository)
     owner, key, base = records.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
     config = {"url": f"{base}{RECEIVE_PATH}{key}", "content_type": "json", "secret": secret, "retries": "0"}
@@ -141,7 +141,7 @@ async def _forward_all(
     from workhook.delivery.lookups import SystemResolver
 
     client = Client(AddressPolicy(), SystemResolver(), ConnectionPool(CONNECTIONS_MAX))
-    target = Target(forward, own=True)  # whoever runs this chose the address
+    target = Target(forward, own=True)  # chosen by the user of this command
     try:
         while True:
             for row in await cli_deliveries.poll_patiently(follower):
@@ -154,7 +154,6 @@ async def _forward_all(
 async def _forward(
     context: Context, services: Services, client: Client, row: Mapping[str, object], target: Target
 ) -> None:
-    """Send one delivery, and print the outcome."""
     found = await deliveries.find_delivery(services.database, int(str(row["hook_id"])), int(str(row["id"])))
     body = core_json.encode(found.request.payload)
     headers = {name: value for name, value in found.request.headers.items() if value != sign.REDACTED}
@@ -171,7 +170,7 @@ async def _forward(
 async def _send(
     client: Client, target: Target, headers: Mapping[str, str], body: bytes
 ) -> tuple[int | None, str | None, float]:
-    """Return the status or what went wrong, and when it began."""
+    """Return the status code, the error, and the start time."""
     from workhook.delivery.client import SendFault
 
     start = time.monotonic()

@@ -1,9 +1,10 @@
-"""Options and arguments of commands, declared as annotations of a function's parameters, and the Click commands made of
-them. All faults of a command line are reported at once, with exit status 2.
+"""Options and arguments of commands, declared as annotations of a function's parameters.
+
+All errors of a command line are reported together, with exit status 2.
 
     async def show(context: Context, *, number: Annotated[int, Argument("ID", parse=row_id)]) -> None: …
 
-A parameter whose type is a dataclass stands for the options that the fields of that class declare.
+A parameter whose type is a dataclass stands for the options declared by the fields of that class.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from workhook.identity import policy
 EXPIRES_MAX_DAYS = 36_500
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
 
-IDS_MAX = 2**63 - 1  # what a database keeps
+IDS_MAX = 2**63 - 1  # largest integer that a database stores
 _PATHS = {"DIR": "dir", "FILE": "file", "SQLITE": "file"}
 _TYPES: dict[type, click.ParamType[Any]] = {str: click.STRING, int: click.INT, float: click.FLOAT}
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option with a value. One whose type is a tuple may be given several times."""
+    """An option with a value. If its type is a tuple, it may be repeated."""
 
     metavar: str
     help: str
-    flag: str = ""  # if it is not the parameter's name
+    flag: str = ""  # if it differs from the parameter's name
     parse: Callable[[str], Any] | None = None  # raises `click.BadParameter`
     between: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Flag:
-    """An option without a value. `off`: the flag for the opposite, if there is one."""
+    """An option without a value. `off`: the opposite flag, if any."""
 
     help: str
     flag: str = ""
@@ -51,7 +52,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Argument:
-    """A value without a name. One whose type is a tuple may be given several times."""
+    """A positional argument. If its type is a tuple, it may be repeated."""
 
     metavar: str
     help: str = ""
@@ -59,12 +60,12 @@ class Argument:
 
 
 def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
-    """Return the Click parameters that an annotated parameter of a function declares."""
+    """Return the Click parameters declared by an annotated function parameter."""
     return [_click_parameter(each) for each in _members(declared) or [declared]]
 
 
 def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a function, made of the values that Click has read."""
+    """Return a function's arguments, built from the values that Click has parsed."""
     arguments = {}
     for each in declared:
         members = {member.name: given[member.name] for member in _members(each)}
@@ -73,7 +74,7 @@ def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> 
 
 
 def _members(declared: inspect.Parameter) -> list[inspect.Parameter]:
-    """Return the fields of a parameter's dataclass; none for another parameter."""
+    """Return the fields of a parameter's dataclass, or an empty list for other parameters."""
     kind = declared.annotation
     if not isinstance(kind, type) or not is_dataclass(kind):
         return []
@@ -113,13 +114,13 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
 
 
 def path_completion(metavar: str) -> Completion | None:
-    """Return the shell completion of a value whose metavar stands for a path, or None for other values."""
+    """Return the shell completion for a metavar that stands for a path, or None for other metavars."""
     kind = _PATHS.get(metavar)
     return None if kind is None else lambda _, __, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
-    """Tell whether there may be several values, and return the type of one."""
+    """Return whether several values are allowed, and the type of one value."""
     plain = kind
     if type(None) in get_args(kind):
         plain = next(each for each in get_args(kind) if each is not type(None))
@@ -135,14 +136,14 @@ def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[A
 
 
 class CommandGroup(click.Group):
-    """A group whose help shows its commands in the order in which they were added."""
+    """A group whose help lists its commands in the order they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
 
 class Command(click.Command):
-    """A command that names all options that are missing or wrong, not only the first."""
+    """A command that reports all missing or invalid options, not just the first."""
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if shown := [each.get_help_record(ctx) for each in self.params if isinstance(each, click.Argument)]:
@@ -150,10 +151,10 @@ class Command(click.Command):
                 formatter.write_dl(shown)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # A shell that completes a line has not read all of it yet.
+        # During shell completion, the line is not complete yet.
         if not ctx.resilient_parsing and not any(each in ctx.help_option_names for each in args):
             faults = self._faults(ctx, list(args))
-            if len(faults) == 1 and not faults[0].startswith("No such"):  # the parser knows which was meant
+            if len(faults) == 1 and not faults[0].startswith("No such"):  # Click's parser suggests similar options
                 ctx.fail(faults[0])
             if len(faults) > 1:
                 ctx.fail("\n".join(["these options cannot be used:", *(f"  {fault}" for fault in faults)]))
@@ -175,7 +176,7 @@ class Command(click.Command):
 
 
 def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: object) -> None:
-    """Raise `click.BadParameter` for words that are not text: no database, answer or terminal takes them."""
+    """Raise `click.BadParameter` for undecodable bytes, which no database, response or terminal accepts."""
     for word in given if isinstance(given, list | tuple) else [given]:
         if isinstance(word, str) and any("\ud800" <= each <= "\udfff" for each in word):
             seen = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
@@ -214,7 +215,7 @@ def scope_list(given: str) -> str:
 
 
 def permission_list(given: str) -> str:
-    """Parse permissions with a level each: work=read,repository_hooks=write."""
+    """Parse permissions with their levels, such as work=read,repository_hooks=write."""
     wrong = []
     for each in comma_list(given):
         name, _, level = each.replace(":", "=").partition("=")
@@ -223,7 +224,7 @@ def permission_list(given: str) -> str:
     if wrong or not given.strip(", "):
         names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
-    return given.replace(":", "=")  # as `workhook app` and the documents write them
+    return given.replace(":", "=")  # the notation of `workhook app` and the documentation
 
 
 def _not_among(given: Sequence[str]) -> str:

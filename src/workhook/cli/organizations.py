@@ -46,13 +46,13 @@ async def export(
         str | None, Option("LOGIN", "The organization. Default: the only one of the server.", flag="--organization")
     ] = None,
 ) -> None:
-    """Export everything of an organization: lines of JSON, and files.
+    """Export everything in an organization as JSON lines and files.
 
-    The export is of one moment, and servers can run meanwhile. It is for its owner alone to read: it holds all that the
-    organization's people have written, and the addresses of its members. Passwords, tokens and secrets of webhooks are
-    not in it.
+    The export is a consistent snapshot, and servers can keep running. Only the user who makes it can read it, because
+    it contains everything that the organization's people have written, and the addresses of its members. Passwords,
+    tokens and webhook secrets are not included.
 
-    `workhook organization import` reads it on another server.
+    Use `workhook organization import` to import it on another server.
     """
     every_table()
     path = Path(folder)
@@ -87,13 +87,13 @@ async def delete(
     login: Annotated[str, Argument("LOGIN", "The organization.")],
     yes: Annotated[bool, Flag("Do not ask for confirmation. Scripts need this.")] = False,
 ) -> None:
-    """Delete an organization with everything in it. Nothing can be restored.
+    """Delete an organization and everything in it. This cannot be undone.
 
-    The organization disappears at once. This command then removes its rows and files, in short transactions beside
-    running servers; if it is interrupted, a server goes on. Its webhooks get the event `organization` `deleted` and
-    have an hour to receive it. People keep their accounts.
+    The organization disappears immediately. The command then removes its rows and files in short transactions while
+    servers keep running; if it is interrupted, a server continues. Its webhooks are sent the event `organization`
+    `deleted` and have an hour to receive it. People keep their accounts.
 
-    Issued invoices are deleted, too. Export the organization first if you have to keep them.
+    Issued invoices are deleted too. Export the organization first if you must keep them.
     """
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
@@ -135,16 +135,16 @@ async def import_(
     ] = (),
     dry_run: Annotated[bool, Flag("Only check the export and show what would be created.")] = False,
 ) -> None:
-    """Import an organization that another server has exported: the same content with new ids.
+    """Import an organization exported from another server. The content is the same, with new ids.
 
-    All of the export is checked first. What is wrong is told by file, line and field, and nothing is written. The
-    organization is made in one commit: an import that is interrupted can be run again. What it has stored of files goes
-    after a day. On SQLite other changes wait meanwhile.
+    The whole export is validated first. Errors are reported by file, line and field, and nothing is written. The
+    organization is created in a single commit, so an interrupted import can be run again. Files it has already stored
+    are removed after a day. On SQLite, other changes wait meanwhile.
 
-    Say with --member who is who, at least for one owner. Who is nobody here gets an account that is disabled: it keeps
-    the name, the work and the places, and nobody can sign in with it. `workhook user enable` lets them in.
+    Use --member to match people, at least for one owner. People without a match get a disabled account, which keeps
+    their name, work and memberships but cannot sign in. `workhook user enable` lets them in.
 
-    Webhooks come without secrets, and switched off. Timers that ran are paused. No event tells of what is imported.
+    Webhooks are imported without secrets and inactive. Running timers are paused. The import publishes no events.
     """
     every_table()
     path = Path(folder)
@@ -174,7 +174,7 @@ async def import_(
 
 @contextmanager
 def _refused(context: Context) -> Iterator[None]:
-    """Raise `CliError` for lines that the database refuses."""
+    """Raise `CliError` for lines that the database rejects."""
     import sqlite3
 
     import asyncpg
@@ -194,7 +194,10 @@ def _refused(context: Context) -> Iterator[None]:
 
 
 async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
-    """Raise `CliError` for people missing in the export or here, and if the organization would have no owner."""
+    """Return accounts by their login in the export.
+
+    Raises `CliError` for people missing in the export or here, and if the organization would have no owner.
+    """
     found: dict[str, Account] = {}
     for old, login in named.items():
         if old not in checked.people:
@@ -214,7 +217,7 @@ async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[s
 
 
 async def _preview(reader: Reader, plan: importing.Plan) -> importing.ImportedOrganization:
-    """Raise `Invalid` for a login that is taken or invalid."""
+    """Return the result of an import without writing. Raises `Invalid` for a login that is taken or invalid."""
     from workhook.core.errors import Invalid
 
     if faults := await actions.faults_of_login(reader, plan.login):
@@ -263,7 +266,7 @@ def _make_private(path: Path) -> None:
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
-    """Raise `CliError` for a disk that is full, or a file that cannot be used."""
+    """Raise `CliError` for a full disk or an unusable file."""
     try:
         yield
     except OSError as error:
@@ -291,7 +294,7 @@ async def add_member(
     user: _User,
     role: Annotated[Literal["owner", "member"], Option("owner|member", "Role in the organization.")] = "member",
 ) -> None:
-    """Add a user to an organization, or change the role."""
+    """Add a user to an organization, or change the user's role."""
     async with context.write() as write:
         place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
         await membership.set_member(write, place, who, role)
@@ -317,7 +320,7 @@ async def add_collaborator(
     user: _User,
     role: Annotated[Literal["read", "write", "admin"], Option("read|write|admin", "Role in the repository.")],
 ) -> None:
-    """Add a user to a repository, or change the role."""
+    """Add a user to a repository, or change the user's role."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
         await membership.set_collaborator(write, where, who, role)
@@ -327,7 +330,7 @@ async def add_collaborator(
 
 @command(collaborators, "remove")
 async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
-    """Remove a user from a repository. Access through the organization stays."""
+    """Remove a user from a repository. Access through the organization is kept."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
         removed = await membership.remove_collaborator(write, where, who)

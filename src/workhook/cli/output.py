@@ -1,4 +1,4 @@
-"""Output for people and for scripts: sentences, tables, JSON, complaints, and how far a command has come."""
+"""Output for people and scripts: sentences, tables, JSON, errors and progress."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    # Beside a terminal nothing is cut or wrapped: a line is a row.
-    stream = unguarded(sys.stdout)  # the table's own bold is meant to be obeyed; its cells are made visible
+    # Without a terminal, nothing is cut or wrapped: each row is one line.
+    stream = unguarded(sys.stdout)  # keeps the table's own bold formatting; its cells are escaped
     console = Console(file=stream) if sys.stdout.isatty() else Console(file=stream, width=_ANY_WIDTH)
     for shown, names in ((rows, columns), (narrow, list(narrow[0]) if narrow else [])):
         table = Table(*(name.replace("_", " ") for name in names), box=None, pad_edge=False, header_style="bold")
@@ -49,7 +49,7 @@ def print_table(
 
 
 def to_lines(data: Mapping[str, object], to_text: Callable[[object], str] | None = None) -> str:
-    """Lines for people: a name and a value each."""
+    """Return lines for people, each with a name and a value."""
     width = max(map(len, data))
     return "\n".join(f"{name.replace('_', ' '):<{width}}  {(to_text or cell)(value)}" for name, value in data.items())
 
@@ -65,12 +65,12 @@ def cell(value: object) -> str:
 
 
 def format_time(at_ms: int | None) -> str | None:
-    """A time, in milliseconds since the epoch, as the API writes it."""
+    """Return a time, in milliseconds since the epoch, in the API's format."""
     return None if at_ms is None else to_millis_text(at_ms)
 
 
 def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
-    """Print on standard error what is wrong, then what to do about it. `as_log`: as one line of the JSON log."""
+    """Print an error and its remedy on standard error. `as_log` prints one line of the JSON log."""
     if as_log:
         log.configure(style="json")
         remedy = " ".join(line.strip() for line in lines[1:])
@@ -80,7 +80,7 @@ def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
 
 
 def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
-    """Ask for the login before an account is deleted for good. `complaint`: what to say first. Raises `CliError`."""
+    """Prompt for the login before permanently deleting an account. `complaint` is printed first. Raises `CliError`."""
     if not sys.stdin.isatty():
         raise Misuse("the deletion cannot be confirmed without a terminal.", "Give --yes.")
     if complaint:
@@ -91,7 +91,7 @@ def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
 
 @contextmanager
 def interrupted(advice: str) -> Iterator[None]:
-    """Say what becomes of unfinished work where the command is interrupted."""
+    """If the command is interrupted, explain the state of unfinished work."""
     try:
         yield
     except BaseException as error:
@@ -101,7 +101,7 @@ def interrupted(advice: str) -> Iterator[None]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner can read. It is on the disk afterwards."""
+    """Write a new file that only its owner can read, and sync it to disk."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
         file.flush()
@@ -109,14 +109,14 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 Progress = Callable[[str, int, int], None]
-"""Gets what is being done, how much of it is done, and how much there is."""
+"""Receives the current stage, the amount done, and the total."""
 
 LINE_EVERY_S = 10.0
 
 
 @contextmanager
 def show_progress() -> Iterator[Progress]:
-    """Show progress on standard error: a bar on a terminal, otherwise few lines."""
+    """Show progress on standard error: a bar on a terminal, otherwise a few lines."""
     if not sys.stderr.isatty():
         yield ProgressLines()
         return
@@ -137,7 +137,7 @@ def show_progress() -> Iterator[Progress]:
 
 
 class ProgressLines:
-    """For pipes and logs: one line when a stage is done, and one every `LINE_EVERY_S` seconds until then."""
+    """Progress for pipes and logs: a line when a stage is done, and one every `LINE_EVERY_S` seconds until then."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

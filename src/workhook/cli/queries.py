@@ -1,4 +1,4 @@
-"""Reads for people who administer: across organizations, unlike those of any area."""
+"""Queries for administrators. Unlike those of other areas, they span organizations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _owning = _accounts.where(
 )
 _organizations = _accounts.where(accounts.c.kind == "organization")
 _any_account = sa.select(accounts.c.id).limit(_one)
-_lock_first_start = sa.select(key_check.c.id).with_for_update()  # a row of every database
+_lock_first_start = sa.select(key_check.c.id).with_for_update()  # a row that exists in every database
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
     .where(
@@ -59,7 +59,7 @@ async def organizations(reader: Reader) -> list[Account]:
 
 
 async def users(reader: Reader) -> list[tuple[Account, int | None]]:
-    """List users with the time (ms) at which they were disabled, oldest first."""
+    """List users, oldest first, with the time (ms) they were disabled."""
     return [(account_of(row), row["disabled_at"]) for row in await reader.fetch_all(_users)]
 
 
@@ -68,7 +68,7 @@ async def is_empty(reader: Reader) -> bool:
 
 
 async def lock_first_start(tx: Transaction) -> None:
-    """Wait for other processes that create the first accounts of this database; SQLite's transactions wait anyway."""
+    """Wait for other processes creating the first accounts of this database. SQLite serializes transactions anyway."""
     await tx.fetch_all(_lock_first_start)
 
 
@@ -81,7 +81,7 @@ async def an_owner(reader: Reader, account: Account) -> Account | None:
 
 
 async def has_token_noted(reader: Reader, user: Account, note: str) -> bool:
-    """Tell whether the user had a token with this note, revoked or not."""
+    """Return whether the user ever had a token with this note, even if revoked."""
     return await reader.fetch_one(_noted, {"user_id": user.id, "note": note}) is not None
 
 
@@ -98,11 +98,11 @@ async def hook_of_delivery(reader: Reader, delivery_id: int) -> int | None:
 
 
 async def waiting(reader: Reader) -> tuple[int, int | None]:
-    """Return the number of dispatches that wait for an attempt, and when the oldest was due (ms)."""
+    """Return the number of dispatches waiting for an attempt, and the earliest due time (ms)."""
     row = await reader.fetch_one(_waiting)
     return (row["number"], row["oldest"]) if row else (0, None)
 
 
 def acting(user: Account) -> Actor:
-    """Return the user as actor of a command: without a token, and with every scope."""
+    """Return the user as the actor of a command, without a token and with every scope."""
     return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret

@@ -1,4 +1,4 @@
-"""Encrypts every secret in the database with the newest key."""
+"""Re-encrypts every secret in the database with the newest key."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from workhook.storage.statements import PerDialect
 log = structlog.get_logger(__name__)
 
 SEALED = {hooks: ("secret", "previous_secret", "password"), mail_messages: ("sealed",), key_check: ("sealed",)}
-"""The encrypted columns by table; each table has an `id`. A test compares this with every column of bytes."""
+"""The encrypted columns by table. Each table has an `id`. A test compares this with all binary columns."""
 
-BATCH = 200  # rows; a transaction locks no more of them at once
+BATCH = 200  # rows locked by one transaction at most
 TRANSACTIONS_END_MS = 60 * SECOND_MS
 _LOOK_S = 0.1
 
@@ -38,7 +38,7 @@ _page = {
     .limit(big("limit"))
     for table, names in SEALED.items()
 }
-# Only values that are still as they were read: what changed meanwhile is encrypted with the newest key.
+# Replaces only unchanged values: values changed meanwhile are already encrypted with the newest key.
 _replace = {
     f"{table.name}.{each}": sa.update(table)
     .where(table.c.id == big("row_id"), table.c[each] == sa.bindparam("before", type_=sa.LargeBinary()))
@@ -51,7 +51,7 @@ _now = PerDialect(
     postgresql=sa.select(sa.func.date_part("epoch", sa.func.clock_timestamp()).label("now")),
 )
 _activity = sa.table("pg_stat_activity", *(sa.column(each) for each in ("pid", "datname", "xact_start", "backend_xid")))
-# Only those that wrote or locked a row: a long report or a dump seals nothing.
+# Only transactions that wrote or locked a row, because a long report or a dump seals nothing.
 _open_since = (
     sa.select(sa.func.count().label("number"))
     .select_from(_activity)
@@ -65,7 +65,7 @@ _open_since = (
 
 
 class Reencrypted:
-    """The numbers of values encrypted with the newest key, and of those that no key opens."""
+    """The numbers of values encrypted with the newest key, and of those that no key can decrypt."""
 
     def __init__(self) -> None:
         self.changed = 0
@@ -73,7 +73,7 @@ class Reencrypted:
 
 
 async def reencrypt_all(database: Database, vault: Vault, progress: Progress) -> Reencrypted:
-    """Encrypt everything with the newest key, in short transactions, while servers go on."""
+    """Re-encrypt everything with the newest key in short transactions while servers keep running."""
     result = Reencrypted()
     totals = {name: (await database.fetch_one(statement)) for name, statement in _count.items()}
     total, done = sum(row["number"] for row in totals.values() if row), 0
@@ -110,16 +110,18 @@ async def _reencrypt_rows(
 
 
 async def now_there(database: Database) -> float:
-    """Return the database's time in seconds since the epoch; 0 on SQLite, which has one writer at a time."""
+    """Return the database's time in seconds since the epoch, or 0 on SQLite, which has one writer at a time."""
     row = await database.fetch_one(_now)
     return float(row["now"]) if row else 0.0
 
 
 async def transactions_end(database: Database, since: float) -> bool:
-    """Wait until every transaction that began before has ended: what it encrypts cannot be seen earlier. Returns False
-    if one goes on for too long."""
+    """Wait until every earlier transaction has ended, because the values it encrypts are not visible before.
+
+    Returns False if one takes too long.
+    """
     if database.name == "sqlite":
-        async with database.transaction() as tx:  # a writer holds the file's lock until its commit
+        async with database.transaction() as tx:  # waits for any writer, which locks the file until its commit
             await tx.execute(_replace["key_check.sealed"], {"row_id": 0, "before": b"", "after": b""})
         return True
     end = now_ms() + TRANSACTIONS_END_MS

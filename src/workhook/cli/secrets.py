@@ -36,13 +36,13 @@ async def rotate(
     *,
     keep_old: Annotated[bool, Flag("Keep the old key in the file until the next rotation.")] = False,
 ) -> None:
-    """Make a new key, encrypt every stored secret with it, and drop the old key. Servers keep running meanwhile.
+    """Create a new key, re-encrypt every stored secret with it, and drop the old key. Servers can keep running.
 
-    You can stop it at any time and run it again: it finishes what was begun, without another new key. It makes no new
-    key either if the file holds an old key that --keep-old left there.
+    You can interrupt the command at any time and run it again: it finishes the rotation without creating another key.
+    It also creates no new key if the file still contains an old key kept by --keep-old.
 
-    When a key is dropped, links to files that were signed with it end. Backups made before need a copy of it: copy
-    secret.key first.
+    Dropping a key invalidates links to files that were signed with it. Backups made earlier need a copy of the key:
+    copy secret.key first.
     """
     async with context.services() as services:
         if context.settings.secret_key:
@@ -94,7 +94,7 @@ async def _rotate_setting(context: Context, services: Services) -> None:
 
 
 async def _record(services: Services, target: str, answer: Mapping[str, object]) -> None:
-    """Write an entry to the audit log of no organization, before a key is dropped."""
+    """Record the rotation in the audit log, without an organization, before a key is dropped."""
     async with services.database.transaction() as tx:
         await audit.record(tx, None, "secrets.rotate", target, account_id=0, detail=answer)
 
@@ -110,7 +110,7 @@ def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterato
 
 @contextmanager
 def _alone(data: Path) -> Iterator[None]:
-    """Allow one rotation at a time. Raises `CliError`."""
+    """Allow only one rotation at a time. Raises `CliError`."""
     folder = os.open(data, os.O_RDONLY)
     try:
         try:

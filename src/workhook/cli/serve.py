@@ -34,10 +34,11 @@ WORKER_SETTINGS = (
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    """For the first use of `process`, which loads a server."""
-    gc.disable()  # nothing of what importing makes is garbage
+    """Prepare for the first use of `process`, which imports the server."""
+    gc.disable()  # imports create no garbage
     try:
-        # For exceptions in colours, which the log does not have, structlog would load 5 MiB as long as the server runs.
+        # Hide rich from structlog: for colored exceptions, which the log does not use, it would load 5 MiB for the
+        # server's lifetime.
         if "structlog" not in sys.modules:
             with not_installed("rich"):
                 importlib.import_module("structlog")
@@ -55,10 +56,10 @@ async def serve(
         int, Option("N", "Number of processes behind the port; needs PostgreSQL.", between=(1, WORKERS_MAX))
     ] = 1,
 ) -> int:
-    """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.
+    """Serve the API and, unless --no-worker is given, send deliveries, until SIGTERM.
 
-    When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
-    an organization and a project, and prints a link and a token for the owner, once.
+    Prints `workhook: listening on http://HOST:PORT` when ready. On an empty database, it first creates an owner, an
+    organization and a project, and prints a link and a token for the owner once.
     """
     settings = context.settings
     if workers > 1 and settings.database_url is None:
@@ -73,10 +74,10 @@ async def serve(
 
 @command(None, "worker", settings=WORKER_SETTINGS, json=False, fast=True)
 async def worker(context: Context) -> int:
-    """Send deliveries, nothing else, until SIGTERM. Any number of workers share the work.
+    """Send deliveries until SIGTERM, without serving the API. Any number of workers share the work.
 
-    With --listen it serves /healthz, /readyz and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
-    When it has begun to deliver it prints `workhook: delivering`.
+    With --listen, it serves /healthz, /readyz and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
+    Prints `workhook: delivering` once it delivers.
     """
     with _loading():
         run = process.work

@@ -1,4 +1,4 @@
-"""`workhook setup`, and what the first start of a server makes by itself."""
+"""`workhook setup`, and the records that a server creates on its first start."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
-TOKEN_SCOPES = ("repo", "admin:org", "admin:org_hook", "work")  # all of an organization, nothing of the server
+TOKEN_SCOPES = ("repo", "admin:org", "admin:org_hook", "work")  # everything in an organization, nothing of the server
 TOKEN_DAYS = 365
 
-FIRST_START_WAIT_S = 60.0  # for another one: a slow machine imports modules while that holds the lock of SQLite
+FIRST_START_WAIT_S = 60.0  # for a concurrent one, which may import modules while holding SQLite's lock
 LINK_MINUTES = 60  # of the first start
 FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # how its token is told from others
 FIRST_TOKEN_DAYS = 1
@@ -46,7 +46,7 @@ FIRST_OWNER, FIRST_ORGANIZATION, FIRST_PROJECT = "owner", "workhook", "Getting s
 
 @dataclass(frozen=True)
 class FirstStart:
-    """The records created on an empty database. `token` and `link`, a path, are shown only once."""
+    """The records created on an empty database. `token` and `link` (a path) are shown only once."""
 
     login: str
     organization: str
@@ -62,7 +62,7 @@ class _Made(dict[str, object]):
     """New records by kind: a login, or the id of a token. A project has an audit entry of its own."""
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
-        """Add an entry to the audit log, unless nothing was missing."""
+        """Add an entry to the audit log, unless nothing was created."""
         if self:
             detail = {"user": user.login, "made": dict(self)}
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
@@ -89,10 +89,10 @@ async def setup(
 ) -> None:
     """Create an organization, its owner, a project, and a token.
 
-    What exists already is not made again. The user becomes an owner if they are not one yet.
-    The token is shown the first time only; --new-token issues another. It is valid for a year and for all that an owner
-    of the organization may do: repositories, members, webhooks, the work API. It does not administer the server.
-    --scopes gives it others.
+    Existing records are kept. The user becomes an owner if they are not one yet. The token is issued and shown only on
+    the first run; --new-token issues another. It is valid for a year and may do everything that an owner of the
+    organization can: repositories, members, webhooks, the work API. It cannot administer the server. Use --scopes to
+    choose other scopes.
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Create a new token each year.")
@@ -126,8 +126,11 @@ async def setup(
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
-    """On a database without any account, create an owner, an organization, a project, a token and a link to sign in by;
-    return None on any other. Of processes that start together, and a `workhook setup` beside them, one does it."""
+    """Create an owner, an organization, a project, a token and a sign-in link on an empty database.
+
+    Returns None if any account exists. If several processes start concurrently, or `workhook setup` runs, only one of
+    them does it.
+    """
     if not await queries.is_empty(services.database):
         return None
 
@@ -136,14 +139,14 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
         if not await queries.is_empty(tx):
             return None
         made = _Made()
-        # Without an address: they give their own in the settings, and confirm it.
+        # Created without an address: the owner enters and confirms one in the settings.
         user = await actions.create_account(tx, "user", FIRST_OWNER, name=None, email=None)
         made["user"] = user.login
         place = await _organization(tx, made, FIRST_ORGANIZATION)
         await _make_owner(tx, made, place, user)
         await administrators.appoint_first(tx, user)
         repository = await _project(tx, place, user, FIRST_PROJECT, base)
-        # It is printed where others may read it later, so it ends within a day.
+        # It is printed where others may read it later, so it expires within a day.
         issued = await actions.issue_token(
             tx, user, list(policy.SCOPES), note=FIRST_TOKEN_NOTE, expires_in_days=FIRST_TOKEN_DAYS
         )
@@ -156,7 +159,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
 
 
 async def welcome(services: Services, address: str) -> None:
-    """Show how to sign in to a new server, on the terminal or else in `FIRST_SIGN_IN`: logs must have no secrets."""
+    """Show how to sign in to a new server, on the terminal or else in `FIRST_SIGN_IN`, but never in logs."""
     settings = services.settings
     path = (settings.data / FIRST_SIGN_IN).absolute()
     with contextlib.suppress(FileNotFoundError):
@@ -187,7 +190,7 @@ async def welcome(services: Services, address: str) -> None:
 async def _accounts(
     tx: Transaction, made: _Made, organization: str, owner: str, email: str | None
 ) -> tuple[Account, Account]:
-    """Find or create the organization and its owner. Faults of all options are reported at once."""
+    """Find or create the organization and its owner. Errors in any of the options are reported together."""
     complaints: list[str] = []
     found: list[Account] = []
 

@@ -12,7 +12,7 @@ from workhook.identity.tokens import personal
 
 app = new_app("Manage API tokens.")
 
-_FINE_GRAINED = "fine-grained"  # the API writes it with an underscore
+_FINE_GRAINED = "fine-grained"  # the API spells it with an underscore
 _OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
 
 
@@ -57,7 +57,7 @@ async def create(
     expires_in: _ExpiresIn = None,
     note: Annotated[str | None, Option("TEXT", "Description.")] = None,
 ) -> None:
-    """Issue a token. This is the only time that it is shown."""
+    """Issue a token. It is shown only once."""
     options = (permissions, organization, repositories)
     _require(kind, scopes, options)
     wanted = _wanted(kind, scopes, options, expires_in, note)
@@ -77,7 +77,7 @@ async def create(
 
 
 def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:
-    """Raise `Misuse` for options of the other kind of token, and for missing ones."""
+    """Raise `Misuse` for missing options, and for options of the other kind of token."""
     if kind == _FINE_GRAINED:
         if scopes is not None:
             raise Misuse("--scopes is only for classic tokens.", "Use --permissions for a fine-grained token.")
@@ -133,7 +133,7 @@ async def list_tokens(
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return the row in 100 columns. `--json` and a wider terminal show the rest."""
+    """Return the row in 100 columns. `--json` and wider terminals show the rest."""
     permissions = row["permissions"]
     may = sorted(permissions) if isinstance(permissions, dict) else row["scopes"]
     named = [str(each) for each in may] if isinstance(may, list) else []
@@ -189,7 +189,7 @@ async def revoke(
     *,
     token_id: Annotated[int, Argument("ID", "Id, as shown by `token list`.", parse=row_id)],
 ) -> None:
-    """Revoke a token of any kind, and the tokens made with it: within a second every process refuses them."""
+    """Revoke a token of any kind, and the tokens created with it. Every process rejects them within a second."""
     async with context.transaction() as tx:
         found = await personal.find(tx, token_id)
         if found is None:

@@ -52,7 +52,7 @@ async def add(
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
     created_at = format_time(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
-    data |= {"disabled_at": None}  # as `user list` shows it
+    data |= {"disabled_at": None}  # as shown by `user list`
     context.answer(data, f"added the user {user.login}")
 
 
@@ -84,10 +84,10 @@ _Login = Annotated[str, Argument("LOGIN", "The user.")]
 
 @command(app, "disable")
 async def disable(context: Context, *, login: _Login) -> None:
-    """Lock a user out: within a second every process refuses the user's tokens, sessions and password.
+    """Lock out a user. Within a second, every process rejects the user's tokens, sessions and password.
 
-    Streams end and running timers are finished. What the user did stays. The last owner of an organization cannot be
-    disabled.
+    Event streams are closed and running timers are stopped. The user's work is kept. The last owner of an organization
+    cannot be disabled.
     """
     base = base_address(context.settings)
     async with context.transaction() as tx:
@@ -110,7 +110,7 @@ def _last_owner(login: str, organizations: list[str]) -> CliError:
 
 @command(app, "enable")
 async def enable(context: Context, *, login: _Login) -> None:
-    """Let a disabled user in again. The tokens and the password from before are valid again."""
+    """Re-enable a disabled user. Previous tokens and the password become valid again."""
     async with context.transaction() as tx:
         user = await find_user(tx, login)
         changed = await actions.enable(tx, user)
@@ -125,10 +125,10 @@ async def delete(
     login: _Login,
     yes: Annotated[bool, Flag("Do not ask for confirmation. Scripts need this.")] = False,
 ) -> None:
-    """Delete a user's account. Nothing can be restored.
+    """Delete a user's account. This cannot be undone.
 
-    The name, addresses, password, tokens and memberships are deleted. What the user did stays, as that of a former
-    member. The last owner of an organization cannot be deleted, and neither can users with projects of their own.
+    The name, addresses, password, tokens and memberships are deleted. The user's work is kept and attributed to a
+    former member. The last owner of an organization cannot be deleted, nor can users with projects of their own.
     """
     from workhook.identity.context import Write
     from workhook.work.administration.accounts import remove_user
@@ -147,11 +147,11 @@ async def delete(
 
 
 @command(app, "admin")
-async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the right.")] = False) -> None:
-    """Make a user an administrator of the server, or take that back.
+async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Take it back.")] = False) -> None:
+    """Make a user a server administrator, or revoke that.
 
-    An administrator adds people and organizations, locks people out and removes accounts, in the web app and by the
-    API. They see no more of an organization than before. The last one cannot be taken back.
+    An administrator adds people and organizations, disables users and deletes accounts, in the web app and through the
+    API. Administrators do not gain access to organizations. The last administrator cannot be removed.
     """
     async with context.transaction() as tx:
         user = await find_user(tx, login) if remove else await find_enabled_user(tx, login)
@@ -172,9 +172,9 @@ async def sign_in_link(
     minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 15,
     mail: Annotated[bool, Flag("Also send it to the user's e-mail address.")] = False,
 ) -> None:
-    """Make a link that signs a user in, once.
+    """Create a single-use link that signs a user in.
 
-    It also works for a user without a password, and during a pause after wrong passwords.
+    It also works for users without a password, and while sign-in is paused after wrong passwords.
     """
     await _link(context, login, sessions.SIGN_IN, minutes, mail)
 
@@ -187,7 +187,7 @@ async def password_link(
     minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 60,
     mail: Annotated[bool, Flag("Also send it to the user's e-mail address.")] = False,
 ) -> None:
-    """Make a link with which a user sets a password, once. Setting it signs the user out everywhere else."""
+    """Create a single-use link for setting a password. Setting it signs the user out everywhere else."""
     await _link(context, login, sessions.SET_PASSWORD, minutes, mail)
 
 
@@ -238,7 +238,7 @@ async def set_password(
 ) -> None:
     """Set a user's password, and sign the user out everywhere.
 
-    The password is never an option, because other users of the machine can see the options of a command.
+    The password is never passed as an option, because other users of the machine can see the options of a command.
     """
     async with context.services() as services:
         user = await find_user(services.database, login)
@@ -262,7 +262,7 @@ async def link_identity(
 ) -> None:
     """Let a user sign in with an account of the OpenID Connect provider.
 
-    Use it for people whose e-mail address the provider has not verified. Running it again changes nothing.
+    Use this for people whose e-mail address the provider has not verified. Running it again changes nothing.
     """
     provider = issuer or context.settings.oidc_issuer
     if not provider:

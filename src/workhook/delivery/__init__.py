@@ -1,1 +1,1 @@
-"""From a committed dispatch to the receiver and back: lanes, attempts, records."""
+"""Delivery of committed dispatches to their receivers: lanes, attempts and records."""

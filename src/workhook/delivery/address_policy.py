@@ -1,10 +1,10 @@
 """The addresses that a delivery may reach.
 
-A URL is checked twice: `check_url` checks its text when a hook is created; the *address* is checked when the socket is
-opened, the only moment that a DNS server with changing answers cannot get around.
+URLs are checked twice: `check_url` checks the text when a hook is created, and the *address* is checked when the socket
+is opened, the only check that a DNS server with changing responses cannot bypass.
 
-Source of the ranges: the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
-because `ipaddress.is_global` calls several of them global, and not the same ones in every version of Python.
+The ranges come from the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
+because `ipaddress.is_global` considers several of them global, and its answers differ between Python versions.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _REFUSED_V4 = [
     for text in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",  # private
-        "100.64.0.0/10",  # carrier-grade NAT, and a cloud's metadata
+        "100.64.0.0/10",  # carrier-grade NAT, and cloud metadata
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # a cloud's wire server: public by its number, the host by its nature
-        "169.254.0.0/16",  # link-local, and most clouds' metadata
+        "168.63.129.16/32",  # Azure's wire server: public by its number, but on the host
+        "169.254.0.0/16",  # link-local, and most cloud metadata
         "172.16.0.0/12",  # private
-        "192.0.0.0/24",  # protocol assignments, and a cloud's metadata
+        "192.0.0.0/24",  # protocol assignments, and cloud metadata
         "192.0.2.0/24",  # TEST-NET-1
         "192.88.99.0/24",  # 6to4 relays
         "192.168.0.0/16",  # private
@@ -47,9 +47,9 @@ _REFUSED_V4 = [
     )
 ]
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
-# All that lies outside 2000::/3 is refused as a whole: ::/96 with loopback, SIIT (::ffff:0:0:0/96), both NAT64
-# prefixes (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), SRv6 (5f00::/16), ULA (fc00::/7), link-local
-# (fe80::/10), site-local (fec0::/10), multicast (ff00::/8), and unassigned ranges.
+# Everything outside 2000::/3 is refused: ::/96 including loopback, SIIT (::ffff:0:0:0/96), both NAT64 prefixes
+# (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), SRv6 (5f00::/16), ULA (fc00::/7), link-local (fe80::/10),
+# site-local (fec0::/10), multicast (ff00::/8), and unassigned ranges.
 _REFUSED_V6 = [
     ipaddress.IPv6Network(text)
     for text in (
@@ -81,7 +81,7 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _IPV4_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
 _LONGEST_HOST = 253
 
-# Errors of a system that has run out of something: no receiver can cause them.
+# Errors of a system that has run out of resources; receivers cannot cause them.
 _OWN_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
@@ -92,22 +92,26 @@ class AddressRefused(Exception):
 
 
 class OwnTrouble(OSError):
-    """This process has run out of descriptors, memory or threads. It is not the receiver's doing, and no attempt.
+    """This process has run out of descriptors, memory or threads.
 
-    An `OSError`, because only those find their way out of a race of several addresses.
+    It is not the receiver's fault and does not count as an attempt.
+
+    Derives from `OSError` because Happy Eyeballs propagates only those.
     """
 
 
 class UrlFault(msgspec.Struct, frozen=True):
-    """The reason why a URL can never be delivered to. `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`,
-    `unreachable`."""
+    """The reason why nothing can ever be delivered to a URL.
+
+    `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`.
+    """
 
     code: str
     message: str
 
 
 class AddressPolicy:
-    """Public addresses, and those that `allow` (CIDRs or single addresses) adds.
+    """Permits public addresses, and those added by `allow` (CIDRs or single addresses).
 
     An IPv4 range also covers its IPv4-mapped IPv6 form. Raises `ValueError` for an invalid network.
     """
@@ -118,7 +122,7 @@ class AddressPolicy:
         ]
 
     def permits(self, address: str) -> bool:
-        """Tell whether `address` may be reached: an IP literal, perhaps with a zone id, and nothing else."""
+        """Return whether `address`, an IP literal with an optional zone id, may be reached. Other text is refused."""
         try:
             parsed = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -133,7 +137,7 @@ class AddressPolicy:
 
 
 class Resolved(TypedDict):
-    """An address of a name, in the shape that aiohttp takes."""
+    """An address of a name, in the shape that aiohttp expects."""
 
     hostname: str
     host: str
@@ -144,7 +148,7 @@ class Resolved(TypedDict):
 
 
 class Resolver(Protocol):
-    """Answers for names. Raises `OSError` when there is no such host."""
+    """Resolves host names. Raises `OSError` for an unknown host."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -154,7 +158,7 @@ class Resolver(Protocol):
 
 
 class GuardedResolver:
-    """Refuses a name if any of its addresses is refused: otherwise the order of the answers would decide."""
+    """Refuses a name if any of its addresses is refused; otherwise the order of the addresses would decide."""
 
     def __init__(self, policy: AddressPolicy, resolver: Resolver) -> None:
         self._policy = policy
@@ -163,7 +167,7 @@ class GuardedResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> Sequence[Resolved]:
-        """Raises `AddressRefused`; `OSError` when there is no such host."""
+        """Resolve `host`. Raises `AddressRefused`, or `OSError` for an unknown host."""
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
@@ -179,15 +183,17 @@ class GuardedResolver:
 def own_trouble(error: OSError) -> OwnTrouble | None:
     if isinstance(error, OwnTrouble):
         return error
-    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # these have other numbers
+    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # uses numbers of its own
         return OwnTrouble(error.errno, error.strerror)
     return None
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """Return a socket for the very address that is connected to next, also an IP literal of a URL, if it is allowed.
+    """Return a socket for the address about to be connected to, provided it is permitted.
 
-    Raises `AddressRefused`, `OwnTrouble`.
+    Covers IP literals in URLs too.
+
+    Raises `AddressRefused` or `OwnTrouble`.
     """
     address = str(info[4][0])
     if not policy.permits(address):
@@ -196,7 +202,7 @@ def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
 
 
 def open_socket(info: AddrInfoType) -> socket.socket:
-    """The socket of a connection to a proxy, whose address is not checked. Raises `OwnTrouble`."""
+    """Return a socket without checking the address, for connections to a proxy. Raises `OwnTrouble`."""
     family, kind, protocol, _, _ = info
     try:
         return socket.socket(family, kind, protocol)
@@ -205,7 +211,7 @@ def open_socket(info: AddrInfoType) -> socket.socket:
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
-    """The socket factory's check, for a connection that a proxy opens. Raises `AddressRefused`, `OSError`."""
+    """Check the address of a connection that a proxy opens. Raises `AddressRefused` or `OSError`."""
     host = url.raw_host or ""
     if parse_ip(host) is None:
         await GuardedResolver(policy, resolver).resolve(host, url.port or 0)
@@ -220,7 +226,7 @@ def check_url(url: str, policy: AddressPolicy) -> str | None:
 
 
 def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
-    """Check the text of a URL. A host that is a name is checked when connecting."""
+    """Check the text of a URL. The addresses of a host name are checked when connecting."""
     if not url or _UNPRINTABLE.search(url):
         return UrlFault("malformed", MALFORMED_URL)
     try:
@@ -246,26 +252,26 @@ def _examine_address(host: str, address: _Address, policy: AddressPolicy) -> Url
     if not policy.permits(str(address)):
         return UrlFault("unreachable", compose(_UNREACHABLE_URL, host))
     if isinstance(address, ipaddress.IPv4Address) and str(address) != host:
-        # 2130706433, 0x7f.1, 017700000001: no two programs agree on what they mean, so nothing is sent to them.
+        # 2130706433, 0x7f.1, 017700000001: programs disagree on their meaning, so nothing is sent to them.
         return UrlFault("host", MALFORMED_URL)
     return None
 
 
 def _examine_name(host: str, policy: AddressPolicy) -> UrlFault | None:
-    """`host` is what yarl will hand to the connector: IDNA-encoded and in lower case."""
+    """Check a host name as yarl passes it to the connector: IDNA-encoded and in lower case."""
     name = host.removesuffix(".")
     labels = name.split(".")
     if labels[-1] == "localhost" and not policy.permits_loopback:
         return UrlFault("unreachable", compose(_UNREACHABLE_URL, host))
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         return UrlFault("host", MALFORMED_URL)
-    if _IPV4_NUMBER.fullmatch(labels[-1]):  # the URL standard: such a host is an IPv4 address or nothing
+    if _IPV4_NUMBER.fullmatch(labels[-1]):  # in the URL standard, such a host is an IPv4 address or invalid
         return UrlFault("host", MALFORMED_URL)
     return None
 
 
 def _port_is_valid(authority: str, parsed: int | None) -> bool:
-    """`parsed` is yarl's reading; it takes a sign or an underscore for a number, so the text is checked too."""
+    """Check the port's text too, because yarl's result (`parsed`) accepts signs and underscores."""
     text = authority.rpartition("]")[2] if "]" in authority else authority
     _, colon, digits = text.rpartition(":")
     if colon and not _PORT.fullmatch(digits):
@@ -274,7 +280,7 @@ def _port_is_valid(authority: str, parsed: int | None) -> bool:
 
 
 def parse_ip(host: str) -> _Address | None:
-    """Parse an IP literal, also the spellings of IPv4 that `inet_aton` takes: 2130706433, 0x7f.1, 0177.0.0.1."""
+    """Parse an IP literal, including the IPv4 spellings of `inet_aton`: 2130706433, 0x7f.1, 0177.0.0.1."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -306,7 +312,7 @@ def _is_public(address: _Address) -> bool:
 
 
 def _unmapped_network(network: _Network) -> _Network:
-    """Turn an IPv4 range in its mapped IPv6 form into IPv4: addresses are compared in that form."""
+    """Convert an IPv4-mapped IPv6 range to IPv4, because addresses are compared in that form."""
     if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
         mapped = network.network_address.ipv4_mapped
         return ipaddress.IPv4Network((str(mapped), network.prefixlen - 96))

@@ -1,6 +1,6 @@
-"""One attempt: sign, send, decide what follows. No transaction is open meanwhile.
+"""One attempt: sign, send, decide the next step. No transaction is open meanwhile.
 
-When a failed delivery is tried again is pure: outcome and attempt number in, next time or stop out.
+The retry decision is a pure function from the outcome and attempt number to the next time, or None.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from workhook.hooks.records import Hook
 
 GONE = 410
 
-# A schedule of many attempts would leave the range of floats, and no receiver waits for a delivery of last month.
+# A schedule of many attempts would overflow floats, and no receiver expects a delivery from last month.
 _LONGEST_STEP_S = 30 * 86_400.0
 _LONGEST_HEADER = 64
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """`retries` further attempts, the first after `first_s`, each `factor` times as long after the one before.
+    """`retries` retries, the first after `first_s`, each later interval `factor` times as long as the previous one.
 
-    The defaults give 8 further attempts within 36 hours. `jitter` is the largest share added to a wait.
+    The defaults give 8 retries within 36 hours. `jitter` is the largest fraction added to an interval.
     """
 
     retries: int = 8
@@ -46,7 +46,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.2
 
     def step_s(self, attempt: int) -> float:
-        """Return seconds between attempt number `attempt` (from 1) and the next, without jitter."""
+        """Return the seconds between attempt `attempt` (from 1) and the next, without jitter."""
         try:
             step_s = self.first_s * self.factor ** (attempt - 1)
         except OverflowError:
@@ -64,11 +64,11 @@ def next_attempt_at(
     policy: RetryPolicy,
     random: float,
 ) -> int | None:
-    """Return milliseconds since the epoch of the next attempt, or None to stop.
+    """Return the time of the next attempt in milliseconds since the epoch, or None to stop.
 
-    `attempt` counts from 1; `random` is in [0, 1). It stops after a success, after 410 Gone (which also deactivates
-    the hook) and when the attempts are used up. `Retry-After` lengthens a step to at most twice its length and never
-    shortens it; jitter comes on top so that what failed together does not come back together.
+    `attempt` counts from 1; `random` is in [0, 1). Retries stop after a success, after 410 Gone (which also deactivates
+    the hook) and when the attempts are used up. `Retry-After` extends an interval to at most twice its length and never
+    shortens it. Jitter is added on top, so deliveries that failed together are not retried together.
     """
     if ok or status_code == GONE or attempt > policy.retries:
         return None
@@ -79,18 +79,20 @@ def next_attempt_at(
 
 
 def retry_after_ms(text: str, now_ms: int) -> int | None:
-    """Return the wait of a `Retry-After` (RFC 9110, 10.2.3: seconds or a date), negative for a past date; None if
-    invalid."""
+    """Return the delay of a `Retry-After` value, negative for a past date, or None if it is invalid.
+
+    The value is a number of seconds or a date (RFC 9110, 10.2.3).
+    """
     text = text.strip()
     if len(text) > _LONGEST_HEADER or not text.isascii():
         return None
     if text.isdigit():
         return int(text) * 1000
-    if not text[:1].isalpha() or ":" not in text:  # every form of an HTTP date begins with the day's name
+    if not text[:1].isalpha() or ":" not in text:  # every form of an HTTP date begins with the name of the day
         return None
     try:
         date = parsedate_to_datetime(text)
-        # The oldest of the three forms names no zone; all three mean GMT.
+        # The oldest of the three forms names no time zone; all three mean GMT.
         aware = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
         return round(aware.timestamp() * 1000) - now_ms
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -98,26 +100,26 @@ def retry_after_ms(text: str, now_ms: int) -> int | None:
 
 
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
-SIGN_HERE_MAX = 256 * 1024  # bytes; that many take 2 ms
+SIGN_HERE_MAX = 256 * 1024  # bytes; this many take 2 ms
 
-# Few threads, because they take turns with the loop; a pool of its own, so that others need not wait for it.
+# Few threads, because they compete with the loop. A dedicated pool, so other work does not wait for it.
 _signing = ThreadPoolExecutor(2, "workhook-sign")
 
 
 @dataclass(slots=True)
 class Finished:
-    """An attempt that has ended and is not recorded yet."""
+    """A finished attempt that is not recorded yet."""
 
     lane: Lane
     work: Work
-    hook: Hook  # as it was when the attempt was sent
+    hook: Hook  # as of when the attempt was sent
     outcome: Outcome
-    request_headers: dict[str, str] = field(repr=False)  # as they were sent, with a password
+    request_headers: dict[str, str] = field(repr=False)  # as sent, including a password
     delivered_at: int
     next_at: int | None
 
     def delivery(self) -> DeliveryRow:
-        """Return the row of `deliveries`."""
+        """Return the row for `deliveries`."""
         work, outcome, hook = self.work, self.outcome, self.hook
         caused_by = work.installation_id if work.installation_id is not None else hook.installation_id
         return (
@@ -128,13 +130,13 @@ class Finished:
         )  # fmt: skip
 
     def advance(self) -> AdvanceRow:
-        """Return the change of the dispatch."""
+        """Return the update of the dispatch."""
         work = self.work
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
 
 async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy: RetryPolicy) -> Finished:
-    """Send `work` once. Never raises for what a receiver does."""
+    """Send `work` once. Never raises for a receiver's failure."""
     hook, started = lane.hook, now_ms()
     metrics.QUEUE_SECONDS.observe(max(0, started - work.due_at) / 1000)
     span = _begin_span(hook, work)
@@ -144,7 +146,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
     if span is not None:
         _end_span(span, outcome)
-    lane.connected, lane.timing_out = True, outcome.status == TIMED_OUT  # not any 504: a gateway says that at once
+    lane.connected, lane.timing_out = True, outcome.status == TIMED_OUT  # not any 504: a gateway sends one at once
     finished_at = now_ms()
     allowed = lane.hook.retries_allowed
     next_at = next_attempt_at(
@@ -156,7 +158,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
         policy=policy if allowed is None else RetryPolicy(retries=allowed, first_s=policy.first_s),
         random=random.random(),  # noqa: S311  # spreads retries; nothing secret hangs on it
     )
-    # What is too large will not be smaller next time. A ping or a redelivery of a hook that is off is sent once.
+    # A payload that is too large will not shrink. A ping or a redelivery of a deactivated hook is sent once.
     if outcome.status == TOO_LARGE or not lane.hook.active:
         next_at = None
     return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
@@ -178,13 +180,13 @@ def _begin_span(hook: Hook, work: Work) -> TraceSpan | None:
 
 
 def _end_span(span: TraceSpan, outcome: Outcome) -> None:
-    """The code of an attempt that got no answer is Workhook's own."""
+    """End the span, omitting the status code of an attempt without a response, because that code is Workhook's own."""
     code = outcome.status_code if outcome.response_headers else None
     span.end(code, error=None if outcome.ok else outcome.status if code is None else str(code))
 
 
 async def _prepare(signer: Signer, work: Work, payload: bytes, now: int, traceparent: str | None) -> SignedRequest:
-    """Sign a large payload in a thread: 25 MB take 0.1 s, as a form 0.5 s, and would block the loop."""
+    """Sign a large payload in a thread: 25 MB take 0.1 s, or 0.5 s as a form, and would block the loop."""
     prepare = functools.partial(
         signer.prepare, payload, guid=work.guid, event=work.event, now_ms=now, traceparent=traceparent
     )
@@ -199,7 +201,7 @@ class Deactivation(NamedTuple):
 
 
 def reason_to_deactivate(finished: Finished) -> Deactivation | None:
-    """Return why to turn the hook off, or None: its receiver answers 410, or has failed for five days."""
+    """Return why to deactivate the hook (a 410 response, or failures for five days), or None."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:
         return None

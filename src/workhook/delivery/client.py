@@ -1,7 +1,7 @@
-"""Posts requests over HTTP/1.1: one at a time on each connection, and connections are kept for the next.
+"""HTTP/1.1 client that posts one request at a time over each connection and keeps connections alive.
 
-A request has the target that its URL says, byte for byte, the headers it is given and no others. An answer is bounded
-in bytes, whatever its framing, and bytes that belong to no answer end their connection. Sources: RFC 9110 and 9112.
+Requests use the target of their URL byte for byte, and no headers besides the given ones. Responses are bounded in
+bytes, whatever their framing. Unsolicited bytes close the connection. Sources: RFC 9110 and RFC 9112.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from workhook.delivery.address_policy import (
     parse_ip,
 )
 
-MAX_HEAD_BYTES = 64 * 1024  # of an answer, with the interim ones before it
-MAX_BODY_BYTES = 64 * 1024  # what is more is not read
-# With the framing of chunks: a body of one byte in each takes 0.4 MB. Only framing without content gets this far.
+MAX_HEAD_BYTES = 64 * 1024  # of a response, including preceding interim responses
+MAX_BODY_BYTES = 64 * 1024  # the rest of the body is not read
+# Includes chunked framing: a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches this
+# limit.
 MAX_RECEIVED_BYTES = 1536 * 1024
 KEPT_S = 15.0
-_ONE_WRITE_BYTES = 64 * 1024  # a larger body is written piece by piece, as fast as it leaves
+_ONE_WRITE_BYTES = 64 * 1024  # larger bodies are written in pieces, as fast as the transport sends them
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
-_ADDRESSES_MAX = 8  # of a name that are tried: each may take a descriptor
+_ADDRESSES_MAX = 8  # addresses tried per host name, because each may take a descriptor
 
-CONNECTIONS_MAX = 4096  # unless less is said
+CONNECTIONS_MAX = 4096  # default
 
 NO_HOST = "failed to connect to host"
 NO_NETWORK = "failed to connect to network"
@@ -56,13 +57,13 @@ def _context(*, verify: bool) -> ssl.SSLContext:
     return context
 
 
-# Made when this is imported, when the authorities' files can surely be read: without descriptors, the system would
-# silently trust no certificate.
+# Created at import, while the CA files can surely be opened: a process that is out of descriptors would silently trust
+# no certificate.
 CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
 
 
 class SendFault(Exception):
-    """A request without a whole answer; `status` says why, as an outcome does."""
+    """A request without a complete response. `status` is the reason, as in an outcome."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
@@ -70,7 +71,7 @@ class SendFault(Exception):
 
 
 class _StaleConnection(Exception):
-    """A kept connection was closed before the first byte of an answer to this request."""
+    """A kept-alive connection was closed before the first byte of the response."""
 
 
 class Answer(Secretive, msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
 
 
 class Target:
-    """A URL, taken apart once. `own`: a receiver inside this server, whose address is not judged."""
+    """A parsed URL. `own` marks a receiver inside this server, whose address is exempt from the address policy."""
 
     __slots__ = ("host", "is_literal", "own", "port", "start", "tls", "url")
 
@@ -100,23 +101,23 @@ class Pooled(Protocol):
 
 
 class ConnectionPool:
-    """The connections of a sender, at most `most`. A new one replaces the one that has been idle longest.
+    """The connections of a sender, at most `most`. A new connection replaces the one that has been idle longest.
 
-    It never waits: the sender must not use more than `most` at once.
+    The pool never blocks: the sender must not use more than `most` connections at once.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._opening = 0
         self._used: set[Pooled] = set()
-        self._idle: OrderedDict[Pooled, None] = OrderedDict()  # the oldest first
+        self._idle: OrderedDict[Pooled, None] = OrderedDict()  # oldest first
 
     def open(self) -> None:
         self._opening += 1
         self._make_room()
 
     def opened(self, connection: Pooled | None) -> None:
-        """`connection` None: it could not be opened."""
+        """Record the end of an `open`; `connection` is None if it failed."""
         self._opening -= 1
         if connection is not None:
             self._used.add(connection)
@@ -127,19 +128,21 @@ class ConnectionPool:
         self._make_room()
 
     def unuse(self, connection: Pooled, *, idle: bool) -> None:
-        """Take it out of use: it is `idle`, or closed. Connections to a proxy were never counted as used."""
+        """Move a connection out of use: it is now `idle`, or closed.
+
+        Connections to a proxy were never counted as used.
+        """
         self._used.discard(connection)
         if idle:
             self._idle[connection] = None
             self._make_room()
 
     def forget(self, connection: Pooled) -> None:
-        """It is closed."""
         self._used.discard(connection)
         self._idle.pop(connection, None)
 
     def give_way(self) -> None:
-        """Close half of the idle connections, because the process has no descriptors left."""
+        """Close half of the idle connections because the process has run out of descriptors."""
         self._shed((len(self._idle) + 1) // 2)
 
     def _make_room(self) -> None:
@@ -148,14 +151,14 @@ class ConnectionPool:
     def _shed(self, number: int) -> None:
         for _ in range(min(number, len(self._idle))):
             oldest, _ = self._idle.popitem(last=False)
-            oldest.abort()  # at once: TLS would wait for an answer to its close
+            oldest.abort()  # not closed gracefully: TLS would wait for the peer's close
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, which serves requests one after the other.
+    """One connection, which serves requests sequentially.
 
-    `_answer` is what the request under way waits for, and None between two. `_in_head`: the final head is still to
-    come. `_answer_begun`: something that looks like one has.
+    `_answer` is the future of the current request, or None between requests. `_in_head`: the final response head is
+    incomplete. `_answer_begun`: something that looks like a response head has arrived.
     """
 
     def __init__(self, client: Client, key: object) -> None:
@@ -163,11 +166,11 @@ class _Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._client = client
         self._loop = client.loop
-        self._transport: Any = None  # asyncio's or uvloop's, which share no class
+        self._transport: Any = None  # asyncio's or uvloop's transport, which share no base class
         self._parser: Any = _parser(self)
         self._answer: asyncio.Future[Answer] | None = None
         self._requests = 0
-        self._early = b""  # came before the first request
+        self._early = b""  # received before the first request
         self._unsent: memoryview | None = None
         self._is_paused = False
         self._await_head()
@@ -175,10 +178,10 @@ class _Connection(asyncio.Protocol):
     def _await_head(self) -> None:
         self._in_head = True
         self._answer_begun = False
-        self._is_framed = False  # by its length or in chunks: otherwise the end of the connection is that of the body
+        self._is_framed = False  # by length or chunks; otherwise the end of the connection ends the body
         self._received = 0
         self._head = b""
-        self._head_bytes = 0  # of the fields
+        self._head_bytes = 0  # of the header fields
         self._code = 0
         self._fields: list[tuple[bytes, bytes]] = []
         self._body = bytearray()
@@ -189,16 +192,17 @@ class _Connection(asyncio.Protocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Tell whether a request is under way."""
         return self._answer is not None
 
     def begin(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
-        """Send a request. The answer is the result; raises `SendFault`, `_StaleConnection`, `TimeoutError`,
-        `ssl.SSLError`."""
+        """Send a request.
+
+        The future resolves to the response or raises `SendFault`, `_StaleConnection`, `TimeoutError` or `ssl.SSLError`.
+        """
         answer = self._answer = self._loop.create_future()
         self._requests += 1
         self._await_head()
-        if not self.is_open:  # it closed as soon as it was open: nothing was sent
+        if not self.is_open:  # closed right after it was opened: nothing was sent
             self._fail(SendFault(CLOSED))
             return answer
         if len(body) <= _ONE_WRITE_BYTES:
@@ -216,18 +220,18 @@ class _Connection(asyncio.Protocol):
         self._fail(TimeoutError())
 
     def end(self) -> None:
-        """Close it, whatever is under way."""
+        """Close the connection and fail the request in progress."""
         self._fail(SendFault(CLOSED))
 
     def cancel(self, answer: asyncio.Future[Answer]) -> None:
-        """Close it if it still waits for this answer: it may serve the next request already."""
+        """Close the connection if it still waits for this response; it may already serve the next request."""
         if self._answer is answer:
             self.end()
 
     def abort(self) -> None:
         self._transport.abort()
 
-    # --- the transport calls --------------------------------------------------------------------------------------
+    # --- transport callbacks --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -236,7 +240,7 @@ class _Connection(asyncio.Protocol):
         if self._is_waiting:
             self._parse(data)
         elif self._requests or len(self._early) + len(data) > MAX_HEAD_BYTES:
-            # Bytes that belong to no answer would be taken for the beginning of the next one.
+            # Unsolicited bytes would be parsed as the beginning of the next response.
             self.abort()
         else:
             self._early += data
@@ -251,10 +255,10 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
-            raise  # a defect of ours, which the loop reports
+            raise  # our own bug, which the loop reports
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self._is_waiting:
-                self.abort()  # the answer was whole; this is what follows it
+                self.abort()  # the response was complete; these bytes follow it
             elif self._in_head and (mended := _with_one_length(self._head)) != self._head:
                 self._parser = _parser(self)
                 self._await_head()
@@ -267,12 +271,12 @@ class _Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         self._end_of_connection(None)
-        self.abort()  # closing TLS would wait for the other side
+        self.abort()  # closing TLS gracefully would wait for the peer
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._client.lost(self)
         self._end_of_connection(exc)
-        self._parser = None  # it refers to this: the two would wait for the garbage collector
+        self._parser = None  # breaks a reference cycle that only the garbage collector would free
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -286,10 +290,10 @@ class _Connection(asyncio.Protocol):
             piece, self._unsent = self._unsent[:_ONE_WRITE_BYTES], self._unsent[_ONE_WRITE_BYTES:]
             self._transport.write(piece)
 
-    # --- the parser calls -------------------------------------------------------------------------------------------
+    # --- parser callbacks -------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if not self._is_waiting:  # it follows the answer
+        if not self._is_waiting:  # a message after the response
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -311,13 +315,13 @@ class _Connection(asyncio.Protocol):
         if not self._is_waiting:
             return
         code = self._parser.get_status_code()
-        if 100 <= code <= 199 and code != 101:  # an interim answer
+        if 100 <= code <= 199 and code != 101:  # interim response
             self._fields.clear()
             self._is_framed = False
             return
         self._in_head = False
         self._code = code
-        if code in (204, 304):  # these have no body, whatever they announce (RFC 9112, 6.3)
+        if code in (204, 304):  # no body, whatever the headers announce (RFC 9112, 6.3)
             self._finish(is_reusable=not self._is_framed)
 
     def on_body(self, body: bytes) -> None:
@@ -331,7 +335,7 @@ class _Connection(asyncio.Protocol):
         if self._is_waiting and not self._in_head:
             self._finish(is_reusable=True)
 
-    # --- how a request ends -----------------------------------------------------------------------------------------
+    # --- end of a request -------------------------------------------------------------------------------------------
 
     def _end_of_connection(self, exc: Exception | None) -> None:
         if self._answer is None:
@@ -342,7 +346,7 @@ class _Connection(asyncio.Protocol):
             self._finish(is_reusable=False)
 
     def _end(self, error: Exception) -> None:
-        """Give the request up. One that the receiver had not begun to answer may be sent again."""
+        """Fail the request. It may be retried if the receiver had not begun to respond."""
         is_stale = self._in_head and self._requests > 1 and not self._answer_begun
         self._fail(_StaleConnection() if is_stale else error)
 
@@ -363,12 +367,12 @@ class _Connection(asyncio.Protocol):
     def _leave(self, *, is_reusable: bool) -> None:
         is_sent = not self._unsent and not self._transport.get_write_buffer_size()
         self._unsent = None
-        self._head, self._fields, self._body = b"", [], bytearray()  # an idle connection keeps nothing
+        self._head, self._fields, self._body = b"", [], bytearray()  # release the memory while the connection is idle
         self._client.left(self, is_reusable=is_reusable and is_sent and self.is_open)
 
 
 def _parser(connection: _Connection) -> httptools.HttpResponseParser:
-    """Return a parser that takes what other clients take."""
+    """Return a parser as lenient as those of other clients."""
     parser = httptools.HttpResponseParser(connection)
     parser.set_dangerous_leniencies(
         lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
@@ -377,7 +381,7 @@ def _parser(connection: _Connection) -> httptools.HttpResponseParser:
 
 
 def _with_one_length(data: bytes) -> bytes:
-    """Return the bytes with one of equal `Content-Length` fields, which the parser refuses (RFC 9110, 8.6)."""
+    """Collapse repeated `Content-Length` fields with equal values, which the parser rejects (RFC 9110, 8.6)."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end or len(head) > MAX_HEAD_BYTES:
         return data
@@ -390,10 +394,10 @@ def _with_one_length(data: bytes) -> bytes:
 
 
 class Client:
-    """The connections to whatever is reached without a proxy. Belongs to the running loop.
+    """Connections to receivers that are reached without a proxy. Bound to the running loop.
 
-    Connections of hooks that verify certificates and of those that do not are apart, as are those to receivers inside
-    the server.
+    Connections with and without certificate verification are never shared; neither are connections to public receivers
+    and to receivers inside this server.
     """
 
     def __init__(self, policy: AddressPolicy, resolver: Resolver, pool: ConnectionPool) -> None:
@@ -401,9 +405,9 @@ class Client:
         self._pool = pool
         self._judged = GuardedResolver(policy, resolver), functools.partial(guarded_socket, policy)
         self._unjudged = resolver, open_socket
-        self._idle: dict[object, list[_Connection]] = {}  # the one used last comes last
+        self._idle: dict[object, list[_Connection]] = {}  # most recently used last
         self._deadlines: dict[_Connection, float] = {}
-        self._timer: asyncio.Handle | None = None  # uvloop's has no `when` if it is due at once
+        self._timer: asyncio.Handle | None = None  # uvloop's handle has no `when` if it is due immediately
         self._timer_at = 0.0
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -411,12 +415,12 @@ class Client:
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
     ) -> Answer:
-        """Send one request and read the answer by `deadline`, a time of the loop's clock.
+        """Send one request and read the response by `deadline`, in the loop's time.
 
-        A receiver may close a kept connection just as it is used again. Whether it read the request is not known;
-        deliveries are at least once, so it is sent again, once, on a new connection.
+        A receiver may close a kept-alive connection just as it is reused. Whether it has read the request is unknown;
+        because delivery is at least once, the request is retried once on a new connection.
 
-        Raises `SendFault`, `TimeoutError`, `AddressRefused`, `ssl.SSLError`; `OSError` while connecting.
+        Raises `SendFault`, `TimeoutError`, `AddressRefused` or `ssl.SSLError`, and `OSError` while connecting.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
@@ -433,7 +437,7 @@ class Client:
         return await self._exchange(connection, head, body, deadline)
 
     def close(self) -> None:
-        """Close every connection. Requests under way end as closed connections."""
+        """Close every connection. Requests in progress fail as closed connections."""
         self._is_closed = True
         for each in [*self._deadlines, *(each for idle in self._idle.values() for each in idle)]:
             each.end()
@@ -452,9 +456,9 @@ class Client:
             connection.cancel(answer)
             raise
         finally:
-            del answer  # it has the error, whose traceback has this frame and with it the body
+            del answer  # its exception's traceback references this frame and therefore the body
 
-    # --- connections that are kept ----------------------------------------------------------------------------------
+    # --- idle connections -------------------------------------------------------------------------------------------
 
     def _take(self, key: object) -> _Connection | None:
         idle = self._idle.get(key)
@@ -467,7 +471,7 @@ class Client:
         return None
 
     def left(self, connection: _Connection, *, is_reusable: bool) -> None:
-        """A request has ended."""
+        """Return a connection to the pool, or close it, after its request has ended."""
         self._deadlines.pop(connection, None)
         is_idle = is_reusable and not self._is_closed
         if is_idle:
@@ -488,7 +492,6 @@ class Client:
             self._idle.pop(connection.key, None)
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long."""
         now, kept = self.loop.time(), [each for idle in self._idle.values() for each in idle]
         for each in kept:
             if now - each.idle_since >= KEPT_S:
@@ -498,7 +501,7 @@ class Client:
     # --- deadlines ----------------------------------------------------------------------------------------------------
 
     def _set_timer(self, deadline: float) -> None:
-        """One timer for all: a timer of its own would cost a request as much as its answer."""
+        """Share one timer among all requests: a timer for each would cost as much as handling the response."""
         if self._timer is not None:
             if self._timer_at <= deadline:
                 return
@@ -547,7 +550,7 @@ class Client:
             return made
 
         context = CONTEXTS[not insecure] if target.tls else None
-        name = target.host.rstrip(".") if target.tls else None  # certificates have names without the last dot
+        name = target.host.rstrip(".") if target.tls else None  # certificates contain names without the trailing dot
         while True:
             connected = await aiohappyeyeballs.start_connection(
                 addr_infos=found, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self.loop, socket_factory=new_socket
@@ -558,7 +561,7 @@ class Client:
                     functools.partial(_Connection, self, key), sock=connected, ssl=context, server_hostname=name
                 )
                 return made
-            except OSError:  # `ssl.SSLError` is one: another address may have the certificate
+            except OSError:  # includes `ssl.SSLError`: another address may have the right certificate
                 found.remove(tried[connected])
                 if not found:
                     raise

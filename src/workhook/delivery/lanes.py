@@ -1,4 +1,4 @@
-"""A lane: the queue of one hook in this process, with the hook's own limits. No I/O."""
+"""A lane: the queue of one hook in this process, subject to the hook's own limits. No I/O."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from workhook.hooks.records import Hook
 from workhook.storage import Row
 
 DEFAULT_CONCURRENCY = 8
-UNRECORDED = 2  # answered attempts that wait for their record, for each slot: a crash repeats them
-SLOW_MS = 2000  # a receiver that takes longer is slow
-COLD_MS = 50.0  # between the first starts of a lane, until one connection stands
-LATE_MS = 35_000  # so late a due dispatch may become visible: a commit takes less (`postgres.COMMAND_TIMEOUT_S`)
-FULL_READ_MS = 5_000  # how often a lane asks for all that is due, whatever it has seen
+UNRECORDED = 2  # answered attempts per slot that may await their record; a crash repeats them
+SLOW_MS = 2000  # receivers that take longer are slow
+COLD_MS = 50.0  # between the first starts of a lane, until a connection is established
+LATE_MS = 35_000  # how late a due dispatch may become visible; commits take less (`postgres.COMMAND_TIMEOUT_S`)
+FULL_READ_MS = 5_000  # how often a lane reads everything that is due, regardless of what it has seen
 BRISK_PER_S = 100  # a lane with a lower rate limit is held up while it waits for its next start
 
 
 class Work(msgspec.Struct):
-    """An attempt to make: a dispatch that is due. `payload` is None until its turn if there is no room for it."""
+    """An attempt to make: a due dispatch. If memory is short, `payload` is None until its turn."""
 
     id: int
     event_id: int
@@ -40,13 +40,13 @@ class Work(msgspec.Struct):
     repository_id: int | None
     size: int
     installation_id: int | None = None  # of the app that caused the event
-    traceparent: str | None = None  # of the request that caused it
+    traceparent: str | None = None  # of the request that caused the event
     payload: bytes | None = None
-    held: int = 0  # bytes counted for a payload that was loaded before its turn
+    held: int = 0  # bytes reserved for a prefetched payload
     throttled_at: int | None = None
     started_at: int = 0
-    slow: bool = False  # it was started for a slow receiver
-    answered: bool = False  # with success: only the record is missing
+    slow: bool = False  # started for a slow receiver
+    answered: bool = False  # successfully: only the record is missing
 
 
 _work_columns = itemgetter(
@@ -60,26 +60,31 @@ def work_of(row: Row) -> Work:
 
 
 def goes_before(one: Work, other: Work) -> bool:
-    """First attempts go in the order of their ids, despite any clock; otherwise the earlier due time goes first."""
+    """Return whether `one` is sent before `other`.
+
+    First attempts are ordered by id, regardless of clocks; otherwise the earlier due time comes first.
+    """
     if not one.attempts and not other.attempts:
         return one.id < other.id
     return (one.due_at, one.id) < (other.due_at, other.id)
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """A dispatch that this process has just committed. `before`: the hook's other dispatches that were due when the
-    commit began; None if they are too many to list."""
+    """A dispatch just committed by this process.
+
+    `before`: the hook's other dispatches that were due when the commit began, or None if there are too many to list.
+    """
 
     work: Work
     before: Sequence[int] | None
 
 
 IsRecorded = Callable[[int], bool]
-"""Tells whether a dispatch was recorded here a short while ago."""
+"""Returns whether a dispatch was recorded here recently."""
 
 
 def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
-    """Raises `VaultError` if the secret was sealed with another key."""
+    """Return the signing profile of a hook. Raises `VaultError` if its secret was sealed with another key."""
     secret, password = vault.open(hook.secret), vault.open(hook.password)
     previous = None
     if hook.previous_secret_until is not None and hook.previous_secret_until > now:
@@ -100,54 +105,57 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
 
 
 def signer_until(hook: Hook, now: int) -> int | None:
-    """Return when the previous secret stops signing, and the signer has to be replaced."""
+    """Return when the previous secret expires and the signer must be replaced."""
     until = hook.previous_secret_until
     return until if until is not None and until > now else None
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The queue of one hook. Works in `ready` wait for a slot; works in `in_flight` are being sent or recorded.
+    """The queue of one hook. Work in `ready` waits for a slot; work in `in_flight` is being sent or recorded.
 
-    A success that is not recorded yet has no slot any more.
+    A successful attempt that is not recorded yet no longer occupies a slot.
     """
 
     hook: Hook
     signer: Signer
-    lease_until: int  # nothing starts later: another process may have the lane by then
+    lease_until: int  # nothing starts later: another process may own the lane by then
     failing_since: int | None = None
-    signer_until: int | None = None  # when the previous secret stops signing
+    signer_until: int | None = None  # expiry of the previous secret
     ready: deque[Work] = field(default_factory=deque)
     in_flight: dict[int, Work] = field(default_factory=dict)
-    unrecorded: int = 0  # of `in_flight`, answered
-    may_have_more: bool = True  # the database may hold more that is due
-    reading: bool = False  # the database is being asked
-    read_again: bool = False  # what is being read is out of date
-    incoming: list[Offered] = field(default_factory=list)  # offered while it was read
-    read_turn: int = 0  # the turn in which it was read last
-    due_since: int = 0  # everything that was due earlier is done, or in hand
+    unrecorded: int = 0  # part of `in_flight`: answered
+    may_have_more: bool = True  # the database may contain more due work
+    reading: bool = False  # a read is in progress
+    read_again: bool = False  # the read in progress is outdated
+    incoming: list[Offered] = field(default_factory=list)  # offered during the read
+    read_turn: int = 0  # turn of the last read
+    due_since: int = 0  # all work due earlier is done or in memory
     full_read_at: int = 0
-    needs_reload: bool = False  # the hook has changed: load it before anything else is sent
-    deactivating: bool = False  # the hook is being turned off
-    closed: bool = False  # nothing more starts: the lane goes to another process
+    needs_reload: bool = False  # the hook changed: reload it before sending anything else
+    deactivating: bool = False  # the hook is being deactivated
+    closed: bool = False  # nothing more starts: the lane moves to another process
     waiting_for_slot: bool = False
-    timer_set: bool = False  # a timer will start what is ready
+    timer_set: bool = False  # a timer will start the ready work
     timing_out: bool = False  # the last attempt timed out
-    slow: bool = False  # the last answer took long
-    connected: bool = False  # the receiver has answered: its connections stand
+    slow: bool = False  # the last response took long
+    connected: bool = False  # the receiver has responded, so a connection is established
     last_start_ms: int = 0
     idle_since: int = 0
     next_start_ms: float = 0.0
-    times_known_until: int | None = 0  # up to when later due times are known; None: all of them are
-    epoch: int = 0  # of the lease under which it was loaded: outcomes are recorded under it
+    times_known_until: int | None = 0  # time until which later due times are known; None if all are
+    epoch: int = 0  # of the lease under which it was loaded; outcomes are recorded under it
 
     def __post_init__(self) -> None:
-        # A receiver that was failing before may hang, so it begins with one slot.
+        # A receiver that was already failing may hang, so it begins with one slot.
         self.timing_out = self.failing_since is not None
 
     @property
     def slots(self) -> int:
-        """A receiver that timed out gets one slot until it answers: hung receivers must not fill the process."""
+        """The number of slots.
+
+        A receiver that timed out gets one until it responds, so hung receivers cannot fill the process.
+        """
         return 1 if self.timing_out else int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
 
     @property
@@ -156,42 +164,42 @@ class Lane:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether every slot is taken, or too many records are missing."""
+        """Whether every slot is taken, or too many records are missing."""
         return self.sending >= self.slots or self.lacks_records
 
     @property
     def lacks_records(self) -> bool:
-        """Tell whether nothing may start before some of what was answered is recorded."""
+        """Whether some answered attempts must be recorded before anything else starts."""
         return len(self.in_flight) >= (1 + UNRECORDED) * self.slots
 
     @property
     def paused(self) -> bool:
-        """Tell whether nothing may start now, nor be read."""
+        """Whether the lane may currently neither start nor read anything."""
         return self.closed or self.needs_reload or self.deactivating
 
     @property
     def low(self) -> bool:
-        """Tell whether it wants more from the database."""
+        """Whether the lane needs more work from the database."""
         return self.may_have_more and not self.paused
 
     def is_slow(self, now: int) -> bool:
-        """Tell whether the receiver was slow to answer, is slow now, or has not answered at all yet."""
+        """Return whether the receiver last responded slowly, is slow now, or has never responded."""
         if self.timing_out or self.slow or (self.in_flight and not self.connected):
             return True
         for work in self.in_flight.values():
-            if not work.answered:  # the oldest of those
+            if not work.answered:  # the oldest unanswered one
                 return now - work.started_at > SLOW_MS
         return False
 
     def is_held_up(self, now: int) -> bool:
-        """Tell whether the works wait long: for a slow receiver, or for a low rate limit."""
+        """Return whether work waits long, for a slow receiver or a low rate limit."""
         if self.is_slow(now):
             return True
         rate = self.hook.config.get("rate_limit")
         return rate is not None and int(rate) < BRISK_PER_S and self.next_start_ms > now
 
     def is_idle(self, now: int) -> bool:
-        """Tell whether it may be unloaded: nothing is in flight, and its rate limit would not be forgotten."""
+        """Return whether the lane may be unloaded, with nothing in flight and no rate limit state to lose."""
         return not (self.in_flight or self.deactivating or self.next_start_ms > now)
 
     def needs_signer(self, now: int) -> bool:
@@ -200,7 +208,7 @@ class Lane:
     # --- events of the worker ----------------------------------------------------------------------------------------
 
     def replace_hook(self, hook: Hook, signer: Signer, failing_since: int | None) -> None:
-        """Use the hook as it is now. The ready works are read again: they may have been dropped."""
+        """Switch to the current version of the hook. Ready work is read again because it may have been dropped."""
         self.hook, self.signer = hook, signer
         self.signer_until = signer_until(hook, now_ms())
         self.failing_since = failing_since
@@ -208,7 +216,7 @@ class Lane:
         self.may_have_more = True
 
     def close(self) -> None:
-        """Start nothing more; what is in flight ends."""
+        """Start nothing more. Attempts in flight finish."""
         self.closed = True
         self.ready.clear()
         self.incoming.clear()
@@ -216,13 +224,13 @@ class Lane:
     # --- attempts ----------------------------------------------------------------------------------------------------
 
     def take(self, now: int) -> Work | float | None:
-        """Return the next attempt to start, or milliseconds to wait, or None: no slot, or nothing to send now."""
+        """Return the next attempt, the milliseconds to wait, or None if no slot is free or nothing is ready."""
         if self.closed or self.needs_reload or self.deactivating or now >= self.lease_until:
             return None
         if not self.ready or self.is_full:
             return None
         if not self.connected and self.in_flight and 0 < (wait_ms := self.last_start_ms + COLD_MS - now) <= COLD_MS:
-            # A second connection could be faster than the first: until one stands, order goes before speed.
+            # A second connection could overtake the first. Until one is established, order takes precedence over speed.
             return wait_ms
         rate = self.hook.config.get("rate_limit")
         if rate is not None:
@@ -237,7 +245,7 @@ class Lane:
         return work
 
     def hold_back(self, now: int) -> int:
-        """Mark the ready works that wait for a slot or the rate of their hook; return how many were marked now."""
+        """Mark the ready work that waits for a slot or the hook's rate limit; return how many were newly marked."""
         if not self.is_full and self.next_start_ms <= now:
             return 0
         marked = 0
@@ -249,12 +257,12 @@ class Lane:
         return marked
 
     def answered(self, work: Work) -> None:
-        """Free the slot of a success. A failure keeps it until it is recorded: it may mean something for the hook."""
+        """Free the slot of a success. A failure keeps its slot until recorded, because it may affect the hook."""
         work.answered = True
         self.unrecorded += 1
 
     def finish(self, work: Work) -> None:
-        """The attempt has its record, or will have none."""
+        """Remove an attempt that was recorded, or never will be."""
         if self.in_flight.pop(work.id, None) is not None and work.answered:
             self.unrecorded -= 1
 
@@ -265,39 +273,47 @@ class Lane:
             self.may_have_more = True
 
     def put_back(self, keep: int) -> None:
-        """Keep the first `keep` ready works; the others stay in the database, and are read again."""
+        """Keep the first `keep` ready items; the others remain in the database and are read again."""
         while len(self.ready) > keep:
             self.ready.pop()
             self.may_have_more = True
 
     def put_off(self) -> None:
-        """Read all again after a work was started but not sent: it is due as before, and nothing may overtake it."""
+        """Read everything again after an attempt was started but not sent.
+
+        It is still due, and nothing may overtake it.
+        """
         self.put_back(0)
         self.incoming.clear()
         self.may_have_more = True
-        self.read_again = self.reading  # what is being read leaves out what was in flight
+        self.read_again = self.reading  # the read in progress excludes what was in flight
 
-    # --- new works: read, or handed over -----------------------------------------------------------------------------
+    # --- new work: read or handed over -------------------------------------------------------------------------------
 
     def read_from(self, now: int) -> int:
-        """Return the due time from which the next read starts, in milliseconds."""
+        """Return the start of the next read, as a due time in milliseconds."""
         if not now - FULL_READ_MS < self.full_read_at <= now:
             self.full_read_at, self.due_since = now, 0
         return self.due_since
 
     def begin_read(self, turn: int) -> None:
-        """A signal during the read sets `may_have_more` again."""
+        """Begin a read. A signal during the read sets `may_have_more` again."""
         self.read_turn = turn
         self.may_have_more, self.reading = False, True
 
     def saw_due(self, earliest: int) -> None:
-        """`earliest`: the first due time of all works that were in hand when the read began, or were read. Works that
-        are put back meanwhile are due no earlier, so later reads find them."""
+        """Advance `due_since`.
+
+        `earliest`: the first due time of all work that was in memory when the read began, or was read. Work that is put
+        back meanwhile is due no earlier, so later reads find it.
+        """
         self.due_since = max(0, earliest - LATE_MS)
 
     def end_read(self, found: Sequence[Work], *, full: bool, is_recorded: IsRecorded) -> bool:
-        """Add the works that were read, then those offered meanwhile if nothing lies between. `full`: more may be due.
-        Return whether the database has more that no signal tells of."""
+        """Add the work that was read, then the work offered meanwhile if nothing precedes it.
+
+        `full`: more may be due. Return whether the database has more work that no signal will announce.
+        """
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []
         if self.closed or again:
@@ -312,10 +328,10 @@ class Lane:
         return self.may_have_more and bool(incoming)
 
     def offer(self, offered: Offered, version: int, is_recorded: IsRecorded) -> bool:
-        """Take over a new dispatch, if everything due before it is here or done and the hook has `version`.
+        """Take over a new dispatch if everything due before it is here or done and the hook has `version`.
 
-        Otherwise it is read from the database, after the earlier ones. It may be here already: a read can see
-        the commit before the committer hears of it.
+        Otherwise it is read from the database, after the earlier ones. It may already be here: a read can see the
+        commit before the committer learns of it.
         """
         if self.paused or self.hook.version != version or not self.hook.active:
             self.may_have_more = True
@@ -341,8 +357,10 @@ class Lane:
         return True
 
     def add(self, work: Work) -> None:
-        """Insert it into `ready` in its order. A first attempt goes before all with a higher id, even across a repeat
-        between them."""
+        """Insert work into `ready` in order.
+
+        A first attempt precedes all with a higher id, even across a retry between them.
+        """
         place = len(self.ready)
         for number in range(place - 1, -1, -1):
             other = self.ready[number]

@@ -1,7 +1,7 @@
-"""The lanes that this process delivers for: which of them have work, and which of these are loaded.
+"""The lanes of this process: which have work, and which are loaded.
 
-Which process a lane belongs to is computed and not stored (`membership`). Nothing is kept here of a lane without work,
-and only the hook's id of one that waits to be loaded.
+The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
+lane waiting to be loaded only its hook's id.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 
-KNOWN_MAX = 100_000  # times; work due at other times is found by a search
+KNOWN_MAX = 100_000  # due times; work due at other times is found by a search
 
 
 class Schedule:
-    """The times, in milliseconds, at which hooks have something to send. No I/O."""
+    """The due times of hooks, in milliseconds. No I/O."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
@@ -44,7 +44,7 @@ class Schedule:
             heapq.heappush(self._heap, entry)
 
     def pop_due(self, now: int) -> dict[int, int]:
-        """Remove the times that have come; return each hook with its first one."""
+        """Remove the times that have been reached; return hook id → its first one."""
         found: dict[int, int] = {}
         while self._heap and self._heap[0][0] <= now:
             at, hook_id = entry = heapq.heappop(self._heap)
@@ -57,27 +57,29 @@ class Schedule:
         return self._heap[0][0] if self._heap else None
 
 
-TOGETHER_MS = 50  # retries start together, this often: a retry has time
-POLL_MS = 1000  # how often idle lanes are unloaded
-SEARCH_MS = 5000  # how often the database is searched for work that no signal told of
+TOGETHER_MS = 50  # interval at which retries start together, because they are not urgent
+POLL_MS = 1000  # interval at which idle lanes are unloaded
+SEARCH_MS = 5000  # interval at which the database is searched for work that no signal announced
 SEARCH_MAX_MS = 20_000
-SEARCH_SHARE = 20  # a search is repeated after this many times its duration at the earliest
-PAGE = 1000  # hooks with work found by one query
-PLACES = 1024  # lanes loaded at once, beside those that can be in flight; others with work wait for a place
-IDLE_MS = 20_000  # an idle lane is unloaded after this, or as soon as another needs its place
-AGAIN_S = 1.0  # after a failure to renew the lease
-TIMES = 64  # later due times of one lane, read at once
-UNREADABLE_MS = 30_000  # a lane whose secret cannot be decrypted here is not tried again within this
+SEARCH_SHARE = 20  # a search is repeated after at least this many times its duration
+PAGE = 1000  # hooks with work per query
+PLACES = 1024  # lanes loaded at once, in addition to those that can be in flight
+IDLE_MS = 20_000  # idle lanes are unloaded after this, or sooner if another lane needs the room
+AGAIN_S = 1.0  # after a failed lease renewal
+TIMES = 64  # later due times of one lane per read
+UNREADABLE_MS = 30_000  # retry interval for a lane whose secret cannot be decrypted here
 
 log = structlog.get_logger(__name__)
 
 
 class LeasedLanes:
-    """`lanes` are loaded. A lane that moves to another process is not loaded again before its attempts in flight
-    end."""
+    """The loaded lanes, in `lanes`.
+
+    A lane that moved to another process is not loaded again until its attempts in flight have ended.
+    """
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
-        """`wake` is called when there may be something to do. `hangs` tells whether the worker hangs."""
+        """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""
         self._services = services
         self._wake, self._hangs = wake, hangs
         self._database = services.database
@@ -85,32 +87,32 @@ class LeasedLanes:
         self.lanes: dict[int, Lane] = {}
         self._places = PLACES + services.settings.concurrency
         self._poll_at = self._search_at = 0
-        self._phase = secrets.randbelow(TOGETHER_MS)  # so that processes do not all begin at the same moment
-        self._searched = 0  # the last hook that the search has found; 0: no search is under way
+        self._phase = secrets.randbelow(TOGETHER_MS)  # keeps processes from starting at the same moment
+        self._searched = 0  # the last hook found by the search; 0 if none is in progress
         self._search_ms = 0.0  # duration of the search so far
-        self._pending = 0  # hooks with work that the search has found
+        self._pending = 0  # hooks with work found by the search
         self._later = Schedule()
-        self._ending: dict[int, Lane] = {}  # lost to other processes, with attempts still in flight
-        self._due: dict[int, int] = {}  # hooks with work whose lanes are to be loaded → since when
-        self._not_before: dict[int, int] = {}  # hooks that could not be loaded → when to try again
-        self._read_again: set[int] = set()  # hooks whose secret could not be decrypted as it was read first
-        self._changed: set[int] = set()  # hooks that changed since the last reload began
+        self._ending: dict[int, Lane] = {}  # moved to other processes, with attempts still in flight
+        self._due: dict[int, int] = {}  # hooks with work whose lanes must be loaded → since when
+        self._not_before: dict[int, int] = {}  # hooks that could not be loaded → when to retry
+        self._read_again: set[int] = set()  # hooks whose secret could not be decrypted on the first read
+        self._changed: set[int] = set()  # hooks changed since the last reload began
         self._keeper: asyncio.Task[None] | None = None
         self._trouble: str | None = None
         self._hung = False
         self._own_since = (0, False)  # the generation by which lanes were kept, and whether it was settled
 
     def time_to_poll(self, now: int) -> bool:
-        """Also True if the clock was set back."""
+        """Return whether a poll is due, including when the clock was set back."""
         return not now < self._poll_at <= now + POLL_MS
 
     def poll_now(self) -> None:
-        """Search for work without a signal."""
+        """Search for work without waiting for a signal."""
         self._poll_at = self._search_at = 0
 
     @property
     def next_at(self) -> int:
-        """When there is something to do, as far as this process knows."""
+        """The time of the next known work or poll, in milliseconds."""
         later = self._later.next_at
         if later is None:
             return self._poll_at
@@ -119,7 +121,10 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """`due`: hook id → when it has work (milliseconds; 0: now). Return whether there is anything to do now."""
+        """Record due times: hook id → milliseconds, or 0 for now.
+
+        Return whether there is anything to do now.
+        """
         now = now_ms()
         to_do = False
         is_own = self.leases.membership.is_own
@@ -138,7 +143,7 @@ class LeasedLanes:
         return to_do
 
     def mark_changed(self, hook_ids: frozenset[int] | None) -> None:
-        """Reload these hooks; None: all of them."""
+        """Reload these hooks, or all if None."""
         for hook_id in list(self.lanes) if hook_ids is None else hook_ids & self.lanes.keys():
             self.lanes[hook_id].needs_reload = True
             self._changed.add(hook_id)
@@ -146,7 +151,7 @@ class LeasedLanes:
             self._not_before.pop(hook_id, None)  # its secret may be decryptable now
 
     async def poll_database(self, now: int) -> None:
-        """Unload idle lanes and, every `SEARCH_MS`, search for work that no signal told of."""
+        """Unload idle lanes and, every `SEARCH_MS`, search for work that no signal announced."""
         self._poll_at = now + POLL_MS
         if self._searched or not now < self._search_at <= now + SEARCH_MAX_MS:
             await self._search(now)
@@ -156,10 +161,10 @@ class LeasedLanes:
             self._make_room()
 
     async def _search(self, now: int) -> None:
-        """Search one page; the next page comes in the next turn."""
+        """Search one page. The next page follows in the next turn."""
         if not self._searched:
             self._pending, self._search_ms = 0, 0.0
-            self._search_at = now + SEARCH_MS  # a signal that comes while we read sets it again
+            self._search_at = now + SEARCH_MS  # a signal received during the read resets it
         began = time.monotonic()
         try:
             found = await queries.pending_hooks(self._database, self._searched, PAGE)
@@ -180,7 +185,7 @@ class LeasedLanes:
     # --- loading -----------------------------------------------------------------------------------------------------
 
     async def load_lanes(self, now: int) -> None:
-        """Load the lanes whose work is due, as many as there are places for."""
+        """Load the lanes whose work is due, as far as there is room."""
         if reached := self._later.pop_due(now):
             self.mark_due(reached)
         if not self._due or not self.leases.good:
@@ -209,7 +214,7 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     async def load_times(self, now: int) -> None:
-        """Read the later due times of newly loaded lanes: no signal tells of them."""
+        """Read the later due times of newly loaded lanes, which no signal announces."""
         lanes = self.lanes.values()
         asked = [lane for lane in lanes if lane.times_known_until is not None and lane.times_known_until <= now]
         if not asked:
@@ -241,7 +246,7 @@ class LeasedLanes:
             self._read_again.discard(hook.id)
             return signer
         except VaultError as error:
-            if hook.id not in self._read_again:  # a rotation may have stored it anew, and dropped its key, meanwhile
+            if hook.id not in self._read_again:  # a rotation may have resealed it and dropped its old key meanwhile
                 self._read_again.add(hook.id)
                 return None
             self._read_again.discard(hook.id)
@@ -255,24 +260,33 @@ class LeasedLanes:
 
     @property
     def trouble(self) -> str | None:
-        """The reason why this process has no lease or may lose it soon; None if all is well."""
+        """The reason why this process has no lease or may lose it soon, or None."""
         return self._trouble or (None if self.leases.good else "its lease has ended")
 
     async def start(self) -> None:
-        """Raises `Unavailable` if the database cannot be reached."""
+        """Remove dead processes, join, and keep the lease renewed.
+
+        Raises `Unavailable` if the database cannot be reached.
+        """
         await self.leases.take_back()
         await self._renew()
         self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
     async def leave(self) -> None:
-        """Deliver no more. Raises `Unavailable` if the database cannot be reached; then the lease runs out."""
+        """Stop delivering.
+
+        Raises `Unavailable` if the database cannot be reached; the lease then expires on its own.
+        """
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         await self.leases.leave()
 
     async def _keep_lease(self) -> None:
-        """Runs beside the worker's turns: one of them may take longer than the lease when the database is slow."""
+        """Renew the lease in a separate task.
+
+        A turn of the worker may outlast the lease when the database is slow.
+        """
         while True:
             await self.leases.until_due()
             if not self._may_renew():
@@ -292,7 +306,7 @@ class LeasedLanes:
                 await asyncio.sleep(AGAIN_S)
 
     def _may_renew(self) -> bool:
-        """Give up the lanes if the worker hangs, so that another process delivers."""
+        """Return False if the worker hangs, so that the lease expires and another process delivers."""
         hung, before = self._hangs(), self._hung
         self._hung = hung
         if hung and not before:
@@ -303,17 +317,19 @@ class LeasedLanes:
         return not hung
 
     async def _renew(self) -> None:
-        """Renew the lease, and keep the lanes that belong to this process now."""
+        """Renew the lease, and keep the lanes that still belong to this process."""
         try:
             await self.leases.renew(self._in_flight)
         finally:
-            # Also after a failure: the next renewal acknowledges what this process acts by.
+            # Also after a failure: the next renewal acknowledges the view that this process acts on.
             self._keep_own()
             self._wake()
 
     def _in_flight(self) -> list[int]:
-        """Return the hooks of attempts under the current lease. Those of an earlier lease belong to other processes
-        now."""
+        """Return the hooks with attempts in flight under the current lease.
+
+        Those of an earlier lease belong to other processes.
+        """
         epoch, lanes = self.leases.epoch, (*self._ending.values(), *self.lanes.values())
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 
@@ -327,10 +343,10 @@ class LeasedLanes:
         if self._own_since != (now_so := (membership.generation, membership.settled)):
             self._own_since = now_so
             self._due = {hook_id: at for hook_id, at in self._due.items() if membership.is_own(hook_id)}
-            self.poll_now()  # for the work of lanes that were other processes'
+            self.poll_now()  # finds the work of lanes that belonged to other processes
 
     async def reload_changed(self) -> None:
-        """Load the hooks that were changed."""
+        """Reload the changed hooks."""
         changed = [lane for lane in self.lanes.values() if lane.needs_reload]
         if not changed:
             return
@@ -368,7 +384,7 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def _make_room(self) -> None:
-        """Unload some lanes that have nothing in flight, for others that wait for a place."""
+        """Unload some lanes without attempts in flight to make room for waiting ones."""
         now = now_ms()
         for lane in list(islice((each for each in self.lanes.values() if each.is_idle(now)), self._places // 4)):
             del self.lanes[lane.hook.id]
@@ -386,4 +402,4 @@ class LeasedLanes:
         lane.finish(work)
         if not lane.in_flight and self._ending.get(lane.hook.id) is lane:
             del self._ending[lane.hook.id]
-            self.leases.look_now()  # other processes may wait for that
+            self.leases.look_now()  # other processes may be waiting for this

@@ -1,7 +1,7 @@
-"""The lease of this process, by which it shares the lanes with other processes (`membership`).
+"""The lease of this process, which lets it share the lanes with other processes (see `membership`).
 
-A heartbeat renews it. A monotonic clock decides whether it is still good, counted from before the request was sent; the
-database decides whether another process's lease has ended.
+A heartbeat renews the lease. Whether it is still valid is decided by a monotonic clock, counted from before the renewal
+was sent. Whether another process's lease has expired is decided by the database.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from workhook.delivery.membership import LaneAssignment, Seen
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
 
-BEAT_MS = 3000  # between heartbeats, or `BEATS` of the lease if that is less
+BEAT_MS = 3000  # between heartbeats, or `BEATS` of the lease if that is shorter
 BEATS = 0.3
-UNSETTLED_MS = 200  # between looks while others have not acknowledged the generation
-AWAKE_MS = 1000  # a timer stands still while the machine sleeps, the lease does not
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first also counts while a machine sleeps
+UNSETTLED_MS = 200  # between polls while other processes have not acknowledged the generation
+AWAKE_MS = 1000  # timers stop while the machine is suspended, leases do not
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # BOOTTIME counts while suspended
 
 _ours: set[str] = set()  # owners in this process
 
@@ -39,18 +39,20 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _place() -> str:
-    """Return the scope of a process number: the host, its boot, and the namespace of its numbers. Containers can share
-    a host's name and all be number 1."""
+    """Return the scope in which a process id is unique: the host, its boot and its PID namespace.
+
+    Containers can share a host name and all have PID 1.
+    """
     parts = [socket.gethostname()]
     try:
         parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
     except OSError:
-        log.info("no_process_namespace", host=parts[0])  # not Linux: only the host's name
+        log.info("no_process_namespace", host=parts[0])  # not Linux: use only the host name
     return f"{parts[0]}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
 
 def is_gone(owner: str) -> bool:
-    """Tell whether an owner at this place has died. An owner with this process's number may be an earlier process."""
+    """Return whether an owner in this scope has died. An owner with this process's id may be an earlier process."""
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if place != _place() or not number.isdigit():
@@ -65,24 +67,24 @@ def _clock_ms() -> int:
 
 
 class Leases:
-    """The lease of one worker. `membership` knows its lanes."""
+    """The lease of one worker. `membership` assigns lanes to it."""
 
     def __init__(self, database: Database, lease_ms: int) -> None:
         self._database = database.apart
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
-        # Place, process number and a nonce: a process at the same place can tell whether the owner still lives.
+        # Scope, process id and nonce: a process in the same scope can tell whether the owner is still alive.
         self.owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
         _ours.add(self.owner)
-        self.epoch = 0  # changes each time it joins; 0: it is no member
+        self.epoch = 0  # changes with each join; 0 if not a member
         self.membership = LaneAssignment(self.owner)
-        self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
-        self._missed = False  # the last heartbeat or look has failed
-        self._patient_until = 0  # until then these may have had no chance to renew, and are not removed
+        self._good_until = self._renew_at = self._look_at = 0  # in `_clock_ms` time
+        self._missed = False  # the last heartbeat or poll failed
+        self._patient_until = 0  # until then, these members may have been unable to renew, so they are not removed
         self._patient_with: frozenset[int] = frozenset()
         self._leaving = False
         self._due = asyncio.Event()
-        self._announced: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes that others know
+        self._announced: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes announced last
 
     @property
     def good(self) -> bool:
@@ -90,14 +92,14 @@ class Leases:
 
     @property
     def good_until(self) -> int:
-        """The end of the lease, by `now_ms`."""
+        """The expiry of the lease in `now_ms` time."""
         return now_ms() + self._good_until - _clock_ms()
 
     def time_to_renew(self) -> bool:
         return _clock_ms() >= min(self._renew_at, self._look_at)
 
     async def until_due(self) -> None:
-        """Wait until it is time for a heartbeat or a look."""
+        """Wait until a heartbeat or a poll is due."""
         while not self.time_to_renew():
             self._due.clear()
             wait_ms = min(self._renew_at, self._look_at) - _clock_ms()
@@ -106,27 +108,30 @@ class Leases:
                     await self._due.wait()
 
     def look_now(self) -> None:
-        """Read the other processes' rows soon: they have changed, or wait for an attempt that ended here."""
+        """Poll the other processes' rows soon, because they changed or are waiting for an attempt that ended here."""
         self._look_at = 0
         self._due.set()
 
     def leave_soon(self) -> None:
-        """Give up the lanes at once. Call `leave` when nothing is in flight."""
+        """Give up the lanes immediately. Call `leave` when nothing is in flight."""
         self._leaving = True
         self._renew_at = 0
         self._due.set()
 
     async def take_back(self) -> None:
-        """At the start: remove dead processes of this host at once. Other leases run out by themselves."""
+        """Remove dead processes of this host on startup without waiting for their leases.
+
+        Other leases expire on their own.
+        """
         gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
         if gone:
             await self._database.in_transaction(partial(membership.remove, owners=gone))
             log.info("leases_taken_back", owners=gone)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
-        """Send a heartbeat, or only look at the other processes if no heartbeat is due.
+        """Send a heartbeat, or only poll the other processes if no heartbeat is due.
 
-        `in_flight`: the lanes with attempts in flight. Raises what `Database.transaction` raises.
+        `in_flight` returns the lanes with attempts in flight. Raises the errors of `Database.transaction`.
         """
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
@@ -136,20 +141,21 @@ class Leases:
             seen = await self._beat(in_flight)
         if seen is not None:
             if missed or _clock_ms() >= good_until:
-                # It has just joined, the database was away, or it stood still: the others may be alive as well.
+                # This process has just joined, lost the database, or was suspended: the other processes may still be
+                # alive.
                 self._patient_until = _clock_ms() + self._lease_ms
                 self._patient_with = frozenset(each.epoch for each in seen.members)
             await self._take_in(seen)
         self._missed = False
         if self._due.is_set():
-            self._look_at = 0  # something changed meanwhile, perhaps after the read
+            self._look_at = 0  # something changed meanwhile, possibly after the read
 
     def _announcement(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
         may_work_on = self.membership.may_work_on
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
-        """Return None if the lease is lost and the process stops."""
+        """Send a heartbeat. Return None if the lease is lost and the process is stopping."""
         sent_at = _clock_ms()
         announced, was_leaving = self._announcement(in_flight), self._leaving
         seen: Seen | None = None
@@ -162,21 +168,21 @@ class Leases:
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
-            self._renew_at = self._look_at = sent_at + self._beat_ms  # its lanes belong to others by now
+            self._renew_at = self._look_at = sent_at + self._beat_ms  # its lanes already belong to others
             return None
         if seen is None:
             seen = await self._join()
             announced = (self.epoch, ())
         self._good_until, self._renew_at = sent_at + self._lease_ms, sent_at + self._beat_ms
         if self._leaving and not was_leaving:
-            self._renew_at = 0  # the others do not know yet
+            self._renew_at = 0  # announce it to the others
         if announced != self._announced:
             self._announced = announced
             self._database.signals.send(WORKERS, (0,))
         return seen
 
     def _lost(self) -> None:
-        """Forget the lease: other processes have removed this one, and have its lanes."""
+        """Forget the lease: other processes have removed this one and own its lanes."""
         log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
         self.epoch = self._good_until = self._renew_at = 0
         self.membership.lose()
@@ -196,21 +202,21 @@ class Leases:
         self.membership.see(seen)
         metrics.WORKERS.set(self.membership.alive)
         if self.membership.generation != before:
-            self._renew_at = 0  # acknowledge it
+            self._renew_at = 0  # acknowledge it soon
         others = [each for each in seen.members if each.owner != self.owner]
         now = _clock_ms()
         patient_with = self._patient_with if now < self._patient_until else frozenset()
         dead = [each.owner for each in others if each.left_ms < 0 and each.epoch not in patient_with]
         if dead:
             await self._remove_dead(dead)
-        # When the first lease of another process ends; sooner while the view is not settled.
+        # When the first lease of another process expires, or sooner while the view is not settled.
         left_ms = min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
         self._look_at = now + (left_ms if self.membership.settled else min(left_ms, UNSETTLED_MS))
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Seen | None:
             if not await membership.remove(tx, dead, if_dead=True):
-                return None  # another process was faster, or it has come back
+                return None  # another process was faster, or the member has returned
             return await membership.seen(tx)
 
         seen = await self._database.in_transaction(remove)
@@ -220,7 +226,7 @@ class Leases:
             await self._take_in(seen)
 
     async def leave(self) -> None:
-        """Remove this process: its lanes go to others."""
+        """Remove this process. Its lanes move to others."""
         async with self._database.transaction() as tx:
             await membership.remove(tx, [self.owner])
         self.epoch = self._good_until = 0

@@ -1,7 +1,7 @@
-"""Resolves names with `getaddrinfo`, limited so that dead name servers of some hooks do not hold up others.
+"""Resolves names with `getaddrinfo`, limited so that dead name servers of some hooks do not delay others.
 
-A look-up blocks a thread for as long as the name servers take. The owner of a domain controls how long that is, and
-for how many names. So look-ups are counted by domain, and slow domains together get half of the places.
+A lookup blocks a thread for as long as the name servers take. The owner of a domain controls the duration and the
+number of names, so lookups are limited per domain, and all slow domains together get half of the slots.
 """
 
 from __future__ import annotations
@@ -24,45 +24,48 @@ _Key = tuple[bytes, socket.AddressFamily]
 
 LOOKUPS_AT_ONCE = 32
 LOOKUPS_OF_A_DOMAIN = 4
-LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2  # unless there are fewer places
-LONGEST_S = 10.0  # for a place, and again for the answer
+LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2  # unless there are fewer slots
+LONGEST_S = 10.0  # for a slot, and again for the result
 
-SLOW_S = 2.0  # a domain with such a long look-up is slow ...
-SLOW_FOR_S = 60.0  # ... for so long
-FOUND_S = 5.0  # an answer is reused so long; its addresses are checked at every connection
-# A failure is reused five times as long as it took: the first retry of a delivery (after 10 s) asks again unless that
-# is expensive.
+SLOW_S = 2.0  # a domain with a lookup this long is slow ...
+SLOW_FOR_S = 60.0  # ... for this long
+FOUND_S = 5.0  # how long a result is reused; its addresses are checked at every connection
+# A failure is reused for five times as long as it took, so the first retry of a delivery (after 10 s) looks it up again
+# unless that is expensive.
 FAILED_FACTOR = 5.0
 FAILED_S = (1.0, 30.0)
 _REMEMBERED = 4096
 
-# Below a country these mostly belong to a registry: the names below them have different owners.
+# Below a country code these mostly belong to a registry, and the names below them have different owners.
 _REGISTRIES = frozenset({b"ac", b"co", b"com", b"edu", b"gov", b"ne", b"net", b"or", b"org"})
 
 
 class SystemResolver:
-    """`getaddrinfo` in daemon threads. Equal names share one look-up."""
+    """Runs `getaddrinfo` in daemon threads. Equal names share one lookup."""
 
     def __init__(self, at_once: int = LOOKUPS_AT_ONCE) -> None:
         self._places = asyncio.Semaphore(at_once)
         self._slow_places = asyncio.Semaphore(max(1, at_once // 2))
         self._domains: WeakValueDictionary[bytes, asyncio.Semaphore] = WeakValueDictionary()
-        self._slow: OrderedDict[bytes, float] = OrderedDict()  # domain → until
+        self._slow: OrderedDict[bytes, float] = OrderedDict()  # domain → end
         self._running: dict[_Key, asyncio.Task[_Answer]] = {}
-        self._kept: OrderedDict[_Key, tuple[float, _Answer]] = OrderedDict()  # until, and what
+        self._kept: OrderedDict[_Key, tuple[float, _Answer]] = OrderedDict()  # expiry and result
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[Resolved]:
-        """Raises `OSError` when there is no such host, `OwnTrouble` when this process could not ask."""
+        """Resolve `host`.
+
+        Raises `OSError` for an unknown host, `OwnTrouble` if this process could not perform the lookup.
+        """
         try:
-            # As bytes: given text, Python encodes it again and raises UnicodeError for labels that are too long.
+            # As bytes: Python encodes text again and raises UnicodeError for labels that are too long.
             key = host.encode("ascii"), family
         except UnicodeEncodeError as error:
             raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
         found = await self._answer_to(key)
         if isinstance(found, OSError):
-            raise type(found)(*found.args)  # a new one: all who share it would add to its traceback
+            raise type(found)(*found.args)  # a copy: all callers that share the error would extend its traceback
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
@@ -70,7 +73,7 @@ class SystemResolver:
         ]
 
     async def close(self) -> None:
-        """Look-ups end by themselves."""
+        """Do nothing: lookups end on their own."""
 
     async def _answer_to(self, key: _Key) -> _Answer:
         until, kept = self._kept.get(key, (0.0, []))
@@ -83,7 +86,7 @@ class SystemResolver:
         return await asyncio.shield(task)  # other callers may still wait for it
 
     async def _look_up(self, key: _Key) -> _Answer:
-        """Never raises: callers would wait for ever."""
+        """Look up a name. Never raises, because callers would wait forever."""
         domain = _domain_of(key[0])
         held: list[asyncio.Semaphore] = []
         try:
@@ -108,7 +111,7 @@ class SystemResolver:
             return error
 
     def _gates(self, domain: bytes) -> list[asyncio.Semaphore]:
-        """Return the limits of a look-up, the narrowest first: waiting there takes no place from others."""
+        """Return the semaphores of a lookup, narrowest first, so that waiting takes no slot from others."""
         own = self._domains.get(domain)
         if own is None:
             own = self._domains[domain] = asyncio.Semaphore(LOOKUPS_OF_A_DOMAIN)
@@ -121,14 +124,14 @@ class SystemResolver:
         started = time.monotonic()
 
         def finish(found: _Answer) -> None:
-            _release(held)  # only now: a thread runs on after its time-out
+            _release(held)  # only now, because the thread outlives its timeout
             self._keep(key, domain, found, time.monotonic() - started)
             if not answer.done():
                 answer.set_result(found)
 
         def run() -> None:
             found = _ask(*key)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            with contextlib.suppress(RuntimeError):  # the loop is closed because the process is exiting
                 loop.call_soon_threadsafe(finish, found)
 
         try:
@@ -156,7 +159,10 @@ def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
 
 
 def _no_descriptor_left() -> OwnTrouble | None:
-    """Without a descriptor the system can neither read its list of hosts nor ask a server: it reports no such host."""
+    """Return `OwnTrouble` if no descriptor is left.
+
+    Without one, the system can neither read its hosts file nor query a server, and reports an unknown host.
+    """
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except OSError as error:
@@ -165,8 +171,10 @@ def _no_descriptor_left() -> OwnTrouble | None:
 
 
 def _domain_of(name: bytes) -> bytes:
-    """Return the part of a name that one registrant controls, roughly: two labels, or three below `co.uk` and the
-    like."""
+    """Return approximately the part of a name that belongs to one registrant.
+
+    That is two labels, or three below `co.uk` and similar.
+    """
     labels = name.removesuffix(b".").lower().split(b".")
     below_registry = len(labels[-1]) == 2 and len(labels) > 2 and labels[-2] in _REGISTRIES
     return b".".join(labels[-3 if below_registry else -2 :])
@@ -179,5 +187,5 @@ def _release(held: list[asyncio.Semaphore]) -> None:
 
 
 def _address_of(where: _Where) -> str:
-    """Return the address with its zone, without which a link-local one means nothing."""
+    """Return the address with its zone, because a link-local address is meaningless without it."""
     return f"{where[0]}%{where[3]}" if len(where) > 3 and where[3] else str(where[0])

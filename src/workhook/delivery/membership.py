@@ -1,13 +1,13 @@
-"""Assigns lanes to processes: rendezvous hashing, with changes during which no lane has two processes.
+"""Assigns lanes to processes by rendezvous hashing. During changes, no lane ever has two processes.
 
-The processes of a generation form a view. A new generation can give a lane to another process. Each process acts by a
-view as soon as it has seen it: it starts nothing more of lanes that are not its own. Then it acknowledges the
-generation, with the lanes of which attempts are still in flight. A process starts on a new lane when all others have
-acknowledged the generation and none still has the lane in flight. So a process may work on a lane only if the lane is
-its own in every view since the last one that all had acknowledged.
+The processes of a generation form a view. A new generation can move a lane to another process. Each process acts on a
+view as soon as it has seen it: it starts nothing more for lanes that are not its own. It then acknowledges the
+generation, listing the lanes that still have attempts in flight. A process starts work on a new lane when all others
+have acknowledged the generation and none still has the lane in flight. A process may therefore work on a lane only if
+it owns the lane in every view since the last one that all had acknowledged.
 
-`View` and `LaneAssignment` do no I/O; `tests/delivery/test_leases.py` tries interleavings. The SQL of leases and of
-their generation follows. Its times are the database's own: one clock decides whether a lease has ended.
+`View` and `LaneAssignment` do no I/O; `tests/delivery/test_leases.py` tests interleavings. The SQL of leases and their
+generation follows. All its times are the database's, so a single clock decides whether a lease has expired.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
 from workhook.storage.metadata import big
 
-KNOWN_MAX = 50_000  # lanes whose process a view remembers
-VIEWS_MAX = 16  # views that wait to be acknowledged; with more, a process works on nothing
+KNOWN_MAX = 50_000  # lanes whose owner a view caches
+VIEWS_MAX = 16  # unacknowledged views; with more, a process works on nothing
 
 
 class WorkerRow(NamedTuple):
-    """The row of a process that delivers. `left_ms`: until its lease ends; below 0 if it has ended. `leaving`: it
-    stops, and only ends its attempts in flight."""
+    """The row of a delivering process.
+
+    `left_ms`: time until its lease expires, negative once it has. `leaving`: it is stopping and only finishes its
+    attempts in flight.
+    """
 
     owner: str
     epoch: int
@@ -60,7 +63,7 @@ class View:
         self._known: dict[int, str] = {}
 
     def owner_of(self, hook_id: int) -> str:
-        """Return the process whose hash with the lane is highest: if a process goes, only its lanes move."""
+        """Return the process with the highest hash for the lane. When a process leaves, only its lanes move."""
         if len(self._keys) == 1:
             return self.owners[0]
         owner = self._known.get(hook_id)
@@ -73,23 +76,23 @@ class View:
 
 
 class LaneAssignment:
-    """The lanes that one process may work on, by the views that it has seen."""
+    """The lanes that one process may work on, according to the views it has seen."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
-        self.alive = 1  # processes that deliver
-        self._views: list[View] = []  # since the last one that all had acknowledged, which may be the first
+        self.alive = 1  # number of delivering processes
+        self._views: list[View] = []  # since the last view that all had acknowledged, which may be the first
         self._settled = False
         self._foreign: frozenset[int] = frozenset()  # lanes with attempts in flight in other processes
 
     @property
     def generation(self) -> int:
-        """The generation of the newest view, by which this process acts; 0 if it is no member."""
+        """The generation of the newest view, which this process acts on; 0 if it is not a member."""
         return self._views[-1].generation if self._views else 0
 
     @property
     def settled(self) -> bool:
-        """Tell whether all processes act by the newest view, and none has attempts in flight from before."""
+        """Whether all processes act on the newest view, and none has attempts in flight from an earlier one."""
         return self._settled and not self._foreign
 
     def lose(self) -> None:
@@ -97,9 +100,9 @@ class LaneAssignment:
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def see(self, seen: Seen) -> None:
-        """Act by `seen`, which includes this process."""
+        """Act on `seen`, which includes this process."""
         if seen.generation < self.generation:
-            return  # older than what is known
+            return  # outdated
         members = seen.members
         self.alive = len(members)
         if seen.generation > self.generation:
@@ -113,11 +116,11 @@ class LaneAssignment:
             self._foreign = frozenset().union(*(each.finishing for each in others))
 
     def is_own(self, hook_id: int) -> bool:
-        """Tell whether the lane belongs to this process in the newest view; it may not be allowed to work on it yet."""
+        """Return whether this process owns the lane in the newest view. It may not be allowed to work on it yet."""
         return bool(self._views) and self._views[-1].owner_of(hook_id) == self.owner
 
     def may_work_on(self, hook_id: int) -> bool:
-        """Tell whether attempts of the lane may start now, if the lease of this process is good."""
+        """Return whether attempts of the lane may start now, provided this process's lease is valid."""
         if not self._views or hook_id in self._foreign:
             return False
         return all(view.owner_of(hook_id) == self.owner for view in self._views)
@@ -125,7 +128,7 @@ class LaneAssignment:
 
 # --- SQL --------------------------------------------------------------------------------------------------------------
 
-_ONLY = 1  # the id of the generation's row
+_ONLY = 1  # the id of the single row
 
 _me = sa.and_(workers.c.owner == sa.bindparam("me"), workers.c.epoch == big("my_epoch"))
 _raise_generation = (
@@ -167,7 +170,7 @@ _owners = sa.select(workers.c.owner)
 
 
 async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
-    """Add the process, and return its epoch: a new generation."""
+    """Add the process and return its epoch, which is a new generation."""
     epoch = await raise_generation(tx)
     await tx.execute(_remove, {"owners": [owner]})
     await tx.execute(_join, {"owner": owner, "lease_ms": lease_ms, "epoch": epoch})
@@ -177,14 +180,14 @@ async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
 async def renew(
     tx: Transaction, owner: str, epoch: int, lease_ms: int, acknowledged: int, finishing: Sequence[int]
 ) -> bool:
-    """Renew the lease for another `lease_ms`. Return False if the process was removed."""
+    """Extend the lease by `lease_ms` from now. Return False if the process was removed."""
     still = json.encode_text(list(finishing))
     me = {"me": owner, "my_epoch": epoch}
     return bool(await tx.execute(_renew, {**me, "lease_ms": lease_ms, "acted_by": acknowledged, "still": still}))
 
 
 async def announce_leaving(tx: Transaction, owner: str, epoch: int) -> None:
-    """Own no lanes from now on. The first call raises the generation."""
+    """Give up all lanes. The first call raises the generation."""
     if await tx.execute(_announce, {"me": owner, "my_epoch": epoch}):
         await raise_generation(tx)
 
@@ -195,7 +198,10 @@ async def raise_generation(tx: Transaction) -> int:
 
 
 async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = False) -> int:
-    """Remove processes, or those whose lease has still ended. Return how many; if any, the generation is raised."""
+    """Remove processes and return their number.
+
+    With `if_dead`, keep those that have renewed their lease. Raises the generation if any was removed.
+    """
     removed = await tx.execute(_remove_dead if if_dead else _remove, {"owners": list(owners)})
     if removed:
         await raise_generation(tx)

@@ -1,4 +1,4 @@
-"""Prometheus metrics of deliveries and of mail."""
+"""Prometheus metrics of deliveries and mail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ TURNED_OFF = Counter(
 TROUBLE = Counter("workhook_worker_trouble_total", "Failed steps of the worker, which are retried.", ["step"])
 PRUNED = Counter("workhook_pruned_rows_total", "Rows removed because of their age.", ["table"])
 
-# A counter that appears with its first event hides that event from `increase()`: what alerts watch begins at 0.
+# A counter that first appears with its first event hides that event from `increase()`, so counters used by alerts start
+# at 0.
 for _step in ("attempt", "deactivate", "hung", "lease", "own", "record", "recorded", "secret", "send", "turn"):
     TROUBLE.labels(_step)
 for _reason in ("failing", "gone"):
@@ -54,6 +55,6 @@ MAIL_OLDEST = Gauge("workhook_mail_oldest_seconds", "Age of the oldest due messa
 MAIL_TROUBLE = Counter("workhook_mail_trouble_total", "Failures to reach the mail server.")
 MAIL_ERRORS = Counter("workhook_mail_errors_total", "Internal errors while sending mail; see the log.")
 
-# A counter that appears with its first event hides that event from `increase()`.
+# A counter that first appears with its first event hides that event from `increase()`.
 for _reason in ("bounced", "refused", "tried"):
     MAIL_FAILED.labels(_reason)

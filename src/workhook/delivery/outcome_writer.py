@@ -1,6 +1,7 @@
 """Writes outcomes in batches, many in one short transaction.
 
-A failure keeps its slot until the commit. A success has freed it, and a bound holds for all that wait here.
+A failure keeps its slot until the commit. A success has already freed its slot, so the number of waiting outcomes has a
+limit of its own.
 """
 
 from __future__ import annotations
@@ -18,21 +19,24 @@ from workhook.delivery.queries import attempts_of, record
 from workhook.storage import Database
 
 BATCH_MAX = 256
-OVERLAP = 2  # batches that are written at the same time
-OVERLAP_MIN = 16  # outcomes that are worth a second one
+OVERLAP = 2  # batches written concurrently
+OVERLAP_MIN = 16  # minimum number of outcomes for a second concurrent batch
 LINGER_S = 0.008  # how long the first outcome waits for others
-SEVERAL = 4  # so many attempts under way are worth that where something waits for the record
+SEVERAL = 4  # attempts in flight that justify lingering although an outcome is being waited for
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
-"""Hook id → since when its receiver fails (milliseconds), or None if it succeeds again."""
+"""Hook id → time since which its receiver fails (milliseconds), or None if it succeeds again."""
 
 log = structlog.get_logger(__name__)
 
 
 class OutcomeWriter:
-    """`recorded` is called with each batch after its commit, when `Lane.failing_since` is up to date. `in_flight`
-    returns the number of attempts without a record, with those that were added here."""
+    """Writes finished attempts.
+
+    `recorded` is called with each batch after its commit, once `Lane.failing_since` is up to date. `in_flight` returns
+    the number of unrecorded attempts, including those already passed to `add`.
+    """
 
     def __init__(
         self, database: Database, recorded: Callable[[Sequence[Finished]], None], in_flight: Callable[[], int]
@@ -43,7 +47,7 @@ class OutcomeWriter:
         self._linger: asyncio.TimerHandle | None = None
         self._stopping = False
         self._waiting: list[Finished] = []
-        self._changed = asyncio.Event()  # something came, or a batch was written
+        self._changed = asyncio.Event()  # set when an outcome is added or a batch is written
         self._writing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -56,8 +60,10 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write at once, or a little later with others: larger batches cost less. Where something waits for the record,
-        a little later only if several attempts will end by then; where nothing does, if any will."""
+        """Write immediately, or linger for others because larger batches cost less.
+
+        If an outcome is being waited for, linger only if several other attempts are in flight; otherwise, if any is.
+        """
         waiting = len(self._waiting)
         others = self._in_flight() - waiting
         if (
@@ -81,7 +87,7 @@ class OutcomeWriter:
             while self._waiting and self._has_room():
                 batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
                 if changes := _health_changes(batch):
-                    # A lane's health has to change in the order of the commits, so such a batch is written alone.
+                    # The health of a lane must change in commit order, so such a batch is written alone.
                     while self._writing:
                         await asyncio.wait(self._writing)
                     await self._write(batch, changes)
@@ -91,7 +97,10 @@ class OutcomeWriter:
                     task.add_done_callback(self._written)
 
     def _has_room(self) -> bool:
-        """Tell whether to write a batch while another one waits for the disk: not for a few outcomes."""
+        """Return whether to start another batch.
+
+        A few outcomes do not justify one while another batch waits for the disk.
+        """
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
@@ -104,7 +113,7 @@ class OutcomeWriter:
             log.error("recorded_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[Finished], health: Health) -> None:
-        """Try until it is written: an unrecorded attempt would be made again."""
+        """Retry until the batch is written: an unrecorded attempt would be sent again."""
         pause_s = 0.05
         left, tried = batch, False
         while True:
@@ -128,8 +137,11 @@ class OutcomeWriter:
         self._report(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
-        """If the connection breaks during a commit, the commit may have taken place: read before writing again. For
-        late outcomes this cannot be known. Raises `Unavailable` for every error of the read."""
+        """Return the outcomes that are not written yet.
+
+        If the connection breaks during a commit, the commit may have succeeded, so read before writing again. Late
+        outcomes cannot be checked. Raises `Unavailable` for any error of the read.
+        """
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])
         except Unavailable:
@@ -140,7 +152,7 @@ class OutcomeWriter:
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
     async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:
-        """The database refuses one of the outcomes: write each alone, so that the others need not wait for it."""
+        """Write each outcome alone, because the database rejects one of them and the others must not wait for it."""
         metrics.TROUBLE.labels("record").inc()
         if len(batch) == 1:
             asyncio.get_running_loop().call_later(PAUSE_MAX_S, self.add, batch[0])
@@ -165,7 +177,7 @@ class OutcomeWriter:
             log.exception("recorded_failed", outcomes=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write what is left, within `within_s` seconds."""
+        """Write the remaining outcomes. Waits at most twice `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True
@@ -182,12 +194,12 @@ class OutcomeWriter:
 
 
 def _is_waited_for(finished: Finished) -> bool:
-    """Tell whether the attempt still has its slot, or its lane may start nothing more without records."""
+    """Return whether the attempt still occupies its slot, or its lane cannot start anything before more is recorded."""
     return not finished.outcome.ok or finished.lane.lacks_records
 
 
 def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:
-    """Return the hooks that begin to fail, or succeed again."""
+    """Return changes by hook id: the time since which it fails (milliseconds), or None if it succeeds again."""
     changes: dict[int, int | None] = {}
     for each in batch:
         hook_id, known = each.lane.hook.id, each.lane.failing_since

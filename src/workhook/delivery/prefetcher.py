@@ -1,7 +1,7 @@
-"""Reads due dispatches ahead of their turn: for which lanes, how many, and how many bytes of payloads.
+"""Reads due dispatches ahead of their turn, limiting their number and the bytes of their payloads.
 
-Few are read, whatever the number of lanes; the rest waits in the database. Lanes with slow receivers have at most half
-of them, so that they never crowd out the others.
+Few are read, however many lanes there are; the rest wait in the database. Lanes with slow receivers get at most half of
+them, so they never crowd out the others.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from workhook.delivery.leased_lanes import LeasedLanes
 from workhook.hooks.commit import CommittedDispatch
 from workhook.storage import Database, Row
 
-READY_MAX = 512  # dispatches, in all lanes
+READY_MAX = 512  # dispatches in all lanes
 READY_LOW = READY_MAX // 2  # with fewer, more are read
-SLOW_MAX = READY_MAX // 2  # of these for slow receivers
-LANE_MAX = 64  # of one lane
-LANE_LOW = 32  # a lane with fewer reads more: with 16, fast receivers had all of them before the read was back
-PAGE_LEAST = 8  # for one lane: fewer would be gone before the next read
+SLOW_MAX = READY_MAX // 2  # of these, for slow receivers
+LANE_MAX = 64  # in one lane
+LANE_LOW = 32  # a lane with fewer reads more; 16 was too few: fast receivers ran dry before the read finished
+PAGE_LEAST = 8  # per lane; fewer would be used up before the next read
 INLINE_MAX = 64 * 1024  # bytes; larger payloads are loaded one at a time, when they are sent
-RECORDED_MAX = 4096  # how many recorded dispatches are remembered
+RECORDED_MAX = 4096  # recorded dispatches remembered
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class ReadPlan:
 
 
 class Prefetcher:
-    """Between two reads its counts are never too low: works that are put back count until the next one."""
+    """Fills the lanes' ready queues. Its counts are never too low: work put back counts until the next read."""
 
     def __init__(self, database: Database, leased: LeasedLanes, bytes_max: int) -> None:
         self._database = database
         self._leased = leased
         self._bytes_max = bytes_max
         self._ready = 0
-        self._slow_ready = 0  # of these in slow lanes
-        self._bytes = 0  # of payloads that are loaded before their turn
+        self._slow_ready = 0  # part of `_ready`: in slow lanes
+        self._bytes = 0  # of prefetched payloads
         self._left_behind = False  # lanes that are not slow want more than there was room for
         self._turn = 0
         self._recorded: OrderedDict[int, None] = OrderedDict()
@@ -53,7 +53,7 @@ class Prefetcher:
         self._ready -= 1
 
     def is_low(self, lane: Lane) -> bool:
-        """Tell whether to read more, after attempts of this lane were started."""
+        """Return whether to read more after attempts of this lane were started."""
         low = self._ready - self._slow_ready < READY_LOW
         if not lane.low:
             return low and self._left_behind
@@ -65,12 +65,12 @@ class Prefetcher:
         work.held = 0
 
     def recorded(self, works: Iterable[Work]) -> None:
-        """Remember them: a commit that began earlier still saw them due."""
+        """Remember recorded work, because a commit that began earlier still saw it as due."""
         for work in works:
             put_newest(self._recorded, work.id, None, RECORDED_MAX)
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
-        """Return the lane that has taken over the new dispatch, or None."""
+        """Return the lane that took over the new dispatch, or None."""
         lane = self._leased.lanes.get(new.hook_id)
         if lane is None:
             return None
@@ -92,14 +92,17 @@ class Prefetcher:
         return lane
 
     def _has_room_for(self, size: int, more: int = 0) -> bool:
-        """A payload counts twice: it may be sent as a form."""
+        """Return whether the payload fits. It counts twice because it may be sent as a form."""
         return size <= INLINE_MAX and self._bytes + more + 2 * size <= self._bytes_max
 
-    # --- what is read ------------------------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     async def load_due(self, *, idle: bool) -> bool:
-        """Read due dispatches for the lanes that have least. `idle`: there are unused slots. Return whether to continue
-        at once: a hook has changed meanwhile, or more is to be read."""
+        """Read due dispatches for the emptiest lanes.
+
+        `idle`: some slots are unused. Return whether to continue immediately, because a hook has changed or there is
+        more to read.
+        """
         self._turn += 1
         pages = plan(self._leased.lanes.values(), now_ms(), idle=idle)
         self._count()
@@ -112,7 +115,7 @@ class Prefetcher:
         now = now_ms()
         self._ready = self._slow_ready = self._bytes = 0
         self._left_behind = False
-        for lane in self._leased.lanes.values():  # most of them are at rest
+        for lane in self._leased.lanes.values():  # most lanes are idle
             if lane.ready or lane.incoming:
                 waiting = len(lane.ready) + len(lane.incoming)
                 self._ready += waiting
@@ -133,13 +136,13 @@ class Prefetcher:
         for lane in page.lanes:
             lane.begin_read(self._turn)
         found: dict[int, list[Work]] = {}
-        full = set(by_id)  # as long as nothing is known
+        full = set(by_id)  # unless the read proves otherwise
         left = False
         try:
             rows = await queries.due_dispatches(self._database, since, busy, now, page.per_lane)
             unasked = [row["id"] for row in rows if _is_unasked(row, by_id[row["hook_id"]])]
             if unasked:
-                # An event that was committed just when its hook was turned off. What waited was dropped with it.
+                # An event that was committed just when its hook was deactivated. Waiting dispatches were dropped then.
                 async with self._database.transaction() as tx:
                     await queries.drop_unasked(tx, unasked)
             found = await self._with_payloads(rows, by_id)
@@ -159,7 +162,7 @@ class Prefetcher:
         return left or any(lane.needs_reload for lane in page.lanes)
 
     async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[Work]]:
-        """Return the works by hook, with their payloads as far as there is room."""
+        """Return work by hook, with payloads as far as there is room."""
         works = [(row["hook_id"], work_of(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
         inline: list[Work] = []
         size = 0
@@ -167,7 +170,7 @@ class Prefetcher:
             if self._has_room_for(work.size, size):
                 inline.append(work)
                 size += 2 * work.size
-        self._bytes += size  # reserved while they are read
+        self._bytes += size  # reserved during the read
         wanted = list({work.event_id for work in inline})
         payloads = await queries.payloads(self._database, wanted) if wanted else {}
         for work in inline:
@@ -180,7 +183,7 @@ class Prefetcher:
 
 
 def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
-    """Choose lanes to read for. First, slow lanes put back works beyond their share."""
+    """Choose the lanes to read for, after making slow lanes put back work beyond their share."""
     brisk: list[Lane] = []
     slow: list[Lane] = []
     for lane in lanes:
@@ -190,7 +193,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
     ready = sum(len(lane.ready) for lane in brisk)
     room = READY_MAX - ready - slow_ready
     low = [lane for lane in slow if lane.low and not lane.ready]
-    # One for each: a hung receiver has one attempt at a time, and with larger pages most such lanes would have none.
+    # One each: a hung receiver has one attempt at a time, and larger pages would leave most such lanes with none.
     pages = _page(low, min(room, SLOW_MAX - slow_ready), 1, PAGE_LEAST)
     room -= sum(len(page.lanes) * page.per_lane for page in pages)
     low = [lane for lane in brisk if lane.low and len(lane.ready) < LANE_LOW]
@@ -200,7 +203,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
 
 
 def _put_back(slow: Sequence[Lane]) -> int:
-    """Reduce what is ready in slow lanes to `SLOW_MAX`; return how many are left."""
+    """Reduce the ready work of slow lanes to `SLOW_MAX`; return how much is left."""
     ready = sum(len(lane.ready) for lane in slow)
     for keep in (PAGE_LEAST, 1, 0):
         for lane in sorted(slow, key=lambda each: len(each.ready), reverse=True):
@@ -213,8 +216,10 @@ def _put_back(slow: Sequence[Lane]) -> int:
 
 
 def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadPlan]:
-    """Plan a page of `least` to `most` each for the emptiest lanes, and of these for those that were read longest
-    ago."""
+    """Plan a page of `least` to `most` dispatches each for the emptiest lanes.
+
+    Among equals, the least recently read come first.
+    """
     if not low or room <= 0:
         return []
     number = min(len(low), max(1, room // least))
@@ -223,7 +228,7 @@ def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadP
 
 
 def _is_for(row: Row, lane: Lane) -> bool:
-    """Tell whether it can be sent to the hook as it is known here."""
+    """Return whether the row can be sent to the loaded version of the hook."""
     if row["version"] != lane.hook.version:
         lane.needs_reload = lane.may_have_more = True
         return False

@@ -1,7 +1,7 @@
 """Posts requests through a proxy, with aiohttp's client and the limits that it lacks.
 
-A request has no headers of its own. A connection limits the head of an answer, survives bytes that belong to no answer,
-and tells whether it broke before an answer began.
+Requests have no headers besides the given ones. Connections limit the size of response heads, tolerate unsolicited
+bytes and report whether they broke before a response began.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ from workhook.delivery.client import (
     Target,
 )
 
-# aiohttp counts fields besides bytes. A field takes at least 4 bytes ("a:" and the line's end), so that bytes decide.
+# aiohttp limits the number of fields besides bytes. A field takes at least 4 bytes ("a:" and the line break), so the
+# limit on bytes is always reached first.
 _MAX_FIELDS = MAX_HEAD_BYTES // 4
 _ONE_WRITE_BYTES = 1024 * 1024
 
 
 class _StaleConnection(aiohttp.ClientError):
-    """A kept connection was closed before the first byte of an answer to this request."""
+    """A kept-alive connection was closed before the first byte of the response."""
 
 
 class _Written:
-    """Replaces a URL while its request line is written."""
+    """Stand-in for a URL while aiohttp writes the request line."""
 
     def __init__(self, url: URL, target: str) -> None:
         self.raw_path_qs = target
@@ -61,7 +62,7 @@ class _Written:
         self._absolute = f"{url.scheme}://{url.host_port_subcomponent}{target}"
 
     def __str__(self) -> str:
-        """A proxy gets the host, too."""
+        """Return the absolute form, which a proxy needs."""
         return self._absolute
 
 
@@ -70,9 +71,9 @@ _target: ContextVar[str | None] = ContextVar("target", default=None)
 
 @contextmanager
 def _target_of(url: str) -> Iterator[None]:
-    """Let requests of class `_Post` have the path and query of `url` byte for byte.
+    """Send the path and query of `url` byte for byte in requests of class `_Post`.
 
-    yarl would decode and normalize them; it decides on the host and the port only.
+    yarl would decode and normalize them, so it only provides the host and port.
     """
     token = _target.set(request_target(url))
     try:
@@ -82,10 +83,10 @@ def _target_of(url: str) -> Iterator[None]:
 
 
 class _Post(aiohttp.ClientRequest):
-    """A request with the target of `_target_of`, with the headers it is given and no others."""
+    """A request with the target set by `_target_of`, and no headers besides the given ones."""
 
     def update_auto_headers(self, skip_auto_headers: object) -> None:
-        """No Accept-Encoding: the specification lists the headers of a delivery."""
+        """Add no Accept-Encoding: the specification lists the headers of a delivery."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         target = _target.get()
@@ -100,10 +101,10 @@ class _Post(aiohttp.ClientRequest):
 
 
 class ProxyClient:
-    """Connections through one proxy, in the manner of `client.Client`.
+    """Connections through one proxy, with the interface of `client.Client`.
 
-    The proxy is the operator's choice, so its own address is not judged; that of a receiver is, before the proxy
-    hears of it.
+    The proxy is the operator's choice, so its own address is not checked. The receiver's address is checked before the
+    proxy sees it.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class ProxyClient:
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
     ) -> Answer:
-        """Send one request, as `client.Client.post`."""
+        """Send one request, like `client.Client.post`."""
         async with asyncio.timeout_at(deadline):
             url = URL(target.url)
             await address_policy.check_target(url, self._policy, self._resolver)
@@ -139,7 +140,7 @@ class ProxyClient:
             await session.close()
 
     async def _post(self, session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes) -> Answer:
-        # aiohttp writes bytes in one go and warns about that above a megabyte; a file is written piece by piece.
+        # aiohttp writes bytes in a single call and warns above one megabyte; it writes files in pieces.
         data = body if len(body) <= _ONE_WRITE_BYTES else io.BytesIO(body)
         answer = await session.post(url, data=data, headers=headers, allow_redirects=False)
         try:
@@ -149,7 +150,7 @@ class ProxyClient:
                 answer.close()
 
     def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
-        """Return the session for hooks of one TLS setting; `fresh` keeps no connections."""
+        """Return the session for hooks with this TLS setting. A `fresh` session never reuses connections."""
         if self._is_closed:
             raise SendFault(CLOSED)
         if (insecure, fresh) not in self._sessions:
@@ -162,14 +163,14 @@ class ProxyClient:
             ssl=CONTEXTS[not insecure],
             resolver=self._resolver,
             socket_factory=address_policy.open_socket,
-            limit=0,  # lanes decide how much is in flight
+            limit=0,  # lanes limit the number of requests in flight
             force_close=fresh,
             **({} if fresh else {"keepalive_timeout": KEPT_S}),
         )
         return aiohttp.ClientSession(
             connector=connector,
             request_class=_Post,
-            timeout=aiohttp.ClientTimeout(total=None),  # the deadline holds for all of it
+            timeout=aiohttp.ClientTimeout(total=None),  # the deadline covers everything
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=MAX_BODY_BYTES,
@@ -182,7 +183,7 @@ class ProxyClient:
 
 
 async def _read_body(content: StreamReader) -> bytes:
-    """Read at most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Raises what aiohttp raises."""
+    """Read at most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Propagates aiohttp's exceptions."""
     if content.is_eof():
         return b"" if content.at_eof() else content.read_nowait(MAX_BODY_BYTES)
     body = bytearray()
@@ -195,13 +196,16 @@ async def _read_body(content: StreamReader) -> bytes:
 
 
 def _without_aiohttp(error: Exception) -> Exception:
-    """Return what `client.Client` would raise. The order matters: classes overlap."""
+    """Map an aiohttp exception to the one that `client.Client` would raise.
+
+    The order matters because the classes overlap.
+    """
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return error.certificate_error
         case aiohttp.ClientProxyConnectionError():
             return address_policy.own_trouble(error.os_error) or SendFault(NO_NETWORK)
-        case aiohttp.ClientConnectorError():  # TLS's are some of these
+        case aiohttp.ClientConnectorError():  # includes TLS errors
             return error.os_error
         case aiohttp.ClientHttpProxyError() | aiohttp.InvalidURL():
             return SendFault(NO_HOST)
@@ -214,16 +218,18 @@ def _without_aiohttp(error: Exception) -> Exception:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """aiohttp's connector with connections of class `_Protocol`. Takes the options of `aiohttp.TCPConnector`."""
+    """aiohttp connector that creates connections of class `_Protocol`. Takes the options of `aiohttp.TCPConnector`."""
 
     def __init__(self, pool: ConnectionPool, **options: Any) -> None:
         super().__init__(**options)
         self._pooled = pool
-        # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
+        # aiohttp has no public way to choose the protocol. If this attribute disappears, the tests of heads and stray
+        # bytes fail.
         protocol: Callable[..., ResponseHandler] = _Protocol
         self._factory = functools.partial(protocol, pool, loop=self._loop)
 
-    # Nor has it a public way to see which connections are idle; `test_send.py` fails if one of these goes.
+    # Nor is there a public way to see which connections are idle; `test_send.py` fails if one of these methods
+    # disappears.
 
     async def _create_connection(
         self,
@@ -254,9 +260,10 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Protocol(ResponseHandler):
-    """One connection, which serves requests one after the other.
+    """One connection, which serves requests sequentially.
 
-    `_in_head`: the final answer's head is still to come. `_answer_begun`: something that looks like one has.
+    `_in_head`: the final response head is incomplete. `_answer_begun`: something that looks like a response head has
+    arrived.
     """
 
     def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop) -> None:
@@ -277,7 +284,7 @@ class _Protocol(ResponseHandler):
         super().set_response_params(**params)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """A head has been parsed; that of an interim answer (1xx) is not the last."""
+        """Handle a parsed head. An interim response (1xx) is followed by another head."""
         code = data[0].code
         if not 100 <= code <= 199 or code == 101:
             self._in_head = False
@@ -287,7 +294,7 @@ class _Protocol(ResponseHandler):
         if self._in_head and data:
             self._receive_head(data)
         elif data and self._requests and not self._in_body():
-            # Bytes that belong to no answer would be taken for the beginning of the next one.
+            # Unsolicited bytes would be parsed as the beginning of the next response.
             self._drop()
         else:
             self._body_bytes += len(data)
@@ -303,13 +310,13 @@ class _Protocol(ResponseHandler):
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
         if self._exception is not None:
-            # The first error is the cause of the others. From Python 3.12 on, the request is written before the answer
-            # is read, and the write to a connection that was closed over its banner would hide the banner.
+            # The first error causes the others. Since Python 3.12, the request is written before the response is read,
+            # and the failed write to a connection that was closed after sending a banner would mask the banner.
             return
         if self._in_head and self._requests > 1 and not self._answer_begun:
             exc = _StaleConnection()
         elif self._in_body() and isinstance(exc, HttpProcessingError):
-            # Broken chunks: aiohttp closes the connection, but the reader of the body would wait for ever.
+            # Broken chunks: aiohttp closes the connection, but the reader of the body would wait forever.
             assert self._payload is not None
             self._payload.set_exception(exc)
         if exc_cause is None:
@@ -318,8 +325,10 @@ class _Protocol(ResponseHandler):
             super().set_exception(exc, exc_cause)
 
     def _receive_head(self, data: bytes) -> None:
-        """Feed the parser up to the end of the head and then the rest: a fault in what follows (a body where none
-        may be, more bytes than announced) would otherwise take the head with it."""
+        """Feed the parser up to the end of the head, then the rest.
+
+        Otherwise an error in later bytes (an unexpected body, more bytes than announced) would discard the head too.
+        """
         if not self._answer_begun:
             first = data.lstrip(b"\r\n")[:5]
             self._answer_begun = first != b"" and b"HTTP/".startswith(first)
@@ -345,4 +354,4 @@ class _Protocol(ResponseHandler):
 
     def _drop(self) -> None:
         if self.transport is not None:
-            self.transport.close()  # the pool gives out no connection that is closing
+            self.transport.close()  # the pool does not hand out closing connections

@@ -1,4 +1,4 @@
-"""The SQL of delivery: what is due, hooks, outcomes. That of processes is in `membership`."""
+"""The SQL of delivery: due dispatches, hooks and outcomes. The SQL of processes is in `membership`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from workhook.storage.dialects import any_of, arrays, join_few
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.statements import PerDialect, hot
 
-# --- what is due -----------------------------------------------------------------------------------------------------
+# --- due dispatches --------------------------------------------------------------------------------------------------
 
 
 def _pending() -> sa.Select[Any]:
-    """Select a page of the hooks that have work, each with its earliest time: one index probe a hook, however long
-    their queues are."""
+    """Select a page of the hooks with work, each with its earliest due time.
+
+    Takes one index probe per hook, regardless of queue length.
+    """
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
         sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
@@ -55,8 +57,11 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
 
 
 def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
-    """During a long read elsewhere (a backup, a report) PostgreSQL keeps the index entries of what is done, and passes
-    all of them for each page without a start time. SQLite keeps none."""
+    """Return the lanes with their start times.
+
+    During a long read elsewhere (a backup, a report), PostgreSQL keeps the index entries of completed dispatches and
+    would scan them all for each page without a start time. SQLite keeps none.
+    """
     ids = sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))
     times = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
     each = sa.func.unnest(ids, times).table_valued("hook_id", "since", name="lane").render_derived()
@@ -64,7 +69,7 @@ def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
 
 
 def _due(dialect: str) -> sa.Select[Any]:
-    """Select the next dispatches of each of the given hooks, oldest due first, without those already in hand."""
+    """Select the next dispatches of each of the given hooks, earliest due first, except those already in memory."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id, *since = _lanes_since() if dialect == "postgresql" else _each_lane(dialect)
     top = (
@@ -94,7 +99,7 @@ def _due(dialect: str) -> sa.Select[Any]:
 
 
 def _later(dialect: str) -> sa.Select[Any]:
-    """Select the next times at which each of the given hooks has something to send."""
+    """Select the next due times of each of the given hooks."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id = _each_lane(dialect)
     top = (
@@ -115,13 +120,13 @@ _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.i
 
 
 async def pending_hooks(reader: Reader, after: int, limit: int) -> dict[int, int]:
-    """hook id → when its next attempt is due (milliseconds), of the first hooks above `after`, in order."""
+    """Return hook id → due time of its next attempt (milliseconds) for the first `limit` hooks above `after`."""
     rows = await reader.fetch_all(_pending_hooks, {"after": after, "limit": limit})
     return {row["hook_id"]: row["due_at"] for row in rows}
 
 
 async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lane: int) -> dict[int, list[int]]:
-    """hook id → the next times after `now` at which something is due, of each so many at most, in order."""
+    """Return hook id → sorted due times after `now`, at most `per_lane` for each hook."""
     found: dict[int, list[int]] = {}
     params = {"hook_ids": list(hook_ids), "now": now, "per_lane": per_lane}
     for row in await reader.fetch_all(_later_times, params):
@@ -132,8 +137,11 @@ async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lan
 async def due_dispatches(
     reader: Reader, since: Mapping[int, int], busy: Sequence[int], now: int, per_lane: int
 ) -> Sequence[Row]:
-    """The next dispatches of these hooks, without those that are `busy`. `since`: hook id → the due time to start from
-    (milliseconds); SQLite ignores it and reads from the beginning, which costs no more."""
+    """Return the next dispatches of these hooks, except the `busy` ones.
+
+    `since` maps hook ids to the due time to start from (milliseconds). SQLite ignores it and reads from the beginning,
+    at no extra cost.
+    """
     params = {
         "hook_ids": list(since), "since": list(since.values()), "busy": list(busy), "now": now, "per_lane": per_lane,
     }  # fmt: skip
@@ -141,7 +149,7 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    """Return the payloads by their events, without damaged ones."""
+    """Return event id → payload, without damaged payloads."""
     rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
     found = {row["id"]: from_stored(row["payload"]) for row in rows}
     return {event_id: payload for event_id, payload in found.items() if payload is not None}
@@ -158,33 +166,34 @@ _health = sa.select(lanes.c.hook_id, lanes.c.failing_since).where(any_of(lanes.c
 
 
 async def drop_unasked(tx: Transaction, dispatch_ids: Sequence[int]) -> None:
-    """Drop dispatches, except those that were asked for by hand."""
+    """Drop dispatches, except those requested by hand."""
     await tx.execute(_drop_unasked, {"dispatch_ids": list(dispatch_ids)})
 
 
 async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, int | None]:
-    """hook id → since when its receiver has had no success (milliseconds)."""
+    """Return hook id → time since which its receiver has had no success (milliseconds)."""
     rows = await reader.fetch_all(_health, {"hook_ids": list(hook_ids)})
     return {row["hook_id"]: row["failing_since"] for row in rows}
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 #
-# Many are written in one statement, or in one round trip of a transaction. An attempt changes its dispatch only if the
-# process still has the lease under which it was sent, and the dispatch is unchanged since. Otherwise another
-# process sends it too, or has done so: this attempt is then recorded as a repeat, and the other decides what follows.
+# Many outcomes are written in one statement, or in one round trip of a transaction. An attempt updates its dispatch
+# only if the process still has the lease under which it was sent and the dispatch has not changed since. Otherwise
+# another process sends it too, or has already done so: this attempt is recorded as a redelivery, and the other process
+# decides the next step.
 
 DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
 ADVANCE_COLUMNS = ("advanced_id", "expected", "manual", "after", "next_at", "sent_epoch")
 _ADVANCE_TYPES = (sa.BigInteger, sa.Integer, sa.Integer, sa.Integer, sa.BigInteger, sa.BigInteger)
 
 DeliveryRow = tuple[object, ...]
-"""The values of `DELIVERY_COLUMNS`."""
+"""A row of `DELIVERY_COLUMNS`."""
 
 AdvanceRow = tuple[int, int, int, int, int | None, int]
-"""The change of a dispatch: its id; the attempts that it must still have; how many redeliveries this attempt was; its
-retries after this attempt; when the next attempt is due (milliseconds, or None); the epoch of the lease that must still
-hold."""
+"""The update of a dispatch: its id, the number of attempts it must still have, how many redeliveries this attempt
+counts for, its retries after this attempt, the due time of the next attempt (milliseconds, or None), and the epoch of
+the lease that must still be valid."""
 
 
 def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
@@ -200,7 +209,7 @@ def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
             attempts=dispatches.c.attempts + 1,
             retries=sa.case((left > 0, 0), else_=done["after"]),
             wanted=sa.case((left > 0, left), else_=0),
-            # What was dropped while it was in flight stays dropped; a redelivery asked for meanwhile is due now.
+            # A dispatch dropped while in flight stays dropped; a redelivery requested meanwhile is due now.
             next_attempt_at=sa.case(
                 (dispatches.c.next_attempt_at.is_(None), None), (left > 0, big("now")), else_=done["next_at"]
             ),
@@ -210,14 +219,14 @@ def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
 
 
 def _advance_sqlite() -> sa.Update:
-    """`done` is one JSON array of rows."""
+    """Build the update for SQLite, with `done` as one JSON array of rows."""
     done = sa.func.json_each(sa.bindparam("done", type_=sa.Text)).table_valued("value", name="done")
     return _advance({name: sa.func.json_extract(done.c.value, sa.literal_column(f"'$[{place}]'"))
                      for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
 
 
 def _record_postgresql() -> sa.Select[Any]:
-    """Write both tables in one statement, which commits by itself: one round trip. Each column is an array."""
+    """Write both tables in one self-committing statement, which takes one round trip. Each column is an array."""
     done = arrays("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
     advanced = _advance(dict(done.c)).cte("advanced")
     made = arrays("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})
@@ -241,7 +250,7 @@ _attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispa
 _failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
 _all = deliveries.alias("all_deliveries")
 _last = sa.select(sa.func.max(_all.c.id)).scalar_subquery()
-# On SQLite, which has one writer: of the rows that were inserted last.
+# SQLite only, which has a single writer: limited to the rows inserted last.
 _mark_repeats = (
     sa.update(deliveries)
     .where(deliveries.c.id > _last - big("count"), any_of(deliveries.c.dispatch_id, "late"))
@@ -256,11 +265,11 @@ async def record(
     failing: Mapping[int, int | None],
     now: int,
 ) -> set[int]:
-    """Commit the outcomes of attempts. Return the dispatches that were not changed (see above).
+    """Commit the outcomes of attempts. Return the dispatches that were not updated (see above).
 
-    `failing`: hook id → since when its receiver fails (milliseconds), None if it succeeds again.
+    `failing` maps hook ids to the time since which the receiver fails (milliseconds), or None if it succeeds again.
     """
-    # Lanes before dispatches, and both by id, as everywhere: another order of locks would meet a deadlock.
+    # Lock lanes before dispatches, and both by id, as everywhere: another order could deadlock.
     advances = sorted(advances)
     health = [{"hook_id": each, "since": failing[each]} for each in sorted(failing)]
     late = {each[0] for each in advances}
@@ -271,7 +280,7 @@ async def record(
         async def write(tx: Transaction) -> list[Row]:
             moved = list[Row]()
             await tx.execute_many(_failing, health)
-            await tx.defer_fetch(_record_all, {**columns, "now": now}, moved.extend)  # it writes, with the COMMIT
+            await tx.defer_fetch(_record_all, {**columns, "now": now}, moved.extend)  # writes on COMMIT
             return moved
 
         return late - {row["id"] for row in await database.in_transaction(write)}
@@ -285,6 +294,6 @@ async def record(
 
 
 async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:
-    """dispatch id → how many attempts at it are recorded."""
+    """Return dispatch id → number of recorded attempts."""
     rows = await reader.fetch_all(_attempts, {"dispatch_ids": list(dispatch_ids)})
     return {row["id"]: row["attempts"] for row in rows}

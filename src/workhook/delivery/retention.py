@@ -1,8 +1,8 @@
-"""Purges what is older than the retention, in small batches, so that nothing waits for it.
+"""Purges rows older than the retention period in small batches, so nothing waits for it.
 
-Each run goes once through the old rows in the order of their keys, up to a bound that it reads first: the id of the
-newest old row. A batch is a number of rows that are read, whether they go or stay; the next batch begins behind it. So
-the work grows linearly with the rows.
+Each run passes over the old rows once in key order, up to the id of the newest old row, which it reads first. A batch
+is a number of rows read, whether they are kept or removed, and the next batch starts after it. The work therefore grows
+linearly with the number of rows.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from workhook.storage.metadata import big
 from workhook.storage.sweeping import AgedRows, in_order
 
 EVERY_S = 3600.0
-BATCH = 1000  # rows that are looked at
+BATCH = 1000  # rows read
 
 log = structlog.get_logger(__name__)
 
 
 class _Way(NamedTuple):
-    """A walk through a table. `following` selects the `id` and the time (`at`) of at most `limit` rows after the key
-    in its parameters, up to `upto`; `first` is before them all. `remove` takes `ids`."""
+    """A pass over a table.
+
+    `following` selects the `id` and the time (`at`) of at most `limit` rows after the key in its parameters, up to
+    `upto`; `first` precedes all rows. `remove` takes `ids`.
+    """
 
     table: sa.Table
     following: sa.Select[Any]
@@ -40,9 +43,9 @@ class _Way(NamedTuple):
 
 
 def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
-    """Select the highest id of the newest time before `before`: one probe of the index of times.
+    """Select the highest id of the newest time before `before`, with one probe of the time index.
 
-    Ids nearly follow the times, so some old rows may have a higher id: they go an hour later.
+    Ids nearly follow the times, so a few old rows may have a higher id; they are removed an hour later.
     """
     return sa.select(id_).where(at < big("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
 
@@ -50,7 +53,7 @@ def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
 def _way(
     table: sa.Table, key: Sequence[sa.Column[int]], at: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]
 ) -> _Way:
-    # The time is compared in Python: as a condition, PostgreSQL would read all old rows in the index of times.
+    # The time is compared in Python: with a condition, PostgreSQL would read all old rows from the time index.
     columns = {each.name: each for each in (table.c.id, *key)}
     following = (
         sa.select(*columns.values(), at.label("at"))
@@ -63,7 +66,7 @@ def _way(
 
 
 _ONE: sa.ColumnElement[int] = sa.literal_column("1", sa.Integer())
-# Scalar subqueries, not joins: the few rows are looked up by an index, whatever the planner knows of the tables.
+# Scalar subqueries, not joins, so that the few rows are found by index regardless of the planner's statistics.
 _made = sa.select(events.c.created_at).where(events.c.id == dispatches.c.event_id).scalar_subquery()
 _shown = sa.select(deliveries.c.id).where(deliveries.c.guid == dispatches.c.guid).limit(_ONE).scalar_subquery()
 _sent = sa.select(dispatches.c.id).where(dispatches.c.event_id == events.c.id).limit(_ONE).scalar_subquery()
@@ -73,7 +76,7 @@ _newest_arrival = _newest(arrivals.c.id, arrivals.c.arrived_at)
 _newest_event = _newest(events.c.id, events.c.created_at)
 _old_arrivals = _way(arrivals, [arrivals.c.id], arrivals.c.arrived_at)
 _old_deliveries = _way(deliveries, [deliveries.c.id], deliveries.c.delivered_at)
-# Due dispatches stay. The condition is on the row itself: a redelivery may have changed it meanwhile.
+# Due dispatches are kept. The condition is on the row itself, because a redelivery may have changed it meanwhile.
 _old_dispatches = _way(
     dispatches,
     [dispatches.c.event_id, dispatches.c.hook_id],
@@ -87,10 +90,13 @@ _keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
-    """Remove what was created before `before` (milliseconds), and publishers' ids after a day. Return rows by table."""
+    """Remove rows created before `before` (milliseconds), and publishers' ids after a day.
+
+    Return the row counts by table.
+    """
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)
-    # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
+    # Deliveries, then dispatches, then events: an event with a pending attempt is kept, however old it is.
     removed = {
         "deliveries": await _remove(database, _old_deliveries, before, delivery),
         "dispatches": await _remove(database, _old_dispatches, before, event),
@@ -103,7 +109,7 @@ async def prune(database: Database, before: int, now: int) -> dict[str, int]:
 
 
 async def prune_old(services: Services, now: int) -> int:
-    """A chore: remove rows older than the retention. Several processes may do so at once."""
+    """Remove rows older than the retention period. Runs as a chore; several processes may run it at once."""
     removed = await prune(services.database, now - services.settings.retention_days * DAY_MS, now)
     if any(removed.values()):
         log.info("pruned", **removed)

@@ -1,4 +1,4 @@
-"""Sends one POST, with limits on all that a receiver decides: time, bytes, redirects, cookies, addresses."""
+"""Sends one POST and limits everything that a receiver controls: time, bytes, redirects, cookies, addresses."""
 
 from __future__ import annotations
 
@@ -52,8 +52,11 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
-    """`timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max`: open at
-    the same time, kept ones included."""
+    """Settings of a sender.
+
+    `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max` limits open
+    connections, including idle ones.
+    """
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -77,9 +80,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Sender:
-    """Sends deliveries over kept connections. Needs a running event loop; belongs to one; close it at the end.
+    """Sends deliveries over kept-alive connections. Bound to the running event loop; must be closed.
 
-    `unexpected_failures` counts failures that this module does not know: each is logged, and each is a defect.
+    `unexpected_failures` counts unknown kinds of failure. Each is logged, and each is a bug.
     """
 
     def __init__(
@@ -90,8 +93,11 @@ class Sender:
         resolver: address_policy.Resolver | None = None,
         own: OwnAddress | None = None,
     ) -> None:
-        """`resolver` answers for names (default: the system's); its answers are judged by `policy`, except where `own`
-        says that the URL is a receiver's of this server."""
+        """`resolver` resolves names (by default, the system's).
+
+        The resulting addresses must be permitted by `policy`, unless `own` recognizes the URL as a receiver inside this
+        server.
+        """
         self.unexpected_failures = 0
         self._policy = policy
         self._own = own or OwnAddress()
@@ -105,13 +111,13 @@ class Sender:
 
     @property
     def at_once(self) -> int:
-        """The limit of sends in flight. A send may briefly need two connections, for a host with two addresses."""
+        """The limit of concurrent sends. A send may briefly need two connections, for a host with two addresses."""
         return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Never raises for a receiver's fault.
+        """POST `prepared` to `url`. Never raises for a receiver's failure.
 
-        Raises `OwnTrouble` if this process could not open a socket: that does not count as an attempt.
+        Raises `OwnTrouble` if this process could not open a socket, which does not count as an attempt.
         """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
@@ -133,7 +139,8 @@ class Sender:
                 self.unexpected_failures += 1
                 metrics.TROUBLE.labels("send").inc()
                 _log.error("delivery_failed_unexpectedly", host=target.host, exc_info=error)
-            # Its frames have the body, and lists of errors have them: they would wait for the garbage collector.
+            # Its frames, and those of the errors it lists, reference the body, which only the garbage collector would
+            # free.
             error.__traceback__ = None
             if trouble is not None:
                 self._connections.give_way()
@@ -142,7 +149,7 @@ class Sender:
         return _outcome(answer, started)
 
     async def close(self) -> None:
-        """Close every connection. Sends that are under way end as closed connections."""
+        """Close every connection. Sends in progress fail as closed connections."""
         self._client.close()
         if self._proxied is not None:
             await self._proxied.close()
@@ -151,7 +158,7 @@ class Sender:
     def _proxy_client(self) -> ProxyClient | None:
         if self._settings.proxy is None:
             return None
-        from workhook.delivery.proxied import ProxyClient  # aiohttp takes a tenth of a second and 10 MiB
+        from workhook.delivery.proxied import ProxyClient  # importing aiohttp takes 0.1 s and 10 MiB
 
         return ProxyClient(self._settings.proxy, self._policy, self._resolver, self._connections)
 
@@ -174,9 +181,9 @@ def _outcome(answer: Answer, started: float) -> Outcome:
 
 
 def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], str | None, str | None] | None:
-    """Return the headers as text (repeated ones joined, in their first spelling), Content-Encoding and Retry-After.
+    """Return the headers as text (repeated ones joined under their first spelling), Content-Encoding and Retry-After.
 
-    None if they are over the bound all together.
+    Returns None if all headers together exceed the limit.
     """
     headers: dict[str, str] = {}
     spelling: dict[str, str] = {}
@@ -196,15 +203,15 @@ def _text(raw: bytes) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        text = raw.decode("latin-1")  # what the bytes meant before UTF-8 (RFC 9110, 5.5); loses nothing
-    # Control characters are invalid there; stored as JSON each would take six bytes for one.
+        text = raw.decode("latin-1")  # the encoding before UTF-8 (RFC 9110, 5.5); lossless
+    # Control characters are invalid in headers; each would take six bytes in JSON.
     return text if text.isprintable() else _CONTROL.sub(" ", text)
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
-    """Remove the content encoding of `body`, at most `MAX_BODY_BYTES`; unchanged if that cannot be done."""
+    """Decode `body` to at most `MAX_BODY_BYTES`. Return it unchanged if that fails."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
-    for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some send it without zlib's header
+    for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some servers omit the zlib header
         try:
             inflater = zlib.decompressobj(window)
             inflated = inflater.decompress(body, MAX_BODY_BYTES)
@@ -223,7 +230,10 @@ def _elapsed_ms(started: float) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """Return status and code of an error, or None for an unknown one. The order matters: classes overlap."""
+    """Return the status and code of an error, or None if it is unknown.
+
+    The order matters because the classes overlap.
+    """
     match error:
         case SendFault():
             return error.status, 502
@@ -241,7 +251,7 @@ def _explain(error: Exception) -> tuple[str, int] | None:
 def _connect_text(error: OSError) -> str:
     if error.errno in (errno.ENETUNREACH, errno.ENETDOWN):
         return NO_NETWORK
-    # A reset while connecting comes after the connection stood, in the handshake.
+    # A reset while connecting happens after the TCP connection was established, in the TLS handshake.
     return CLOSED if isinstance(error, ConnectionResetError | ConnectionAbortedError) else NO_HOST
 
 

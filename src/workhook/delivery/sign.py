@@ -1,7 +1,7 @@
-"""The headers and the body of one delivery. Pure: nothing here reads a clock, a socket or a database.
+"""The headers and body of one delivery. Pure: nothing here reads a clock, a socket or a database.
 
-Sources: the specification, Events 2 (`X-Service-*`, `X-Hub-Signature*`); Standard Webhooks (`webhook-*`);
-RFC 7617 (basic authentication); the URL standard's `application/x-www-form-urlencoded` serializer.
+Sources: the specification, Events 2 (`X-Service-*`, `X-Hub-Signature*`); Standard Webhooks (`webhook-*`); RFC 7617
+(basic authentication); the URL standard's `application/x-www-form-urlencoded` serializer.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ HeaderStyle = Literal["github", "service", "standard"]
 
 USER_AGENT = f"Service-Hookshot/{__version__}"
 REDACTED = "********"
-GITHUB_PREFIX = "X-GitHub"  # beside the prefix of the setting, so that receivers written for GitHub verify by default
+GITHUB_PREFIX = "X-GitHub"  # in addition to the configured prefix, so receivers written for GitHub verify by default
 
 _MEDIA_TYPES: dict[ContentType, str] = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
 _INSTALLATION = b'"installation"'
 _REDACTED_NAMES = frozenset({"authorization", "proxy-authorization"})
 
 _UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*-._ ")
-# A chain of `bytes.replace` takes a quarter of the time of `urllib.parse.quote_plus` on 7 KB, because a byte that
-# does not occur costs one memchr. "%" comes first: what the others insert must not be escaped again.
+# A chain of `bytes.replace` takes a quarter of the time of `urllib.parse.quote_plus` on 7 KB, because an absent byte
+# costs one memchr. "%" comes first so that inserted escapes are not escaped again.
 _ASCII_ESCAPES = [(b"%", b"%25")] + [(bytes([i]), b"%%%02X" % i) for i in range(128) if i not in {*_UNESCAPED, 0x25}]
 _HIGH_ESCAPES = [(bytes([i]), b"%%%02X" % i) for i in range(128, 256)]
-_INNER, _OUTER = (bytes(each ^ pad for each in range(256)) for pad in (0x36, 0x5C))  # of HMAC
-# Slices that stay in the processor's cache: 25 MB take 0.2 s, in one piece 1.7 s. Between two, other threads run.
+_INNER, _OUTER = (bytes(each ^ pad for each in range(256)) for pad in (0x36, 0x5C))  # HMAC pads
+# Slices that fit in the CPU cache: 25 MB take 0.2 s, but 1.7 s in one piece. Other threads run between slices.
 _SLICE_BYTES = 64 * 1024
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """The common parts of all deliveries of one hook. An empty secret is no secret."""
+    """The parts that all deliveries of one hook share. An empty secret counts as no secret."""
 
     hook_id: int
     target_id: int
@@ -56,7 +56,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     header_prefix: str = "X-Service"
     username: str | None = None
     password: str | None = None
-    installation_id: int | None = None  # of the app that made the hook
+    installation_id: int | None = None  # of the app that created the hook
     user_agent: str = USER_AGENT
 
     def __repr__(self) -> str:
@@ -65,9 +65,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignedRequest(Secretive, msgspec.Struct, frozen=True):
-    """The headers in their order, and the signed bytes.
+    """The ordered headers and the signed bytes.
 
-    `payload_size`: bytes of the JSON payload before it was encoded as a form, for the size limit.
+    `payload_size`: bytes of the JSON payload before form encoding, for the size limit.
     """
 
     headers: dict[str, str]
@@ -76,7 +76,7 @@ class SignedRequest(Secretive, msgspec.Struct, frozen=True):
 
 
 class _Key:
-    """An HMAC key (RFC 2104), hashed once. `hmac.HMAC` took as long as hashing 7 KB."""
+    """A prehashed HMAC key (RFC 2104). `hmac.HMAC` took as long as hashing 7 KB."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -98,9 +98,9 @@ class _Key:
 
 
 class Signer:
-    """Signs the deliveries of one hook; their common parts are computed once.
+    """Signs the deliveries of one hook. Their common parts are computed once.
 
-    7 KB of JSON with both signatures take about 12 µs, nearly all of it in SHA-1 and SHA-256.
+    Both signatures of 7 KB of JSON take about 12 µs, nearly all of it in SHA-1 and SHA-256.
     """
 
     __slots__ = ("_delivery_names", "_event_names", "_form", "_github", "_installation_id", "_standard", "_template")
@@ -119,13 +119,16 @@ class Signer:
         self._standard: list[_Key] | None = None
         if profile.header_style == "standard":
             secrets = [each for each in (secret, profile.previous_secret) if each]
-            # The secret of an old webhook may have another form: then it is the key itself.
+            # The secret of an old webhook may have another format; it is then used as the key itself.
             self._standard = [_Key(standard_key(each) or each, "sha256") for each in secrets]
 
     def prepare(
         self, payload: bytes, *, guid: str, event: str, now_ms: int, traceparent: str | None = None
     ) -> SignedRequest:
-        """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
+        """Return the signed request.
+
+        `payload` is the event's JSON; `now_ms` becomes the Standard Webhooks timestamp.
+        """
         sent = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(sent) if self._form else sent
         headers = self._template.copy()
@@ -155,7 +158,7 @@ class Signer:
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:
-    """Add the installation as which the app may act to the payload of its hook.
+    """Add `installation`, the installation that the app may act as, to a payload for the app's hook.
 
     It replaces a publisher's value: otherwise a publisher in one organization could make the app act in another.
     """
@@ -169,8 +172,8 @@ def with_installation(payload: bytes, installation_id: int) -> bytes:
 
 
 def form_encode(payload: bytes) -> bytes:
-    """Return `payload=` and the url-encoded JSON. In another thread it leaves the loop its turns."""
-    form = io.BytesIO()  # it grows in place; joining at the end would be one long step
+    """Return `payload=` and the URL-encoded JSON. When run in a thread, it yields to the event loop between slices."""
+    form = io.BytesIO()  # grows in place; joining at the end would be one long step
     form.write(b"payload=")
     for start in range(0, len(payload), _SLICE_BYTES):
         form.write(_escape(payload[start : start + _SLICE_BYTES]))
@@ -187,12 +190,12 @@ def _escape(payload: bytes) -> bytes:
 
 
 def redact(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers for the record: credentials are replaced, signatures stay."""
+    """Return the headers to record. Credentials are redacted; signatures are not."""
     return {name: REDACTED if name.lower() in _REDACTED_NAMES else value for name, value in headers.items()}
 
 
 def _constant_headers(profile: Profile, prefixes: list[str]) -> dict[str, str]:
-    """Return every header of the hook; those of one delivery are empty and keep their place."""
+    """Return every header of the hook, with empty placeholders for the headers of each delivery."""
     headers = {"User-Agent": profile.user_agent, "Accept": "*/*", "content-type": _MEDIA_TYPES[profile.content_type]}
     for prefix in prefixes:
         headers[f"{prefix}-Delivery"] = ""

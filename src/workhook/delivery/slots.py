@@ -1,4 +1,4 @@
-"""The attempts that this process has in flight, which lane starts next, and the memory of payloads. No I/O."""
+"""Accounting for attempts in flight, turns among lanes, and payload memory. No I/O."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from workhook.delivery.lanes import DEFAULT_CONCURRENCY, UNRECORDED, Lane, Work
 
 
 class Slots:
-    """At most `limit` attempts. Lanes that wait for a slot take turns: one start each, then the next lane.
+    """At most `limit` attempts. Lanes waiting for a slot take turns, one start each.
 
-    `in_flight` counts the attempts without a record. Those answered with success have no slot any more.
+    `in_flight` counts attempts that are not recorded yet. Successful ones among them no longer occupy a slot.
     """
 
     def __init__(self, limit: int) -> None:
         self.in_flight = 0
-        self._unrecorded = 0  # of `in_flight`, answered
+        self._unrecorded = 0  # part of `in_flight`: answered
         self._limit = limit
-        # One hook leaves room for others, however many slots its configuration asks for.
+        # A single hook never takes all slots, whatever concurrency it is configured with.
         self._of_one_lane = max(DEFAULT_CONCURRENCY, limit // 2)
-        self._slow = 0  # of `in_flight`, to slow receivers
+        self._slow = 0  # part of `in_flight`: to slow receivers
         self._waiting: deque[Lane] = deque()
 
     @property
@@ -34,7 +34,7 @@ class Slots:
         return len(self._waiting)
 
     def take(self, lane: Lane, now: int) -> Work | float | None:
-        """`lane.take` if there is a slot; otherwise the lane waits for its turn."""
+        """Call `lane.take` if a slot is free; otherwise queue the lane."""
         if not self._has_room(lane, now):
             self.queue(lane)
             return None
@@ -47,19 +47,19 @@ class Slots:
         return work
 
     def _has_room(self, lane: Lane, now: int) -> bool:
-        """Slow receivers together never have more than half of the slots."""
+        """Whether a slot is free for this lane. Slow receivers together never occupy more than half of the slots."""
         if self.full or lane.sending >= self._of_one_lane:
             return False
         return self._slow * 2 < self._limit or not lane.is_slow(now)
 
     def answered(self, lane: Lane, work: Work) -> None:
-        """Free the slot of a success before it is recorded."""
+        """Free the slot of a successful attempt before it is recorded."""
         lane.answered(work)
         self._unrecorded += 1
         self._slow -= work.slow
 
     def free(self, work: Work) -> None:
-        """The attempt has its record, or will have none."""
+        """Remove an attempt that was recorded, or never will be."""
         self.in_flight -= 1
         if work.answered:
             self._unrecorded -= 1
@@ -67,20 +67,20 @@ class Slots:
             self._slow -= work.slow
 
     def queue(self, lane: Lane) -> None:
-        """Let the lane wait behind the others, if it has something ready."""
+        """Append the lane to the queue if it has ready work."""
         if lane.ready and not lane.waiting_for_slot:
             lane.waiting_for_slot = True
             self._waiting.append(lane)
 
     def next(self) -> Lane:
-        """Return the lane that has waited longest. Raises `IndexError` if none waits."""
+        """Return the lane that has waited longest. Raises `IndexError` if none is waiting."""
         lane = self._waiting.popleft()
         lane.waiting_for_slot = False
         return lane
 
 
 class MemoryBudget:
-    """`total` bytes, granted in the order of the requests. A request for more than `total` gets all of it."""
+    """A budget of `total` bytes, granted in request order. A request for more than `total` is granted all of it."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -89,7 +89,7 @@ class MemoryBudget:
 
     @asynccontextmanager
     async def of(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are free, and hold them inside the block."""
+        """Wait until `size` bytes are free, then reserve them for the duration of the block."""
         size = min(size, self._total)
         if not self._waiting and self._used + size <= self._total:
             self._used += size
@@ -106,11 +106,11 @@ class MemoryBudget:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was granted meanwhile
+            if turn.done() and not turn.cancelled():  # granted meanwhile
                 self._grant(-size)
             elif (size, turn) in self._waiting:
                 self._waiting.remove((size, turn))
-                self._grant()  # later requests may need less
+                self._grant()  # later requests may be smaller
             raise
 
     def _grant(self, used: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""The worker: loads lanes that have work, keeps their slots busy, hands outcomes to the outcome writer."""
+"""The worker loads lanes with work, keeps their slots busy, and passes outcomes to the outcome writer."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
 
-OWN_PAUSE_MS = 1000  # after the process ran out of descriptors or threads
-RECORD_S = 1.0  # at the end, to record the last outcomes
-SILENT_S = 30.0  # without a poll: perhaps something hangs
-HUNG_S = 120.0  # several times what any statement may take: other processes get the lanes
-TROUBLE_PAUSE_S = (0.1, 5.0)  # after a poll that failed; doubled each time, up to the second
+OWN_PAUSE_MS = 1000  # after the process has run out of descriptors or threads
+RECORD_S = 1.0  # for recording the last outcomes at shutdown
+SILENT_S = 30.0  # without a poll: the worker may hang
+HUNG_S = 120.0  # several times the longest statement timeout; then other processes get the lanes
+TROUBLE_PAUSE_S = (0.1, 5.0)  # after a failed poll; doubled each time, up to the second value
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._leased = LeasedLanes(services, wake=self._wake.set, hangs=self._hangs)
         self._slots = Slots(min(settings.concurrency, sender.at_once))
-        # Two halves: payloads that wait must not take the room of those that are loaded when their turn comes.
+        # Two halves, because prefetched payloads must not use the memory of those loaded when their turn comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
         self._prefetcher = Prefetcher(self._database, self._leased, payload_bytes // 2)
         self._loading = MemoryBudget(payload_bytes // 2)
@@ -63,7 +63,7 @@ class Worker:
 
     @property
     def state(self) -> str:
-        """`ok`, or why nothing is started now; `/readyz` shows it."""
+        """`ok`, or why nothing is being started; shown by `/readyz`."""
         if self._stopping.is_set():
             return "it stops"
         if self._trouble is None and self._silent_s > SILENT_S:
@@ -75,13 +75,16 @@ class Worker:
         return time.monotonic() - self._polled_at_s
 
     def _hangs(self) -> bool:
-        """A worker that stops does not poll, and waits only for what ends by itself."""
+        """Return whether the worker hangs.
+
+        A stopping worker does not poll and only waits for things that end on their own.
+        """
         return not self._stopping.is_set() and self._silent_s > HUNG_S
 
-    # --- life --------------------------------------------------------------------------------------------------------
+    # --- lifecycle ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises `Unavailable` if the database cannot be reached."""
+        """Start delivering. Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
         listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.look_now()}
         self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
@@ -92,13 +95,13 @@ class Worker:
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
     def start_nothing_more(self) -> None:
-        """Attempts in flight go on."""
+        """Start no further attempts; attempts in flight continue."""
         self._stopping.set()
         self._leased.leases.leave_soon()
         self._wake.set()
 
     async def stop(self, drain_s: float) -> None:
-        """Start nothing more, wait at most `drain_s` seconds for the attempts in flight, and give the lease back."""
+        """Stop starting attempts, wait up to `drain_s` seconds for those in flight, and release the lease."""
         self.start_nothing_more()
         for unlisten in self._unlisten:
             unlisten()
@@ -106,7 +109,7 @@ class Worker:
             async with asyncio.timeout(drain_s):
                 if self._loop_task is not None:
                     await self._loop_task
-                while self._slots.in_flight:  # the lease is kept meanwhile: another process would send them as well
+                while self._slots.in_flight:  # keep the lease meanwhile, or another process would send them too
                     self._all_finished.clear()
                     await self._all_finished.wait()
                 while self._tasks:
@@ -152,21 +155,21 @@ class Worker:
         if hook_ids is None:
             self._leased.poll_now()
         elif not self._leased.mark_due(dict.fromkeys(hook_ids, 0)):
-            return  # other processes deliver for these
+            return  # other processes deliver for these hooks
         self._wake.set()
 
     def _heard_hook(self, hook_ids: frozenset[int] | None) -> None:
         self._leased.mark_changed(hook_ids)
         self._wake.set()
 
-    # --- new dispatches: a `hooks.commit.LocalWorker` -----------------------------------------------------------------
+    # --- new dispatches: the interface of `hooks.commit.LocalWorker` --------------------------------------------------
 
     def accepts_dispatches(self) -> bool:
-        """Return whether a lane may take a dispatch: lanes that are to be read take none."""
+        """Return whether any lane may accept a dispatch. Lanes that must be read from the database accept none."""
         return any(not lane.may_have_more for lane in self._leased.lanes.values())
 
     def accept(self, new: CommittedDispatch) -> bool:
-        """Return whether the lane is loaded here and took it, because nothing precedes it."""
+        """Return whether the lane is loaded here and accepted the dispatch because nothing precedes it."""
         lane = None if self._stopping.is_set() else self._prefetcher.offer(new)
         if lane is None:
             return False
@@ -191,14 +194,14 @@ class Worker:
                 self._start_ready(lane)
 
     def _start_ready(self, lane: Lane) -> None:
-        """Start attempts until the lane or the process has no room."""
+        """Start attempts until the lane has no more work or no slot is free."""
         now = now_ms()
         while self._start(lane, now):
             pass
         self._after_starts(lane, now)
 
     def _start(self, lane: Lane, now: int) -> bool:
-        """Start one attempt, if there is one to start and room for it."""
+        """Start one attempt if there is one and a slot is free."""
         if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.good:
             return False
         if lane.needs_signer(now):
@@ -214,7 +217,7 @@ class Worker:
         return True
 
     def _after_starts(self, lane: Lane, now: int) -> None:
-        """Mark works that have to wait, and read more if little is left."""
+        """Mark work that is held back, and request more if little is left."""
         if marked := lane.hold_back(now):
             metrics.THROTTLED.inc(marked)
         if lane.needs_reload or self._prefetcher.is_low(lane):
@@ -225,7 +228,7 @@ class Worker:
         self._start_ready(lane)
 
     def _reuse_slots(self, lanes: Iterable[Lane]) -> None:
-        """Use freed slots of these lanes. While others wait, a lane with a long queue does not take back its own."""
+        """Use the freed slots of these lanes. While others wait, a lane with a long queue does not reclaim its own."""
         slots = self._slots
         if not len(slots):
             for lane in lanes:
@@ -234,7 +237,7 @@ class Worker:
         for lane in lanes:
             slots.queue(lane)
         now = now_ms()
-        passed = 0  # lanes in a row that found no room of their own
+        passed = 0  # consecutive lanes that could not start
         while not slots.full and passed < len(slots):
             lane = slots.next()
             if self._start(lane, now):
@@ -256,7 +259,7 @@ class Worker:
             if work.payload is not None:
                 finished = await self._send(lane, work)
             else:
-                async with self._loading.of(2 * work.size):  # twice: it may be sent as a form
+                async with self._loading.of(2 * work.size):  # twice, because it may be sent as a form
                     finished = await self._send(lane, work)
         except OwnTrouble as error:
             self._pause(error)
@@ -266,8 +269,8 @@ class Worker:
             log.warning("attempt_put_off", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
             self._put_off(lane, work)
         except Exception as error:  # handed to the log
-            # Not the receiver's doing: nothing is recorded, so it stays due until the next search finds it. Not sooner:
-            # it would fail again. The lane goes on.
+            # Not the receiver's fault, so nothing is recorded and the dispatch stays due until the next search finds
+            # it. An earlier retry would fail again. The lane continues.
             metrics.TROUBLE.labels("attempt").inc()
             log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id, error=str(error))
             self._finished(lane, work)
@@ -284,7 +287,7 @@ class Worker:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
     def _pause(self, error: OwnTrouble) -> None:
-        """Start nothing for a moment: this process has run out of descriptors or threads."""
+        """Pause starts for a moment because this process has run out of descriptors or threads."""
         metrics.TROUBLE.labels("own").inc()
         now = now_ms()
         if now >= self._paused_until:
@@ -298,7 +301,7 @@ class Worker:
             payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
         if payload is None:
             raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
-        # The process stood still, or this waited long: another process may be sending it.
+        # After a suspension or a long wait, another process may be sending it.
         if not self._leased.leases.good or lane.epoch != self._leased.leases.epoch:
             raise Unavailable("The lease of this process has ended.", code="lease_ended")
         return await attempt(lane, work, payload, self._sender, self._policy)
@@ -316,7 +319,7 @@ class Worker:
             self._all_finished.set()
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
-        """Count the durable batch, free the slots that it still has, start ready works."""
+        """Count the recorded batch, free its remaining slots, and start ready work."""
         now = now_ms()
         self._prefetcher.recorded(each.work for each in batch)
         lanes: dict[Lane, None] = {}

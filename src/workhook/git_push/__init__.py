@@ -3,6 +3,6 @@
     push ─▶ hooks/post-receive ─▶ hook.post_receive: one file in GIT_DIR/workhook/spool, durable ─▶ the push returns
                                         └▶ a detached sender.send_pending: payload ▸ POST …/events ▸ 202 ▸ file removed
 
-The functions for other areas: `install.install`, `hook.post_receive`, `sender.send_pending`. This module imports
-nothing, and `hook` no more than light modules of the standard library, because every push waits for them.
+Other areas call `install.install`, `hook.post_receive` and `sender.send_pending`. This module imports nothing, and
+`hook` only light modules of the standard library, because every push waits for them.
 """

@@ -1,4 +1,4 @@
-"""`python -m workhook.git_push post-receive | send GIT_DIR`: the hook's way in, past the imports of the CLI."""
+"""`python -m workhook.git_push post-receive | send GIT_DIR`: the hook's entry point, without the CLI's imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running `git` as a child of a hook, which is not the environment that it expects."""
+"""Runs `git` as a child of a hook, in a cleaned-up environment."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import os
 import subprocess
 from pathlib import Path
 
-TIMEOUT_S = 300  # for one command, so that a repository on a hanging disk does not block the queue for ever
+TIMEOUT_S = 300  # per command, so a repository on a hanging disk does not block the queue forever
 
 _KEPT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"})
 
 
 class GitError(Exception):
-    """A command failed: its objects are gone, the repository is damaged, or it took too long."""
+    """A command failed: its objects are gone, the repository is damaged, or it timed out."""
 
 
 class GitMissing(Exception):
-    """`git` cannot be started; the queue waits until it can."""
+    """`git` cannot be started. The queue waits until it can."""
 
 
 def child_env() -> dict[str, str]:
     """Return the environment without the variables that Git set for the hook.
 
     `GIT_DIR` would be relative to another folder, `GIT_QUARANTINE_PATH` and `GIT_OBJECT_DIRECTORY` may name a
-    quarantine that no longer exists, and `GIT_TRACE` would write into the output. Replacement objects are off: a
-    payload names the commits that were pushed.
+    quarantine that no longer exists, and `GIT_TRACE` would write into the output. Replacement objects are disabled
+    because a payload names the commits that were pushed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
     return kept | {
@@ -37,7 +37,7 @@ def child_env() -> dict[str, str]:
 
 
 def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = TIMEOUT_S) -> bytes:
-    """Return the standard output of one command. Raises `GitError`, `GitMissing`."""
+    """Return the standard output of one command. Raises `GitError` or `GitMissing`."""
     command = ["git", f"--git-dir={git_dir}", *arguments]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, env=child_env(), cwd="/", timeout=timeout_s)  # noqa: S603 (no shell, no words of a pusher)
@@ -52,7 +52,7 @@ def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = T
 
 
 def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tuple[str, str], ...]:
-    """Return object id and name of each ref that a push can show. Raises as `run`."""
+    """Return object id and name of each ref that a push can report. Raises the errors of `run`."""
     options = ("--format=%(objectname) %(refname)", "refs/heads", "refs/tags")
     output = run(git_dir, "for-each-ref", *options, timeout_s=timeout_s).decode("utf-8", "surrogateescape")
     rows = (line.partition(" ") for line in output.split("\n") if line)
@@ -60,5 +60,5 @@ def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tupl
 
 
 def is_zero(oid: str) -> bool:
-    """Tell whether `oid` (40 or 64 digits) is Git's way to say "no object"."""
+    """Return whether `oid` (40 or 64 digits) is Git's notation for "no object"."""
     return not oid.strip("0")

@@ -1,8 +1,8 @@
-"""The contents of a push: the refs that existed when it happened, and its commits as a `push` event shows them.
+"""The contents of a push: the refs that existed when it happened, and its commits as shown in a `push` event.
 
-A push of several refs is told as if they came one after the other, branches first: each commit is then new in exactly
-one of them, and a tag pushed together with its branch brings none. Commits are read raw from Git, by two processes for
-any number of them.
+A push of several refs is reported as if the refs arrived one after another, branches first. Each commit is then new in
+exactly one of them, and a tag pushed together with its branch adds none. Commits are read raw from Git, using two
+processes regardless of their number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS = {b"A": "added", b"D": "removed"}  # others are modified; a rename is a 
 
 
 def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, CommitJson]:
-    """Return commits by id; `parents` has the first parent of each, None for a root. Raises `git.GitError`."""
+    """Return commits by id. `parents` maps each to its first parent, or None for a root. Raises `git.GitError`."""
     if not parents:
         return {}
     files = _changed_files(git_dir, parents)
@@ -47,8 +47,8 @@ def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, 
 def _parse_commit(oid: str, raw: bytes, files: Files) -> CommitJson:
     """Parse a commit object (gitformat: header lines, continuation lines with a space, a blank line, the message).
 
-    `timestamp` is the committer's time with its offset: when this form of the commit was made. `distinct` and `url`
-    are set for each payload.
+    `timestamp` is the committer's time with its offset, when this version of the commit was made. `distinct` and `url`
+    are set later, for each payload.
     """
     head, _, message = raw.partition(b"\n\n")
     headers: dict[bytes, bytes] = {}
@@ -83,7 +83,7 @@ def _identity(line: bytes, encoding: str) -> tuple[dict[str, str], str]:
 
 
 def _timestamp(second: int, offset_min: int) -> str:
-    """ISO 8601, `Z` for UTC. Impossible times (damaged or invented) are shown as the epoch."""
+    """Return an ISO 8601 time, with `Z` for UTC. Impossible times (damaged or forged) become the epoch."""
     try:
         at = datetime.fromtimestamp(second, timezone(timedelta(minutes=offset_min)))
     except (ValueError, OverflowError, OSError):
@@ -92,7 +92,7 @@ def _timestamp(second: int, offset_min: int) -> str:
 
 
 def _text(raw: bytes, encoding: str) -> str:
-    """Decode the commit's own encoding (`i18n.commitEncoding` of its writer); damage becomes U+FFFD."""
+    """Decode with the commit's own encoding (the writer's `i18n.commitEncoding`). Damaged bytes become U+FFFD."""
     try:
         return raw.decode(encoding, "replace")
     except (LookupError, ValueError):
@@ -100,12 +100,12 @@ def _text(raw: bytes, encoding: str) -> str:
 
 
 def path_text(raw: bytes) -> str:
-    """Return a path for JSON: bytes that are not UTF-8 become `\\xff`, so that two files stay two."""
+    """Return a path for JSON. Bytes that are not UTF-8 become `\\xff`, so distinct files keep distinct names."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Files]:
-    """Compare with the first parent, also for merges: path filters need what the pushed branch got."""
+    """Compare with the first parent, even for merges: path filters need the changes to the pushed branch."""
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
     output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
@@ -113,7 +113,10 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
 
 
 def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
-    """Fields are a commit id, then for each file a letter and a path; Git omits commits without changes."""
+    """Group the output of `diff-tree`: a commit id, then a letter and a path per file.
+
+    Git omits commits without changes.
+    """
     current: Files = {}
     at = 0
     while at < len(fields) and fields[at]:
@@ -128,11 +131,11 @@ def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, 
 
 # --- refs ------------------------------------------------------------------------------------------------------------
 
-MAX_COMMITS = 2048  # GitHub's limit for the commits of one `push` payload; the newest are kept
+MAX_COMMITS = 2048  # GitHub's limit of commits in a `push` payload; the newest are kept
 
 
 class PushRefs:
-    """The refs around one push, and its ranges. Git gets only object ids that were found to exist."""
+    """The refs before and after one push, and its commit ranges. Git only receives object ids known to exist."""
 
     def __init__(self, git_dir: Path, entry: Push) -> None:
         self._git_dir = git_dir
@@ -145,11 +148,11 @@ class PushRefs:
         self._commits = _resolve(git_dir, {*before.values(), *touched})
 
     def commit_of(self, oid: str) -> str | None:
-        """Return the commit of `oid`, also of an annotated tag; None for other and missing objects."""
+        """Return the commit of `oid`, dereferencing annotated tags, or None for other and missing objects."""
         return self._commits.get(oid)
 
     def known(self, update: RefUpdate) -> set[str]:
-        """Commits that other refs pointed to before the push, or that updates before this one showed."""
+        """Return commits that other refs pointed to before the push or that its earlier updates contained."""
         oids = {oid for ref, oid in self._before.items() if ref != update.ref}
         oids.update(other.after for other in self._earlier(update))
         return {commit for oid in oids if (commit := self._commits.get(oid)) is not None}
@@ -170,20 +173,20 @@ class PushRefs:
         return itertools.takewhile(lambda other: other is not update, self._ranked)
 
     def is_forced(self, update: RefUpdate) -> bool:
-        """Tell whether `before` is not an ancestor of `after`: history was removed."""
+        """Return whether `before` is not an ancestor of `after`, that is, whether history was rewritten."""
         if git.is_zero(update.before) or git.is_zero(update.after):
             return False
         before, after = self.commit_of(update.before), self.commit_of(update.after)
         if after is None:
-            return False  # gone already, nothing can be told
+            return False  # already gone, so the answer is unknown
         if before is None:
-            return True  # had it been an ancestor, it could not be gone
+            return True  # an ancestor could not be gone
         return bool(self._list([before], [after], "--max-count=1"))
 
     def commits_of(self, update: RefUpdate) -> list[tuple[str, str | None, bool]]:
-        """Return (commit, its first parent, distinct) of the update's commits, oldest first, at most `MAX_COMMITS`.
+        """Return (commit, first parent, distinct) of the update's commits, oldest first, at most `MAX_COMMITS`.
 
-        A commit is distinct if no known commit reaches it.
+        A commit is distinct if it is not reachable from any known commit.
         """
         after, before = self.commit_of(update.after), self.commit_of(update.before)
         if after is None:
@@ -193,7 +196,7 @@ class PushRefs:
             rows = [] if after in others else self._range(after, others)
             return [(oid, parent, True) for oid, parent in rows]
         if before is None:
-            return []  # its history is gone: everything would seem new
+            return []  # its history is gone, so everything would appear new
         rows = self._range(after, [before])
         if not rows or not (others - {before}):
             return [(oid, parent, True) for oid, parent in rows]
@@ -201,12 +204,12 @@ class PushRefs:
         return [(oid, parent, oid in distinct) for oid, parent in rows]
 
     def first_parent(self, commit: str) -> str | None:
-        """Return None for a root commit, and where a shallow repository ends."""
+        """Return the first parent, or None for a root commit or at the boundary of a shallow repository."""
         rows = self._list([commit], [], "--parents", "--max-count=1")
         return _commit_and_parent(rows[0])[1] if rows else None
 
     def _range(self, after: str, excluded: Iterable[str]) -> list[tuple[str, str | None]]:
-        """Parents before children, otherwise by time."""
+        """List parents before children, otherwise by time."""
         options = ("--parents", "--date-order", "--reverse", f"--max-count={MAX_COMMITS}")
         return [_commit_and_parent(line) for line in self._list([after], excluded, *options)]
 
@@ -232,7 +235,7 @@ def _set(refs: dict[str, str], ref: str, oid: str) -> None:
 
 
 def _resolve(git_dir: Path, oids: set[str]) -> dict[str, str]:
-    """Find the commit of each object that has one, in one process."""
+    """Find the commit of each object that has one, in a single process."""
     wanted = sorted(oid for oid in oids if not git.is_zero(oid))
     asked = "".join(f"{oid}^{{commit}}\n" for oid in wanted).encode()
     output = git.run(git_dir, "cat-file", "--batch-check=%(objectname)", stdin=asked).decode().splitlines()

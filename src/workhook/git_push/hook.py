@@ -1,4 +1,7 @@
-"""The `post-receive` hook: record the push, start the sender, return. The pusher waits, so it imports little."""
+"""The `post-receive` hook: records the push and starts the sender.
+
+It imports little because the pusher waits for it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,16 @@ from workhook.git_push.spool import HookFolder
 SNAPSHOT_TIMEOUT_S = 10.0
 
 MODULE_FLAGS = ("-E", "-P", "-m", "workhook.git_push")
-"""Neither `PYTHON…` variables of the pusher nor the current folder (the repository!) may choose what is imported."""
+"""Neither the pusher's `PYTHON…` variables nor the current folder (the repository!) may influence imports."""
 
 
 def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
-    """Record one push and start a detached sender. Always 0: no fault here may look like a failed push.
+    """Record one push and start a detached sender.
 
-    `lines` are those of `post-receive` (githooks): `BEFORE AFTER REF`, bytes that are not UTF-8 as surrogate
-    escapes. The pusher and the options of `git push -o` are in the environment.
+    Always returns 0, because a failure here must not look like a failed push.
+
+    `lines` are the input of `post-receive` (githooks): `BEFORE AFTER REF`, with bytes that are not UTF-8 as surrogate
+    escapes. The pusher and the options of `git push -o` come from the environment.
     """
     folder = HookFolder(git_dir)
     if not folder.root.is_dir():
@@ -64,11 +69,11 @@ def _parse(line: str) -> tuple[str, str, str] | None:
 
 
 def _pusher() -> str:
-    """Return the front end's name of the pusher, else the account. Over HTTP the server sets `REMOTE_USER`."""
+    """Return the front end's name for the pusher, or else the account. Over HTTP, the server sets `REMOTE_USER`."""
     for variable in ("WORKHOOK_PUSHER", "REMOTE_USER", "USER", "LOGNAME"):
         if value := os.environ.get(variable):
             return value
-    import pwd  # only a daemon without an environment comes here
+    import pwd  # needed only for a daemon without an environment
 
     with contextlib.suppress(KeyError):
         return pwd.getpwuid(os.getuid()).pw_name
@@ -76,11 +81,11 @@ def _pusher() -> str:
 
 
 def _configured_email(folder: HookFolder) -> str | None:
-    """`user.email`, or None: then the payload uses the newest commit's."""
+    """Return `user.email`, or None to use the newest commit's."""
     try:
         output = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
     except (git.GitError, git.GitMissing):
-        return None  # not set is the normal case on a server
+        return None  # usually not set on a server
     return output.decode("utf-8", "replace").strip() or None
 
 
@@ -90,9 +95,9 @@ def _options() -> tuple[str, ...]:
 
 
 def _snapshot(folder: HookFolder) -> tuple[tuple[str, str], ...] | None:
-    """Return branches and tags as they are now: later pushes must not decide which commits are new.
+    """Return the current branches and tags, because later pushes must not influence which commits are new.
 
-    It costs as much as Git's own advertisement of the refs to the pusher.
+    This costs as much as Git's own ref advertisement to the pusher.
     """
     try:
         return git.branches_and_tags(folder.git_dir, SNAPSHOT_TIMEOUT_S)
@@ -102,9 +107,9 @@ def _snapshot(folder: HookFolder) -> tuple[tuple[str, str], ...] | None:
 
 
 def start_sender(folder: HookFolder) -> None:
-    """Start `send` detached and without our descriptors: Git waits until the last one of them is closed.
+    """Start `send` detached and without inherited descriptors, because Git waits until all of them are closed.
 
-    A shell starts it and ends at once, so the hook waits for about a millisecond.
+    A shell starts it and exits immediately, so the hook waits for about a millisecond.
     """
     sender = [sys.executable, *MODULE_FLAGS, "send", str(folder.git_dir)]
     subprocess.run(  # noqa: S603 (our own interpreter and folder, as arguments)
@@ -120,7 +125,7 @@ def start_sender(folder: HookFolder) -> None:
 
 
 def _say(text: str, error: Exception) -> None:
-    """Write one line for the pusher, who sees `remote: workhook: …`."""
+    """Print one line to the pusher, shown as `remote: workhook: …`."""
     reason = " ".join(str(error).split())[:200]
     with contextlib.suppress(OSError, ValueError):  # the pusher may be gone
         print(f"workhook: {text} ({reason})", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Connecting a Git repository: its configuration, and a `post-receive` that leaves any hook that was there at work."""
+"""Connects a Git repository: its configuration, and a `post-receive` hook that still runs an existing hook."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ printf '%s\\n' "$updates" | "${{0%/*}}/{chained}" "$@"
 
 
 class InstallError(Exception):
-    """The obstacle, in words for the person who installs."""
+    """The obstacle, described for the person installing."""
 
 
 class Installed(NamedTuple):
-    """The resulting paths. `chained` is the earlier hook that still runs, or None."""
+    """The resulting paths. `chained` is the previous hook, which still runs, or None."""
 
     git_dir: Path
     config: Path
@@ -58,11 +58,11 @@ def install(
     url: str | None,
     python: str = sys.executable,
 ) -> Installed:
-    """Write `GIT_DIR/workhook/config.json` and the `post-receive` hook; doing it again only updates them.
+    """Write `GIT_DIR/workhook/config.json` and the `post-receive` hook. Running it again only updates them.
 
-    `git_dir`: a bare repository, a `.git` or a work tree. `repository`: `owner/name` at the server. `url`: the server's
-    address, or None to ask `data_dir` for it whenever something is sent. `python`: an interpreter with `workhook`.
-    Raises `InstallError`, `OSError`.
+    `git_dir`: a bare repository, a `.git` folder or a work tree. `repository`: `owner/name` on the server. `url`: the
+    server's URL, or None to look it up in `data_dir` on each send. `python`: an interpreter with `workhook` installed.
+    Raises `InstallError` or `OSError`.
     """
     if not _REPOSITORY.fullmatch(repository):
         raise InstallError(f"{repository!r} is not OWNER/NAME")
@@ -82,8 +82,10 @@ def install(
 
 
 def find_git_dir(given: Path) -> Path:
-    """Return the Git directory that `given` is, or is the work tree of; not of a parent folder. Raises
-    `InstallError`."""
+    """Return the Git directory at `given`, or of the work tree at `given`. Parent folders are not searched.
+
+    Raises `InstallError`.
+    """
     for candidate in (given, given / ".git"):
         try:
             output = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
@@ -96,8 +98,10 @@ def find_git_dir(given: Path) -> Path:
 
 
 def _hooks_dir(git_dir: Path) -> Path:
-    """Return Git's folder of hooks: a relative `core.hooksPath` starts at the Git directory, where `post-receive`
-    runs."""
+    """Return Git's hooks folder.
+
+    A relative `core.hooksPath` is resolved against the Git directory, where `post-receive` runs.
+    """
     try:
         output = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
     except git.GitError:
@@ -111,7 +115,10 @@ def _hooks_dir(git_dir: Path) -> Path:
 
 
 def _check_python(python: str, owner: tuple[int, int] | None) -> None:
-    """`owner`: user and group that will run the hook, if root installs it for them."""
+    """Raise `InstallError` unless the interpreter works.
+
+    `owner`: the user and group that run the hook, if root installs it.
+    """
     whose: dict[str, Any] = {"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}
     by = f" by the repository's owner (user {owner[0]})" if owner else ""
     command = [python, *MODULE_FLAGS, "check"]
@@ -149,7 +156,7 @@ def _is_ours(hook: Path) -> bool:
 
 
 def _keep(path: Path) -> None:
-    """Free `path` without losing an older hook that was replaced since."""
+    """Move an older chained hook out of the way without losing it."""
     if not os.path.lexists(path):
         return
     at = next(at for at in range(1, 10_000) if not os.path.lexists(f"{path}.{at}"))

@@ -1,4 +1,4 @@
-"""The payload of `push`, in GitHub's shape (webhook events and payloads, `push`)."""
+"""The payload of `push` events in GitHub's format (webhook events and payloads, `push`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workhook.git_push.spool import Push, RefUpdate
 
 Payload: TypeAlias = dict[str, object]
 
-MAX_BODY_BYTES = 24_900_000  # the server takes 25 MB; it adds the repository and the sender before it delivers
+MAX_BODY_BYTES = 24_900_000  # the server accepts 25 MB, but adds the repository and the sender before delivery
 
 _CACHED_COMMITS = 4096
 _HEAD_MESSAGE_CHARS = 10_000
@@ -22,7 +22,7 @@ _FILE_LISTS = ("added", "removed", "modified")
 
 
 class PayloadBuilder:
-    """Payloads of the ref updates of one push. Commits that several of them show are read once."""
+    """Builds the payloads of all ref updates of one push. Commits shared by several updates are read only once."""
 
     def __init__(self, git_dir: Path, entry: Push, *, repository: str, base_url: str) -> None:
         self._git_dir = git_dir
@@ -37,9 +37,9 @@ class PayloadBuilder:
     def build(self, update: RefUpdate) -> Payload:
         """Return the payload without `repository` and `sender`, which the server adds.
 
-        Missing objects (of a ref that was deleted meanwhile, and collected) leave `commits` empty and
-        `head_commit` null. `distinct` of a head that is not among `commits` is true: receivers that skip the others
-        must not skip it. Raises `git.GitError` for a damaged repository, `git.GitMissing`.
+        If objects are missing (because the ref was deleted meanwhile and collected), `commits` is empty and
+        `head_commit` null. `distinct` is true for a head that is not among `commits`, so that receivers skipping other
+        commits do not skip it. Raises `git.GitError` for a damaged repository, or `git.GitMissing`.
         """
         rows = self._refs.commits_of(update)
         head = self._refs.commit_of(update.after)
@@ -66,8 +66,10 @@ class PayloadBuilder:
 
 
 def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | None = None) -> Payload:
-    """Return the known facts of an update without its repository. `address` is the server's address of the
-    repository."""
+    """Return the facts about an update that are known without its repository.
+
+    `address` is the repository's URL on the server.
+    """
     email = entry.pusher_email
     if email is None and head is not None and isinstance(committer := head["committer"], Mapping):
         email = committer["email"]
@@ -90,7 +92,7 @@ def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | Non
 
 
 def _plain(text: str) -> str:
-    """Return bytes that are not UTF-8 (surrogate escapes) as `\\xff`, like paths."""
+    """Return the text with bytes that are not UTF-8 (surrogate escapes) as `\\xff`, as in paths."""
     try:
         return history.path_text(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
@@ -98,15 +100,15 @@ def _plain(text: str) -> str:
 
 
 def _json(value: object) -> bytes:
-    """UTF-8; a lone surrogate, which some legacy encodings can produce, becomes `?`."""
+    """Encode as UTF-8. A lone surrogate, which some legacy encodings can produce, becomes `?`."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BODY_BYTES) -> tuple[bytes, bool]:
-    """Return the body of the publishing request, and whether the payload had to shrink for it.
+    """Return the body of the publishing request, and whether the payload was truncated for it.
 
-    It loses, in this order: the file lists of the oldest commits, those of the head, the oldest commits, and the
-    end of the head's message.
+    It drops, in this order: the file lists of the oldest commits, those of the head, the oldest commits, and the end of
+    the head's message.
     """
     body = _json({"event": "push", "payload": payload, "id": update_id})
     if len(body) <= limit_bytes:
@@ -116,7 +118,7 @@ def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BOD
 
 
 def _shrunk(payload: Payload, excess: int) -> Payload:
-    """Return a copy that is at least `excess` bytes smaller, as far as commits allow."""
+    """Return a copy that is at least `excess` bytes smaller, as far as the commits allow."""
     commits = payload["commits"]
     shown = [commit for commit in commits if isinstance(commit, dict)] if isinstance(commits, list) else []
     head = payload["head_commit"]

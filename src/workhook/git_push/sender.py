@@ -1,8 +1,8 @@
-"""Publishing what is in the spool, in order, by one process at a time.
+"""Publishes the pushes in the spool in order. One process at a time sends.
 
-A push that arrives meanwhile is not forgotten. A mark (a file) is the truth; a pipe only ends a pause early. A new
-process sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and
-checks for a new mark after it has unlocked. So a push is not lost between "nothing left" and the unlocking.
+A push that arrives meanwhile is not lost: a mark (a file) records it, and a pipe only cuts a pause short. A new process
+sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and checks for a
+new mark after unlocking, so no push is lost between finding the spool empty and unlocking.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from workhook.git_push import git, payload, spool
 from workhook.git_push.spool import Config, ConfigError, HookFolder, NoServer, load_config, server_url
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
-"""Pauses of the detached sender, just under two minutes in all; then the next push tries again."""
+"""Pauses of the detached sender, just under two minutes in total. After that, the next push retries."""
 
 NICENESS = 10
 
 
 class SendReport(NamedTuple):
-    """One run: ref updates `sent` and `rejected`, files set aside as `corrupt`, pushes `pending` afterwards.
+    """One run: ref updates `sent` and `rejected`, files set aside as `corrupt`, and pushes still `pending`.
 
-    `busy`: another sender is at work and will check the spool again. `stopped`: why something is left, in words.
+    `busy`: another sender is running and will check the spool again. `stopped`: why something is left, as text.
     """
 
     sent: int
@@ -44,7 +44,7 @@ class SendReport(NamedTuple):
 
 
 class _Stop(Exception):
-    """The rest stays, in order. `retry`: the same can succeed in a moment."""
+    """Sending stopped; the remaining pushes are kept in order. `retry`: a retry may succeed soon."""
 
     def __init__(self, reason: str, *, retry: bool) -> None:
         super().__init__(reason)
@@ -52,16 +52,16 @@ class _Stop(Exception):
 
 
 def send_pending(git_dir: Path, *, pauses_s: Sequence[float] = ()) -> SendReport:
-    """Publish all pending pushes. With `pauses_s`, try again after each of them while the server cannot be reached.
+    """Publish all pending pushes. While the server is unreachable, retry after each of `pauses_s`.
 
-    Network, server and repository faults are in the report and in `workhook/log`. Raises `OSError` when the
-    `workhook` folder itself cannot be used.
+    Network, server and repository errors are returned in the report and written to `workhook/log`. Raises `OSError` if
+    the `workhook` folder itself is unusable.
     """
     return _Sender(HookFolder(git_dir), tuple(pauses_s)).run()
 
 
 def run_detached(git_dir: Path) -> None:
-    """Run `send_pending` as the hook starts it: with retries, at low priority, with every fault in the log."""
+    """Run `send_pending` for the hook: with retries, at low priority, and with all errors logged."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     try:
@@ -80,7 +80,7 @@ class _Sender:
         self._stopped: str | None = None
 
     def run(self) -> SendReport:
-        """Every request is served: a process that finds the lock taken has left the mark, which the holder checks."""
+        """Run until no mark is left. A process that finds the lock taken has set the mark, which the holder checks."""
         while True:
             self._mark.touch(mode=0o600)
             with _lock(self._folder.root / "lock") as held:
@@ -157,7 +157,7 @@ class _Sender:
             raise _Stop(answer.text[:500], retry=answer.verdict is Verdict.RETRY)
 
     def _payload(self, builder: payload.PayloadBuilder, entry: spool.Push, update: spool.RefUpdate) -> payload.Payload:
-        """Build the payload, from the push alone where the repository is damaged."""
+        """Build the payload. If the repository is damaged, use only the recorded push."""
         try:
             return builder.build(update)
         except git.GitMissing as error:
@@ -167,14 +167,14 @@ class _Sender:
             return payload.bare(update, entry, address=builder.address)
 
     def _pause(self, pause_s: float) -> bool:
-        """Wait, but no longer than until another process asks; return whether one has."""
+        """Wait until the pause ends or another process knocks. Return whether one has."""
         with self._open_pipe() as readers:
             if not self._mark.exists():
                 select.select(readers, [], [], pause_s)
         return self._mark.exists()
 
     def _knock(self) -> None:
-        """Wake the holder from a pause. Outside of one, or without a pipe, it finds the mark by itself."""
+        """Wake the holder from a pause. Otherwise, or without a pipe, it finds the mark on its own."""
         with contextlib.suppress(OSError):
             target = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
             try:
@@ -184,8 +184,10 @@ class _Sender:
 
     @contextlib.contextmanager
     def _open_pipe(self) -> Iterator[list[int]]:
-        """Open the pipe for both directions, so that it stays open when a process that knocked ends. Yield nothing to
-        wait for where there can be no pipe."""
+        """Open the pipe in both directions, so that it stays open when a knocking process ends.
+
+        Yields an empty list where pipes are not supported.
+        """
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(self._pipe, 0o600)
@@ -201,7 +203,7 @@ class _Sender:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Hold the lock, or yield False at once. The kernel unlocks when the process dies, however it dies."""
+    """Acquire the lock, or yield False immediately. The kernel releases it when the process dies."""
     target = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -210,7 +212,7 @@ def _lock(path: Path) -> Iterator[bool]:
             yield False
             return
         os.ftruncate(target, 0)
-        os.write(target, str(os.getpid()).encode())  # for people; the lock is what counts
+        os.write(target, str(os.getpid()).encode())  # informational; only the lock counts
         yield True
     finally:
         os.close(target)
@@ -220,15 +222,15 @@ def _lock(path: Path) -> Iterator[bool]:
 
 TIMEOUT_S = 10.0
 SLOWEST_BYTES_PER_S = 250_000
-"""Extends the 10 s for a body, or a large push over a slow line would be tried again for ever."""
+"""Extends the 10 s for large bodies, which would otherwise be retried forever over a slow line."""
 
 ANSWER_BYTES = 65_536
 
 
 class Verdict(Enum):
     SENT = "sent"
-    RETRY = "retry"  # the same request can succeed in a moment
-    KEEP = "keep"  # the address, the token or the repository has to be fixed first
+    RETRY = "retry"  # the same request may succeed soon
+    KEEP = "keep"  # the URL, token or repository must be fixed first
     REJECT = "reject"  # the server will never accept this request
 
 
@@ -238,7 +240,10 @@ class PublishAnswer(NamedTuple):
 
 
 def judge(status: int) -> Verdict:
-    """Only 202 is a promise of the server. Other successes and redirects are not Workhook's."""
+    """Classify a response status.
+
+    Only 202 confirms publication; other successes and redirects do not come from Workhook.
+    """
     if status == 202:
         return Verdict.SENT
     if status in (408, 429) or status >= 500:
@@ -249,7 +254,7 @@ def judge(status: int) -> Verdict:
 
 
 def post(base_url: str, repository: str, token: str, body: bytes) -> PublishAnswer:
-    """POST `{base_url}/repos/{repository}/events`. Never raises for what the network or the server does."""
+    """POST to `{base_url}/repos/{repository}/events`. Never raises for failures of the network or the server."""
     try:
         status, text = _exchange(base_url, f"/repos/{quote(repository)}/events", token, body)
     except (OSError, http.client.HTTPException) as error:
@@ -272,7 +277,7 @@ def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, b
     try:
         connection.connect()
         with _cut_after(connection.sock, TIMEOUT_S + len(body) / SLOWEST_BYTES_PER_S):
-            # A server that refuses a large body early closes its side; what it answered before is still there to read.
+            # A server that rejects a large body early closes its side, but its response can still be read.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request("POST", parts.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
@@ -283,7 +288,7 @@ def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, b
 
 @contextlib.contextmanager
 def _cut_after(sock: socket.socket, bound_s: float) -> Iterator[None]:
-    """Bound the whole exchange: a timeout of the socket begins anew with every byte of a dripping answer."""
+    """Bound the whole exchange: a socket timeout restarts with every byte of a slowly dripping response."""
     sock.settimeout(bound_s)
     timer = threading.Timer(bound_s, _cut, (sock,))
     timer.daemon = True
@@ -295,5 +300,5 @@ def _cut_after(sock: socket.socket, bound_s: float) -> Iterator[None]:
 
 
 def _cut(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # closed by its owner in the same moment
+    with contextlib.suppress(OSError):  # closed by its owner at the same moment
         sock.shutdown(socket.SHUT_RDWR)

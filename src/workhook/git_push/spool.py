@@ -1,9 +1,9 @@
-"""`GIT_DIR/workhook`: its configuration, its log, and the spool of what waits for the server.
+"""`GIT_DIR/workhook`: configuration, log, and the spool of pushes waiting for the server.
 
-The spool has one file for each push, in the order of the pushes, until the server has all of it. A file appears by a
-rename, so it is whole or absent. Beside `NAME.json` a `NAME.sent` lists the ids that the server has answered already:
-a sender that was killed does not begin the push again. Losing it costs only repeats, which the server recognises by
-their ids.
+The spool contains one file per push, in push order, until the server has accepted all of it. Files appear by rename, so
+they are complete or absent. Next to `NAME.json`, `NAME.sent` lists the ids that the server has already accepted, so
+that a killed sender does not start the push over. Losing it only causes repeats, which the server recognizes by their
+ids.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from workhook.core.text import visible
 
 VERSION = 1
 STALE_TEMPORARY_S = 3600
-LOG_BYTES = 1_000_000  # the log is renamed to `log.1` at this size: two files of it at most
+LOG_BYTES = 1_000_000  # size at which the log is renamed to `log.1`; at most two files exist
 
 
 class ConfigError(Exception):
-    """`config.json` is missing or unusable; installing again fixes it."""
+    """`config.json` is missing or invalid. Reinstalling fixes it."""
 
 
 class Config(NamedTuple):
-    """The configuration from `install`. `url` is the server's base address, or None: look in `data_dir` when
-    sending."""
+    """The configuration written by `install`.
+
+    `url` is the server's base URL, or None to look it up in `data_dir` when sending.
+    """
 
     repository: str
     data_dir: Path
@@ -40,7 +42,7 @@ class Config(NamedTuple):
 
 
 class Log:
-    """`workhook/log`: one line an event, bounded. Not the server's log: this runs as the pusher."""
+    """`workhook/log`: one line per event, bounded in size. Not the server's log, because this runs as the pusher."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +54,10 @@ class Log:
         self._append("error", text)
 
     def _append(self, level: str, text: str) -> None:
-        """Ignore a log that cannot be written (a full disk): no place is left to say so."""
+        """Append a line.
+
+        If the log cannot be written (a full disk), the line is lost, because there is nowhere else to report it.
+        """
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{at} {level} [{os.getpid()}] {visible(' '.join(text.split()))}\n"
         with contextlib.suppress(OSError):
@@ -67,7 +72,7 @@ class Log:
 
 
 class HookFolder:
-    """Paths of one repository's `workhook` folder. Nothing is created here."""
+    """Paths of one repository's `workhook` folder. The constructor creates nothing."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = _common_dir(Path(os.path.abspath(git_dir)))
@@ -84,16 +89,16 @@ class HookFolder:
         self.root.chmod(0o700)
 
     def owner(self) -> tuple[int, int] | None:
-        """Return user and group of the repository if this process is root and they are not; pushes run as that user."""
+        """Return user and group of the repository if this process is root and they are not. Pushes run as that user."""
         found = self.git_dir.stat()
         return (found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
 
     def adopt(self) -> None:
-        """Give files that root has written here to the repository's owner."""
+        """Give the files that root wrote here to the repository's owner."""
         owner = self.owner()
         if owner is None or not self.root.is_dir():
             return
-        for place, folders, files in os.walk(self.root):  # follows no links
+        for place, folders, files in os.walk(self.root):  # does not follow links
             for name in (".", *folders, *files):
                 os.chown(os.path.join(place, name), *owner, follow_symlinks=False)
 
@@ -108,11 +113,11 @@ def _common_dir(git_dir: Path) -> Path:
 
 
 class NoServer(ConfigError):
-    """No server runs that uses the data folder; one may later."""
+    """No server is running with the data folder. One may start later."""
 
 
 def load_config(folder: HookFolder) -> Config:
-    """Raises `ConfigError`."""
+    """Load `config.json`. Raises `ConfigError`."""
     try:
         raw = json.loads(folder.config.read_bytes())
         url = raw["url"]
@@ -125,13 +130,13 @@ def load_config(folder: HookFolder) -> Config:
 
 
 def server_url(config: Config) -> str:
-    """Return the server's base address without a final slash: as installed, else from the server's `server.json`."""
+    """Return the server's base URL without a trailing slash, as installed or else from the server's `server.json`."""
     url = config.url
     if url is None:
         try:
             url = json.loads((config.data_dir / "server.json").read_bytes())["url"]
         except FileNotFoundError:
-            # No guess: whatever listens on a likely port would be shown the token.
+            # Do not guess: any program listening on a likely port would receive the token.
             raise NoServer(f"no server runs with the data folder {config.data_dir}") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"server.json in the data folder is not usable ({type(error).__name__})") from error
@@ -141,7 +146,7 @@ def server_url(config: Config) -> str:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, all of it or none, mode 0600; on disk when this returns. Raises `OSError`."""
+    """Write `content` to `path` atomically with mode 0600, and sync it to disk. Raises `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -158,7 +163,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_dir(path: Path) -> None:
-    """Make a rename or a removal in `path` durable."""
+    """Sync a rename or removal in `path` to disk."""
     target = os.open(path, os.O_RDONLY)
     try:
         os.fsync(target)
@@ -170,7 +175,7 @@ def sync_dir(path: Path) -> None:
 
 
 class CorruptEntry(Exception):
-    """A spool file that is damaged or not ours."""
+    """A spool file that is damaged or foreign."""
 
 
 class RefUpdate(NamedTuple):
@@ -183,7 +188,10 @@ class RefUpdate(NamedTuple):
 
 
 class Push(NamedTuple):
-    """One push. `refs` are (object id, name) of branches and tags right after it, or None if Git did not tell."""
+    """One push.
+
+    `refs` are (object id, name) of branches and tags right after it, or None if Git could not list them.
+    """
 
     pushed_at_ms: int
     pusher_name: str
@@ -194,7 +202,7 @@ class Push(NamedTuple):
 
 
 def new_name(folder: HookFolder) -> str:
-    """Return a name that sorts after all others, even when the clock was set back."""
+    """Return a name that sorts after all others, even if the clock was set back."""
     newest = max((name for name in os.listdir(folder.spool) if name.endswith(".json")), default="")
     digits = newest[:20]
     stamp = max(time.time_ns(), int(digits) + 1 if digits.isdecimal() else 0)
@@ -202,12 +210,12 @@ def new_name(folder: HookFolder) -> str:
 
 
 def write(folder: HookFolder, name: str, entry: Push) -> None:
-    """Durable when this returns. Raises `OSError`."""
+    """Write a push to the spool and sync it to disk. Raises `OSError`."""
     write_durably(folder.spool / f"{name}.json", encode(entry))
 
 
 def encode(entry: Push) -> bytes:
-    """ASCII: bytes of names that are not UTF-8 travel as escaped lone surrogates and come back as they were."""
+    """Encode as ASCII. Name bytes that are not UTF-8 are kept as escaped lone surrogates and survive a round trip."""
     refs = None if entry.refs is None else "".join(f"{oid} {ref}\n" for oid, ref in entry.refs)
     pusher = {"name": entry.pusher_name, "email": entry.pusher_email}
     return json.dumps(
@@ -224,7 +232,7 @@ def encode(entry: Push) -> bytes:
 
 
 def decode(content: bytes) -> Push:
-    """Raises `CorruptEntry`."""
+    """Decode a spool file. Raises `CorruptEntry`."""
     try:
         raw = json.loads(content)
         if raw["version"] != VERSION:
@@ -254,17 +262,17 @@ def _parse_ref(line: str) -> tuple[str, str]:
 
 
 def is_oid(text: object) -> bool:
-    """Tell whether `text` is a full object id, SHA-1 or SHA-256. Nothing else is ever given to Git."""
+    """Return whether `text` is a full SHA-1 or SHA-256 object id. Nothing else is ever passed to Git."""
     return isinstance(text, str) and len(text) in (40, 64) and not text.strip("0123456789abcdef")
 
 
 def names(folder: HookFolder) -> list[str]:
-    """Return the pending pushes, oldest first."""
+    """Return the names of the pending pushes, oldest first."""
     return sorted(name[:-5] for name in os.listdir(folder.spool) if name.endswith(".json") and name[0] != ".")
 
 
 def read(folder: HookFolder, name: str) -> Push:
-    """Raises `CorruptEntry`, also for an unreadable file: it must not block the others."""
+    """Read a push. Raises `CorruptEntry`, even for an unreadable file, which must not block the others."""
     try:
         return decode((folder.spool / f"{name}.json").read_bytes())
     except OSError as error:
@@ -279,7 +287,7 @@ def sent_ids(folder: HookFolder, name: str) -> set[str]:
 
 
 def mark_sent(folder: HookFolder, name: str, update_id: str) -> None:
-    """Not synced: after a power cut the update is published again, under the same id."""
+    """Record an accepted update. Not synced: after a power failure, the update is published again under the same id."""
     with open(folder.spool / f"{name}.sent", "a", encoding="utf-8") as file:
         file.write(update_id + "\n")
 
@@ -291,14 +299,14 @@ def remove(folder: HookFolder, name: str) -> None:
 
 
 def set_aside(folder: HookFolder, name: str) -> Path:
-    """Move a corrupt file out of the way. Raises `OSError`."""
+    """Move a corrupt file out of the spool. Raises `OSError`."""
     target = folder.corrupt / f"{name}.json"
     (folder.spool / f"{name}.json").replace(target)
     return target
 
 
 def reject(folder: HookFolder, entry: Push, update: RefUpdate, answer: str) -> Path:
-    """Keep an update that the server refused as a spool file (moving it back tries again), and the answer beside it."""
+    """Keep a rejected update as a spool file, with the server's response beside it. Moving the file back retries it."""
     target = folder.rejected / f"{update.id}.json"
     write_durably(target.with_suffix(".answer"), answer.encode("utf-8", "replace"))
     write_durably(target, encode(entry._replace(updates=(update,))))
@@ -306,7 +314,7 @@ def reject(folder: HookFolder, entry: Push, update: RefUpdate, answer: str) -> P
 
 
 def sweep(folder: HookFolder) -> None:
-    """Remove leftovers of killed writers and senders: old temporary files, `.sent` without their push."""
+    """Remove leftovers of killed writers and senders: old temporary files, and `.sent` files without their push."""
     for name in os.listdir(folder.spool):
         path = folder.spool / name
         with contextlib.suppress(FileNotFoundError):

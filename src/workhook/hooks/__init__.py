@@ -1,1 +1,1 @@
-"""The webhook API: webhooks, their deliveries, and publishing."""
+"""The webhook API: webhooks, their deliveries, and event publishing."""

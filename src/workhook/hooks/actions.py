@@ -1,4 +1,4 @@
-"""Creates, updates and deletes hooks, in the caller's transaction."""
+"""Creates, updates and deletes hooks in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _of_an_app = sa.select(hooks.c.repository_id).where(
 )
 _insert_lane = insert_into(lanes, "hook_id", "manual_minute", "manual_count")
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
-# Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
+# Two concurrent creations could both see room for one more hook, so they are serialized by locking the owner's row.
 _lock_repository = (
     sa.select(projects.c.name)
     .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
@@ -69,8 +69,8 @@ _lock_repository = (
 )
 
 
-# Many can lock a right together with the user, which blocks changes of both. The right comes first, as where it is
-# taken away: PostgreSQL locks in the order of FROM, and two orders would meet in a deadlock.
+# A shared lock on a right and its user blocks changes of both. The right is locked first, as when it is revoked:
+# PostgreSQL locks in FROM order, and opposite orders could deadlock.
 _lock_user = (
     sa.select(accounts.c.id)
     .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
@@ -99,8 +99,11 @@ _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).wi
 
 @dataclass(frozen=True)
 class HookWrite:
-    """The context of a change of an owner's hooks. `actor` None: a command. `limit`: hooks that an event may have, 0:
-    any number; `base`: the start of links in what others read."""
+    """The context of a change to an owner's hooks.
+
+    `actor` is None for a command. `limit`: maximum number of hooks per event, or 0 for no limit. `base`: prefix of
+    links that others read.
+    """
 
     tx: Transaction
     actor: Actor | None
@@ -111,7 +114,7 @@ class HookWrite:
 
 
 async def create_hook(write: HookWrite, change: HookChange) -> Hook:
-    """Create a hook, and ping it if it is active. Raises `Invalid` if it exists, or is one too many for an event."""
+    """Create a hook, and ping it if active. Raises `Invalid` if it exists or an event would have too many hooks."""
     assert change.config is not None, "a create always has a configuration"
     await lock_owner(write)
     tx, actor, owner, vault, config = write.tx, write.actor, write.owner, write.vault, change.config
@@ -135,7 +138,10 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
 
 
 async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hook:
-    """PATCH a hook: a new configuration replaces the old one, and without a secret it removes the secret (the spec)."""
+    """Update a hook.
+
+    A new configuration replaces the old one; without `secret`, it also removes the secret (see the spec).
+    """
     await lock_owner(write)
     hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     events = hook.events
@@ -154,7 +160,7 @@ async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hoo
 
 
 async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) -> Hook:
-    """PATCH the configuration: only the given keys change."""
+    """Update the configuration. Only the given keys change."""
     await lock_owner(write)
     hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     _require_stored(hook, config)
@@ -169,7 +175,7 @@ async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) ->
 
 
 async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> None:
-    """Delete a hook and drop its waiting dispatches. Its deliveries are purged when they are old."""
+    """Delete a hook and drop its waiting dispatches. Its deliveries are purged at the end of the retention period."""
     hook = await _locked_hook(tx, actor, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await drop_waiting(tx, [hook_id])
@@ -178,7 +184,7 @@ async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, ho
 
 
 async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, hook_id: int) -> None:
-    """Delete a webhook that an OAuth app made, for an owner of its organization. Raises `NotFound` for any other."""
+    """Delete a webhook of an OAuth app on behalf of an organization owner. Raises `NotFound` for other webhooks."""
     row = existing(await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id}))
     repository = None
     if row["repository_id"] is not None:
@@ -187,8 +193,10 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
 
 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> bool:
-    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time. The audit log
-    and a `hook` event tell why. Return whether it was turned off."""
+    """Deactivate a failing hook unless it has changed since `seen`, its state when the receiver failed.
+
+    The reason is recorded in the audit log and a `hook` event. Return whether the hook was deactivated.
+    """
     return await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
 
@@ -226,13 +234,15 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
 
 
 async def lock_owner(write: HookWrite) -> None:
-    """Lock the hooks of the owner: concurrent changes are serialized, and each sees the hooks that the others left.
+    """Lock the owner's hooks: concurrent changes are serialized, and each one sees the results of the others.
 
-    Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends what it made, so
-    nothing may be made afterwards. Raises `Forbidden` if the user of an OAuth app lost the right since. It cannot be
-    taken away until the transaction ends; taking it away turns off what was made."""
+    Raises `Unauthenticated` if the token was revoked since it was checked, because revoking a token also disables
+    everything it created, and nothing may be created afterwards. Raises `Forbidden` if the user of an OAuth app has
+    lost the right meanwhile. The right cannot be revoked before the transaction ends; revoking it deactivates the
+    hooks.
+    """
     tx, actor, owner = write.tx, write.actor, write.owner
-    # A session has no token, and nothing ends with it that it made.
+    # A session has no token, and ending it disables nothing.
     if actor is not None and actor.token_id and not await lock_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
@@ -255,7 +265,7 @@ async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, h
 
 def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
     shown = plain_config(config.shown)
-    # Only an organization's hook must name its url again (the spec); a repository's keeps it.
+    # Only an organization's hook must repeat its url (see the spec); a repository's hook keeps it.
     shown.setdefault("url", hook.config["url"])
     secret = hook.secret if config.secret_masked else vault.seal(config.secret or None)
     password = hook.password if config.password_masked else vault.seal(config.password or None)
@@ -268,13 +278,13 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
 
 
 def _require_stored(hook: Hook, config: ConfigChange) -> None:
-    """Raise `Invalid` for a mask where nothing is stored."""
+    """Raise `Invalid` if a mask is given where nothing is stored."""
     if wrong := mask_faults(config, secret=hook.secret, password=hook.password):
         raise Invalid(faults=wrong)
 
 
 def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
-    """An editor of a hook must not get its password by having it sent to another host."""
+    """Raise `Invalid` if the password would be sent to another host, which would reveal it to an editor of the hook."""
     home = [urlsplit(each.config["url"])[:2] for each in (old, new)]
     if old.password is not None and config.password is UNSET and home[0] != home[1]:
         message = "password must be sent again when the url names another server"
@@ -282,7 +292,7 @@ def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
 
 
 def _rotate(hook: Hook, secret: bytes | None, keep_s: int | None) -> Hook:
-    """Set a new secret. The old one signs too for `keep_s` seconds if the header style has room for two."""
+    """Set a new secret. The old one keeps signing for `keep_s` seconds, if the header style supports two signatures."""
     kept = hook.secret if keep_s and secret is not None else None
     until = now_ms() + keep_s * 1000 if kept is not None and keep_s else None
     return msgspec.structs.replace(hook, secret=secret, previous_secret=kept, previous_secret_until=until)
@@ -297,8 +307,8 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     new = msgspec.structs.replace(new, version=old.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
-        # When it is turned on, the failing days are counted anew, and what slipped in between is dropped as well.
-        # Lanes are locked before dispatches, as everywhere: another order could deadlock.
+        # Activating the hook also resets its failing days and drops dispatches that slipped in meanwhile. Lanes are
+        # locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
     _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))
@@ -307,23 +317,22 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
 
 
 def _target(hook: Hook) -> tuple[str, str]:
-    """Hooks with the same target may not share an event: it would arrive twice."""
+    """Return the hook's target. Hooks with the same target may not share an event, which would arrive twice."""
     return requested_url(hook.config.get("url", "")), hook.content_type
 
 
 def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether an event is in both lists; `*` is every event."""
+    """Return whether the lists share an event; `*` matches every event."""
     if not one or not other:
         return False
     return ANY_EVENT in one or ANY_EVENT in other or not set(one).isdisjoint(other)
 
 
 def _clashes(other: Hook, new: Hook, old: Hook | None) -> bool:
-    """Return whether a change (from `old`, or None for a new hook) lets an event arrive twice at one target.
+    """Return whether a change from `old` (None for a new hook) would make an event arrive twice at one target.
 
-    Hooks that are off count, as on GitHub, so that a hook can be turned on again. Clashes that an import left do
-    not block changes: only the events that are new at the target count, and when a hook is turned on, the hooks that
-    are on.
+    Inactive hooks count, as on GitHub, so that they can be activated again. Duplicates left by an import do not block
+    changes: only events new at the target are checked and, when a hook is activated, other active hooks.
     """
     if _target(other) != _target(new):
         return False
@@ -336,7 +345,7 @@ def _clashes(other: Hook, new: Hook, old: Hook | None) -> bool:
 
 
 async def _check_against_others(write: HookWrite, hook: Hook, old: Hook | None = None) -> None:
-    # Only hooks that the caller sees are compared and counted: a refusal must not reveal others.
+    # Only hooks visible to the caller are compared and counted: a rejection must not reveal others.
     others = [each for each in await queries.all_hooks(write.tx, write.owner) if each.id != hook.id]
     if any(_clashes(each, hook, old) for each in others):
         raise Invalid(faults=[fault(say("Hook already exists on this {}", write.owner.target))])
@@ -356,7 +365,7 @@ def _stored(hook: Hook) -> dict[str, object]:
 
 
 def _audit(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object) -> None:
-    """Record a change, without the configuration of a hook that owners do not see."""
+    """Record a change, without the configuration of a hook that is hidden from owners."""
     config = {"config": config_shape(hook)} if hook.only_app is None else {}
     detail = {"active": hook.active, "events": hook.events, **config, **detail}
     target = audit.AuditTarget(f"hook/{hook.id}", owner.account.id, owner.repository_id, detail)
@@ -367,9 +376,12 @@ Changes = dict[str, object]
 
 
 def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
-    """`changed`: the fields, such as `active`, `config.url` and `config.secret`. `before`: the values of those that are
-    no secrets, without those of a hook that only an OAuth app sees. `secrets`: `config.secret` and `config.password`,
-    each `set`, `changed` or `removed`."""
+    """Return the audit details of a change.
+
+    `changed`: the changed fields, such as `active`, `config.url` and `config.secret`. `before`: their previous values
+    except secrets, and without the configuration of a hook that only an OAuth app sees. `secrets`: `config.secret` and
+    `config.password`, each `set`, `changed` or `removed`.
+    """
     plain = {name: getattr(old, name) for name in ("active", "events") if getattr(old, name) != getattr(new, name)}
     names = sorted(old.config.keys() | new.config.keys())
     config = {f"config.{name}": old.config.get(name) for name in names if old.config.get(name) != new.config.get(name)}
@@ -380,13 +392,13 @@ def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
             secrets[f"config.{name}"] = "set" if was is None else "removed" if now is None else "changed"
     changed = [*plain, *config, *secrets]
     if "config.secret" not in secrets and vault.open(old.previous_secret) != vault.open(new.previous_secret):
-        changed.append("config.previous_secret")  # the same secret was set again, and the one before signs no more
+        changed.append("config.previous_secret")  # the same secret was set again, and the previous one no longer signs
     before = plain if old.only_app is not None else plain | config
     return {"changed": changed, **({"before": before} if before else {}), **({"secrets": secrets} if secrets else {})}
 
 
 def owner_of(call: Call) -> HookOwner:
-    """Return the repository or organization of the path, which the authenticator has checked."""
+    """Return the repository or organization of the path, already checked by the authenticator."""
     caller, viewer = caller_of(call), viewer_of(actor_of(call))
     if caller.repository:
         return HookOwner(caller.repository.owner, caller.repository, viewer)
@@ -406,7 +418,7 @@ async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
 
 
 async def hook_by_hand(call: Call, tx: Transaction, hook_id: int) -> Hook:
-    """`hook_of`, for a ping, a test or a redelivery, which is counted. Raises what `deliveries.count_manual` raises."""
+    """Return the hook and count a manual ping, test or redelivery. Raises the errors of `deliveries.count_manual`."""
     hook = await hook_of(call, tx, hook_id)
     await deliveries.count_manual(tx, hook.id, most_by_hand(call))
     return hook
@@ -441,7 +453,7 @@ async def hooks_ping(write: Write, hook_id: int) -> None:
 
 
 async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
-    """Send a delivery again."""
+    """Redeliver a delivery."""
     hook = await hook_of(write.call, write.tx, hook_id)
     await deliveries.redeliver(write.tx, hook.id, delivery_id, most=most_by_hand(write.call))
     audit_of_call(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
@@ -449,7 +461,7 @@ async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> 
 
 
 async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelivery.Redelivery:
-    """Start a job that sends deliveries again, and do its first batch. Raises `Invalid` while another one runs."""
+    """Start a bulk redelivery and process its first batch. Raises `Invalid` while another one is running."""
     asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
@@ -462,9 +474,9 @@ async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelive
 
 
 async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
-    """Send the catalogue's sample of an event to a webhook alone, even if it is off or does not want the event.
+    """Send the sample of an event to a single webhook, even if it is inactive or not subscribed to the event.
 
-    Raises `Invalid` for a name that the catalogue does not have.
+    Raises `Invalid` if the catalogue has no such event.
     """
     hook = await hook_of(write.call, write.tx, hook_id)
     payload = samples.sample(name, action, around=False) if known(name) else {}

@@ -1,4 +1,4 @@
-"""The routes of webhooks: for repositories and, the same, for organizations."""
+"""The routes of webhooks, shared by repositories and organizations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ both = Every(
 
 
 async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
-    """Return each hook's delivery for `last_response`, which only webhooks of repositories have."""
+    """Return each hook's delivery for `last_response`, which only repository webhooks have."""
     hook_ids = [hook.id for hook in hooks if hook.repository_id is not None]
     return await queries.newest_deliveries(reader, hook_ids, now_ms() - LAST_RESPONSE_MS) if hook_ids else {}
 
@@ -77,7 +77,7 @@ async def _shapes(call: Call, hooks: Sequence[Hook]) -> list[HookShape]:
 
 @both.get("/hooks")
 async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
-    """List the webhooks of the {called}."""
+    """List webhooks of the {called}."""
     hooks, total = await queries.list_hooks(call.database, actions.owner_of(call), page)
     return Paged(await _shapes(call, hooks), total)
 
@@ -141,8 +141,8 @@ async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
 async def hooks_get_health(call: Call, hook_id: int) -> HookHealth:
     """Get the health of a webhook.
 
-    How its deliveries of the last 24 hours went, what waits, and why it is off if it is. With very many deliveries only
-    the newest 10,000 are counted.
+    Returns the results of its deliveries in the last 24 hours, its backlog and, if it was deactivated, the reason. If
+    there are too many deliveries, only the newest 10,000 are counted.
     """
     return await health.hook_health(call.database, await actions.hook_of(call, call.database, hook_id))
 
@@ -166,7 +166,7 @@ async def repository_hooks_test(write: Write, hook_id: int) -> None:
 
 @both.get("/hooks/{hook_id}/deliveries", query=_DELIVERY_QUERY)
 async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]]:
-    """List the deliveries of a webhook."""
+    """List deliveries of a webhook."""
     hook = await actions.hook_of(call, call.database, hook_id)
     per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
@@ -193,7 +193,7 @@ both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, prob
 
 @both.post("/hooks/{hook_id}/deliveries/redeliver", status=202, body=bodies.REDELIVER)
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
-    """Send many deliveries again."""
+    """Redeliver deliveries in bulk."""
     job = await actions.redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
     shape = redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{job.hook_id}")
     return Queued(shape.queued, shape)
@@ -209,7 +209,7 @@ async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> Rede
 
 @both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True, relies=True)
 async def events_publish(call: Call) -> Published:
-    """Publish an event of the {called}."""
+    """Publish an event for the {called}."""
     publication = publishing.parse_publication(
         await call.json_object(publishing.BODY_MAX, values=publishing.VALUES_MAX)
     )
@@ -244,7 +244,7 @@ async def repository_dispatch(call: Call) -> None:
     if len(client_payload) > CLIENT_PAYLOAD_KEYS:
         message = f"client_payload must have at most {CLIENT_PAYLOAD_KEYS} properties"
         raise Invalid(faults=[fault(message, field="client_payload")])
-    # A webhook that an app made gets its installation there (`delivery.sign.with_installation`).
+    # A webhook created by an app gets its installation there (`delivery.sign.with_installation`).
     payload = {"action": kind, "branch": "main", "client_payload": client_payload, "installation": None}
     publication = publishing.Publication("repository_dispatch", payload, kind)
     await publishing.publish(call.database, owner, publication, actor=actor_of(call), base=call.base_for_others)
@@ -252,9 +252,10 @@ async def repository_dispatch(call: Call) -> None:
 
 @organization.get("/orgs/{org}/oauth-hooks", name="oauth_hooks_list", access="oauth_hooks.read")
 async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
-    """List the webhooks that OAuth apps made.
+    """List webhooks created by OAuth apps.
 
-    Webhooks of the organization and of its repositories. The organization's own are otherwise visible to the app alone.
+    Includes webhooks of the organization and its repositories. Outside this list, the organization's webhooks are
+    visible only to the app that created them.
     """
     found, total = await queries.list_app_hooks(call.database, actor_of(call), actions.owner_of(call).account, page)
     newest = await _newest(call.database, [each.hook for each in found])
@@ -271,9 +272,9 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
     "/orgs/{org}/oauth-hooks/{hook_id}", name="oauth_hooks_delete", access="oauth_hooks.delete", action="hook.delete"
 )
 async def delete_app_hook(write: Write, hook_id: int) -> None:
-    """Delete a webhook that an OAuth app made.
+    """Delete a webhook created by an OAuth app.
 
-    A webhook of the organization or of one of its repositories. Deliveries that wait for it are dropped.
+    The webhook can belong to the organization or one of its repositories. Its waiting deliveries are dropped.
     """
     await actions.delete_app_hook(write.tx, write.actor, actions.owner_of(write.call).account, hook_id)
 

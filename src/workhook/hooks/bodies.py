@@ -1,7 +1,7 @@
-"""Request bodies about hooks: as JSON Schema for the document, and parsed with the errors that clients expect. Pure.
+"""Request bodies about hooks: JSON Schemas for the API document, and parsers with the errors that clients expect. Pure.
 
-`hooks.publishing` and `hooks.deliveries` read the rest; `tests/api/protocol/test_schemathesis.py` holds schemas and
-parsers together.
+`hooks.publishing` and `hooks.deliveries` parse the other bodies. `tests/api/protocol/test_schemathesis.py` checks that
+schemas and parsers agree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONFIG_UPDATE = config_schema("ConfigUpdate", "Fields that are absent stay as th
 _CONFIG_CREATE = config_schema("ConfigCreate", "Settings that are absent are unset.", "url")
 _REPLACES = "It replaces the configuration; without `secret` the secret is removed. An empty object changes nothing."
 _CONFIG_REPLACE = config_schema("ConfigReplace", f"{_REPLACES} A repository's webhook keeps its url if none is given.")
-# The spec: an organization's webhook must name its url again.
+# As specified, an organization's webhook must repeat its url.
 _CONFIG_REPLACE_WITH_URL = {
     **config_schema("OrganizationConfigReplace", _REPLACES),
     "anyOf": [{"required": ["url"]}, {"maxProperties": 0}],
@@ -139,7 +139,7 @@ REDELIVER = _object(
 
 
 class HookChange(msgspec.Struct):
-    """A valid create or update. Fields are UNSET where absent."""
+    """A valid create or update. Absent fields are UNSET."""
 
     config: ConfigChange | None = None
     events: list[str] | UnsetType = UNSET
@@ -159,7 +159,7 @@ def _wrong_type(name: str, value: object, wanted: str) -> str:
 
 
 def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: Collection[str] = ()) -> None:
-    """Raise `Invalid` naming every property whose JSON type is not the one in `kinds`."""
+    """Raise `Invalid` listing every property whose JSON type differs from `kinds`."""
     complaints = []
     for name, kind in kinds.items():
         value = body.get(name)
@@ -178,7 +178,7 @@ def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: 
 def parse_hook(
     body: Mapping[str, Any], target: HookTarget, check_url: Callable[[str], str | None], *, creating: bool
 ) -> HookChange:
-    """Raises `Invalid` with every fault."""
+    """Parse a body that creates or updates a hook. Raises `Invalid` listing every fault."""
     fields = _UPDATE if not creating and target == "repository" else _CREATE
     check_types(body, fields)
     faults: list[Fault] = []

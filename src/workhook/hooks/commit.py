@@ -1,9 +1,9 @@
-"""Published events, their dispatches and their entries of the audit log, committed together.
+"""Commits published events together with their dispatches and audit log entries.
 
-Many events are one statement, which on PostgreSQL commits by itself: one round trip, without BEGIN and COMMIT.
+Many events form one statement, which on PostgreSQL commits by itself: one round trip, without BEGIN and COMMIT.
 
-What was committed is handed to the worker of this process from memory, so that nothing is read again. It is only an
-offer: what the worker does not take is read from the database by the process that has the lane.
+Committed dispatches are offered to this process's worker in memory, which avoids reading them again. If the worker
+declines, the process that owns the lane reads them from the database.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ log = structlog.get_logger(__name__)
 
 
 class CommittedDispatch(msgspec.Struct, frozen=True):
-    """One event for one hook: just committed, and due now. `event` has the values of `outbox.COLUMNS`.
+    """A committed dispatch of one event to one hook, due now. `event` has the values of `outbox.COLUMNS`.
 
-    `version` is the hook's at the commit, `app_id` that of the OAuth app that created the hook, `hook_repository_id`
-    None for an organization's hook. `before`: the hook's other dispatches that were due then; None if they were not
-    requested, or if they are more than `BEFORE_MAX`.
+    `version` is the hook's version at the commit, `app_id` the OAuth app that created the hook, and
+    `hook_repository_id` is None for an organization's hook. `before`: the hook's other dispatches that were due at the
+    commit, or None if they were not requested or exceed `BEFORE_MAX`.
     """
 
     id: int
@@ -48,8 +48,10 @@ class CommittedDispatch(msgspec.Struct, frozen=True):
 
 
 def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
-    """Return `CommittedDispatch.before` of a row. The first of a hook lists all before it; the others only follow
-    it."""
+    """Return `CommittedDispatch.before` for a row.
+
+    Only the first dispatch of a hook lists the preceding ones; the others follow it.
+    """
     if found is None:
         return ()
     ids: Sequence[int] = json.decode(found) if isinstance(found, str) else found
@@ -57,32 +59,35 @@ def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
 
 
 class LocalWorker(Protocol):
-    """A worker as a commit uses it."""
+    """The interface between commits and a worker."""
 
     def accepts_dispatches(self) -> bool:
-        """Return whether a commit should ask for `CommittedDispatch.before`."""
+        """Return whether a commit should collect `CommittedDispatch.before`."""
 
     def accept(self, new: CommittedDispatch) -> bool:
-        """Return whether the worker will send it."""
+        """Return whether the worker will send the dispatch."""
 
 
 _local_workers: WeakKeyDictionary[Database, LocalWorker] = WeakKeyDictionary()
 
 
 def register_worker(database: Database, worker: LocalWorker) -> Callable[[], object]:
-    """Offer commits of this process to `worker`, until the returned function is called."""
+    """Offer commits of this process to `worker` until the returned function is called."""
     _local_workers[database] = worker
     return lambda: _local_workers.pop(database, None)
 
 
 def accepts_dispatches(database: Database) -> bool:
-    """Return whether a worker may take something now."""
+    """Return whether the worker of this process may currently accept dispatches."""
     worker = _local_workers.get(database)
     return worker is not None and worker.accepts_dispatches()
 
 
 def offer(database: Database, new: CommittedDispatch) -> bool:
-    """Return whether a worker of this process took it. It is committed, so the publisher gets no error from here."""
+    """Return whether the worker of this process accepted the dispatch.
+
+    It is already committed, so errors are only logged.
+    """
     worker = _local_workers.get(database)
     try:
         return worker is not None and worker.accept(new)
@@ -92,8 +97,11 @@ def offer(database: Database, new: CommittedDispatch) -> bool:
 
 
 class NewEvent(msgspec.Struct, frozen=True):
-    """An event to commit. `event` has the values of `outbox.COLUMNS`, `entry` those of `audit.COLUMNS`, or is None if
-    there is no entry in the audit log. `premise`: what it rests on, unless it was just looked up."""
+    """An event to commit.
+
+    `event` has the values of `outbox.COLUMNS`. `entry` has those of `audit.COLUMNS`, or is None if the event is not
+    audited. `premise`: the condition the event depends on, unless it was just checked.
+    """
 
     event: Mapping[str, Any]
     entry: Mapping[str, Any] | None
@@ -111,8 +119,7 @@ _committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKey
 
 
 def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
-    """Return the batcher of publications. Events of one repository get their ids in the order in which they were
-    added."""
+    """Return the batcher of publications. Events of one repository get ids in the order they were added."""
     found = _committers.get(database)
     if found is None:
         found = _committers[database] = Batcher(
@@ -134,8 +141,11 @@ async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEve
 
 
 async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committed]:
-    """Commit all events in their order, or none. Durable when it returns; raises what `Database.transaction` raises,
-    and `ConditionFailed` if a premise does not hold."""
+    """Commit all events in order, or none.
+
+    The commit is durable on return. Raises the errors of `Database.transaction`, and `ConditionFailed` if a premise
+    does not hold.
+    """
     handing = accepts_dispatches(database)
     entries = [each.entry for each in added if each.entry is not None]
     premises = [each.premise for each in added if each.premise is not None]
@@ -151,7 +161,7 @@ async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committe
 
 
 def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) -> list[Committed]:
-    """`rows`: one for each dispatch, or for an event without any, in the order of the events."""
+    """Group `rows` by event. There is one row per dispatch, or one for an event without any, in event order."""
     found: dict[int, list[Row]] = {}
     for row in rows:
         found.setdefault(row["event_id"], []).append(row)

@@ -59,9 +59,9 @@ _in_order = (
 _again = (
     sa.update(dispatches)
     .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
-    .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
+    .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # restarts the schedule of retries
 )
-# With many at once, each is sent once, however often it is asked for: those that wait already are left alone.
+# In bulk, each is sent only once however often it is requested: already waiting dispatches are left alone.
 _again_once = _again.where(dispatches.c.wanted == sa.literal(0, sa.Integer))
 _count_manual = (
     sa.update(lanes)
@@ -81,15 +81,15 @@ _latest_push = (
 
 
 def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
-    """Raises `Invalid` with every fault; ignores other parameters."""
+    """Parse query parameters, ignoring unknown ones. Raises `Invalid` listing every fault."""
     names = ("status", "event", "action", "guid", "since", "until", "redelivery")
     return parse_filters({name: given[name][-1] for name in names if name in given})
 
 
 def parse_selection(body: Mapping[str, Any]) -> Filters:
-    """Return which deliveries to send again; an empty body means those that failed. Raises `Invalid` with every fault.
+    """Parse which deliveries to redeliver; an empty body selects the failed ones. Raises `Invalid` listing every fault.
 
-    An unknown filter is a fault: ignoring it would send more than was meant.
+    Unknown filters are errors: ignoring one would redeliver more than intended.
     """
     kinds = {"status": str, "since": str, "until": str, "event": str, "ids": list}
     check_types(body, {name: kinds[name] for name in body if name in kinds}, nullable=kinds)
@@ -101,7 +101,10 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
 
 
 def parse_filters(given: Mapping[str, Any]) -> Filters:
-    """Parse texts by name, `redelivery` also as a boolean and `ids` a list; None is absent. Raises `Invalid`."""
+    """Parse filters given as strings; `redelivery` may also be a boolean, `ids` is a list, None is absent.
+
+    Raises `Invalid`.
+    """
     filters, faults = Filters(), []
     for name in ("event", "action", "guid"):
         if (text := given.get(name)) is not None:
@@ -163,8 +166,10 @@ async def list_deliveries(
     per_page: int,
     retries: int | None = None,
 ) -> DeliveryPage:
-    """Newest first. A cursor is the id of the first delivery of its page. `retries`: how many the hook allows, if that
-    is known. Raises `storage.slow.QueryTooSlow`."""
+    """Return a page of deliveries, newest first. Raises `storage.slow.QueryTooSlow`.
+
+    A cursor is the id of the first delivery of its page. `retries`: the hook's number of retries, or None if unknown.
+    """
     older = IdRange() if cursor is None else IdRange(high=cursor + 1)
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
     now = now_ms()
@@ -204,7 +209,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
 async def find_delivery(
     reader: Reader, hook_id: int, delivery_id: int, *, retries: int | None = None
 ) -> DeliveryDetail:
-    """Raises `NotFound`."""
+    """Return a delivery with its request and response. Raises `NotFound`."""
     row = existing(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
     payload = json.decode(to_show(row["payload"]))
     if payload and row["hook_installation_id"] is not None:  # as it was sent
@@ -217,24 +222,25 @@ async def find_delivery(
 
 
 async def redeliver(tx: Transaction, hook_id: int, delivery_id: int, *, most: int) -> None:
-    """Send one delivery again, with the same guid. Raises `NotFound`, or what `count_manual` raises."""
+    """Redeliver one delivery with the same guid. Raises `NotFound`, or the errors of `count_manual`."""
     row = existing(await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id}))
     await count_manual(tx, hook_id, most)
     if not await make_due(tx, hook_id, [row["dispatch_id"]]):
-        raise NotFound()  # purged at this moment
+        raise NotFound()  # purged just now
 
 
 async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *, once: bool = False) -> int:
-    """Return how many dispatches were made due. `once`: leave out those that wait already."""
+    """Make dispatches due and return their number. With `once`, skip those already waiting."""
     tx.signal(DUE, {hook_id})
     again = _again_once if once else _again
     return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
 
 async def count_manual(tx: Transaction, hook_id: int, most: int) -> None:
-    """Count a ping, a test or a redelivery. Raises `Forbidden` with `Retry-After` past `most` in a minute; 0: no limit.
+    """Count a ping, a test or a redelivery.
 
-    Clients of GitHub know its secondary rate limits by the status and these words, wait, and try again.
+    Raises `Forbidden` with `Retry-After` beyond `most` per minute; 0 means no limit. GitHub's clients recognize a
+    secondary rate limit by the status and this wording, wait, and try again.
     """
     now = now_ms()
     row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now // MINUTE_MS})
@@ -248,7 +254,7 @@ async def count_manual(tx: Transaction, hook_id: int, most: int) -> None:
 
 
 async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
-    """Send the repository's latest push to this hook alone, if there was one and the hook wants pushes."""
+    """Send the repository's latest push to this hook only, if there is one and the hook subscribes to pushes."""
     row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
     if row is None or not wants(hook.events, "push") or (payload := from_stored(row["payload"])) is None:
         return

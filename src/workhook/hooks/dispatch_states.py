@@ -1,7 +1,7 @@
-"""The dispatch of a delivery: which attempt it was, and what follows.
+"""The state of a delivery's dispatch: the number of the attempt, and the next step.
 
-The columns are scalar subqueries, not joins: a few rows are looked up by an index, whatever the planner knows of the
-tables. The attempts of one event at one hook are few.
+The columns are scalar subqueries, not joins, so that the few rows are found by index regardless of the planner's
+statistics. An event has few attempts at one hook.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from workhook.hooks.tables import deliveries, dispatches
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 
-HELD_MS = 15 * SECOND_MS  # what has been due for longer than an attempt takes is not just under way
+HELD_MS = 15 * SECOND_MS  # longer than any attempt takes, so the dispatch is not in progress
 
-CODES = 1000  # above every status code
+CODES = 1000  # greater than every status code
 _CODES = sa.literal_column(str(CODES), sa.BigInteger)
 
 
 def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    """Return the columns that `fields_of` reads, for each row of `deliveries` or an alias: each is one look-up."""
+    """Return the columns that `fields_of` reads, for `deliveries` or an alias of it. Each costs one lookup per row."""
     dispatch, attempt = dispatches.alias("dispatch"), deliveries.alias("attempt")
     now = sa.select(json_rows(*(dispatch.c[name] for name in ("attempts", "retries", "wanted", "next_attempt_at"))))
     made = (
         sa.select(
             sa.func.count(sa.case((attempt.c.id > table.c.id, 1))).label("later"),
-            # The status of the highest id, which is below 2^53. No order by id: PostgreSQL might follow its index.
+            # The status of the highest id, which is below 2^53. Not ordered by id: PostgreSQL might use the id's index.
             sa.func.max(attempt.c.id * _CODES + attempt.c.status_code).label("newest"),
         )
         .where(attempt.c.guid == table.c.guid)
@@ -44,16 +44,19 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
 
 
 def fields_of(row: Row, retries: int | None, now: int) -> dict[str, object]:
-    """Return the fields of `DeliveryItem` about the dispatch. `row` has `columns`. `retries`: how many the hook allows
-    after a failed attempt; None: not known. `now` in milliseconds."""
+    """Return the dispatch fields of `DeliveryItem`.
+
+    `row` has `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.
+    """
     [[later, newest]] = json.decode(row["attempts_made"])
     code = newest % CODES
     found = json.decode(row["dispatch"])
-    # It is kept as long as its deliveries, unless somebody has removed it by hand.
+    # It is kept as long as its deliveries, unless it was deleted manually.
     [[attempts, repeats, wanted, next_at]] = found or [[1 + later, 0, 0, None]]
-    # Counted from the newest: older ones may be purged. What a process recorded too late is no attempt of its own.
+    # Counted back from the newest, because older ones may be purged. An attempt recorded too late has no number of its
+    # own.
     attempt = max(1, attempts - later)
-    # A redelivery that somebody asked for begins a schedule anew, after the attempts that there were.
+    # A requested redelivery restarts the schedule after the previous attempts.
     most = None if retries is None or not found else max(attempts, attempts - repeats + 1 + retries)
     return {
         "dispatch_state": _state_of(code, next_at, wanted, now),

@@ -1,4 +1,7 @@
-"""Inserts a dispatch per matching hook, in the transaction of the change: in the statement that inserts the events."""
+"""Inserts a dispatch for each matching hook.
+
+This happens in the transaction of the change, with the statement that inserts the events.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import DUE
 from workhook.storage.statements import PerDialect, hot
 
-BEFORE_MAX = 64  # due dispatches of a hook: with more, they have to be read anyway
-AHEAD_MS = 20  # how far another process's clock may be ahead
-GUID_TIME_CHARS = 13  # of a UUID of version 7: 48 bits of milliseconds, with a hyphen among them
+BEFORE_MAX = 64  # due dispatches of a hook; with more, they must be read anyway
+AHEAD_MS = 20  # allowed clock skew of other processes
+GUID_TIME_CHARS = 13  # the first 13 characters of a UUIDv7: 48 bits of milliseconds and a hyphen
 
 _QUOTE = sa.literal_column("""'"'""", sa.Text())
 _ANYTHING = sa.literal_column(f"'{ANY_EVENT}'", sa.Text())
@@ -36,7 +39,7 @@ _DISPATCHED = ("event_id", "hook_id", "guid", "attempts", "retries", "wanted", "
 
 
 def _wants(hook: sa.FromClause, event: sa.FromClause, position: str) -> sa.ColumnElement[bool]:
-    """`fan_out.wants` in SQL. `hook.events` is a JSON array of names without quotes."""
+    """Match like `fan_out.wants`, in SQL. `hook.events` is a JSON array of names without quotes."""
     find = getattr(sa.func, position)
     quoted = _QUOTE + event.c.name + _QUOTE
     return sa.or_(find(hook.c.events, quoted) > _NOTHING, find(hook.c.events, _QUOTE + _ANYTHING + _QUOTE) > _NOTHING)
@@ -50,13 +53,13 @@ def _listens(hook: sa.FromClause, event: sa.FromClause) -> tuple[sa.ColumnElemen
 
 
 def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
-    # Each part has its index.
+    # Each part uses its own index.
     there, above = hooks.alias("there"), hooks.alias("above")
     found = sa.union_all(
         sa.select(there.c.id).where(_listens(there, made)[0], _wants(there, made, "strpos")),
         sa.select(above.c.id).where(_listens(above, made)[1], _wants(above, made, "strpos")),
     ).lateral("found")
-    # A version 7 of a version 4: the time before, and of the random one what follows its own version.
+    # Converts a random version 4 UUID to version 7: the time, then the part of the random UUID after its version digit.
     random = sa.func.substr(sa.cast(sa.func.gen_random_uuid(), sa.Text), 16)
     guid = sa.bindparam("time", type_=sa.Text()) + _VERSION + random
     return sa.insert(dispatches).from_select(
@@ -69,7 +72,7 @@ def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
 
 _last_before_on_sqlite = order.last_given - big("count")
 _new_on_sqlite = events.c.id > _last_before_on_sqlite
-"""The `count` events that were inserted last: SQLite has one writer, so they have the highest numbers."""
+"""The `count` events inserted last. SQLite has a single writer, so they have the highest numbers."""
 
 
 def _send_on_sqlite() -> sa.Insert:
@@ -92,8 +95,10 @@ _send = hot(PerDialect(sqlite=_send_on_sqlite(), postgresql=_send_on_postgresql(
 
 
 def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None) -> sa.Select[Any]:
-    """Select the `made` events with the dispatches that were `sent`, which a worker may take if it knows the earlier
-    ones."""
+    """Select the `made` events with the dispatches that were `sent`.
+
+    A worker may take those whose predecessors it knows.
+    """
     return (
         sa.select(made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid)
         .add_columns(hooks.c.version, hooks.c.app_id, hooks.c.repository_id, *([] if before is None else [before]))
@@ -103,17 +108,16 @@ def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[An
 
 
 def _before(sent: sa.FromClause, found: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return the column `found`, beside the first of the dispatches that are `sent` to a hook."""
+    """Return `found` as a column that is set only for the first dispatch `sent` to each hook."""
     first = sa.func.min(sent.c.id).over(partition_by=sent.c.hook_id)
     return sa.case((sent.c.id == first, found)).label("before")
 
 
 def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
-    """The hook's other due dispatches."""
-    # By its name alone: that it finds nothing of what is sent beside it is just what is wanted.
+    # Referenced by name alone, because this must not find the dispatches sent by the same statement.
     due = sa.table("dispatches", *(sa.column(each.name, each.type) for each in dispatches.c)).alias("due_before")
     found = sa.select(due.c.id).where(due.c.hook_id == sent.c.hook_id, due.c.next_attempt_at <= big("due_until"))
-    if sent is dispatches:  # SQLite finds also what is sent
+    if sent is dispatches:  # SQLite also finds the dispatches just sent
         found = found.where(due.c.event_id <= _last_before_on_sqlite)
     return found.limit(BEFORE_MAX + 1).correlate(sent)
 
@@ -170,19 +174,19 @@ _drop_waiting = (
 
 
 class Sent:
-    """Results of a transaction's events: a row for each dispatch, and for an event without any."""
+    """Results for a transaction's events: a row per dispatch, and one for each event without any."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
 
 def wants(subscribed: Sequence[str], event: str) -> bool:
-    """`*` is every event, present and future."""
+    """Return whether the subscription includes the event. `*` includes every event, present and future."""
     return event in subscribed or ANY_EVENT in subscribed
 
 
 async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """An `outbox.FanOut`."""
+    """Implement `outbox.FanOut`."""
 
     def signal(rows: Sequence[Row]) -> None:
         tx.local(Sent).rows += rows
@@ -193,9 +197,10 @@ async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
 
 
 async def send(tx: Transaction, count: int, then: Callable[[Sequence[Row]], None]) -> None:
-    """Make a dispatch for each hook that wants one of the `count` events whose insert is deferred, in that statement.
+    """Create a dispatch for each hook subscribed to one of the `count` events, in the statement that inserts them.
 
-    `then` gets a row for each dispatch, and for an event without any, in the order of the events.
+    The insert is already deferred. `then` receives a row per dispatch, and one for each event without any, in event
+    order.
     """
     _defer_send(tx, count)
     await tx.defer_fetch(_sent, {"count": count}, then)
@@ -209,9 +214,9 @@ async def send_on_premises(
     *,
     with_before: bool,
 ) -> None:
-    """`send`, unless one of the premises does not hold: then the transaction fails with `ConditionFailed`.
+    """Call `send`, but fail the transaction with `ConditionFailed` if a premise does not hold.
 
-    `with_before`: a hook's first row also names its other due dispatches, at most `BEFORE_MAX + 1`.
+    `with_before`: a hook's first row also lists its other due dispatches, at most `BEFORE_MAX + 1`.
     """
     _defer_send(tx, count)
     params = {"count": count, "due_until": now_ms() + AHEAD_MS, **premise_params(premises)}
@@ -223,14 +228,14 @@ def _defer_send(tx: Transaction, count: int) -> None:
 
 
 async def send_now(tx: Transaction) -> Sequence[Row]:
-    """Fan out what was added to the outbox so far; return the rows of `Sent`."""
+    """Fan out the events added to the outbox so far; return the rows of `Sent`."""
     await outbox.send(tx)
     await tx.flush()
     return tx.local(Sent).rows
 
 
 async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
-    """Append an event about `hook`, and send it to the hooks whose makers see `hook`."""
+    """Append an event about `hook`, and send it to the hooks whose creators see `hook`."""
     event_id = await outbox.append(tx, draft)
     rows = await tx.fetch_all(_listening, {"account_id": draft.account_id, "repository_id": draft.repository_id})
     fitting = [row["id"] for row in rows if _may_show(row, hook) and wants(json.decode(row["events"]), draft.name)]
@@ -240,7 +245,7 @@ async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
 def _may_show(receiving: Row, hook: Hook) -> bool:
     """Return whether an event about `hook` may reach a receiver.
 
-    An organization's hook that an OAuth app created may belong to an app that cannot read repositories.
+    An organization's hook created by an OAuth app may belong to an app that cannot read repositories.
     """
     if hook.repository_id is None:
         return bool(receiving["app_id"] == hook.app_id)
@@ -248,9 +253,9 @@ def _may_show(receiving: Row, hook: Hook) -> bool:
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
-    """Make each (event, hook) due now, and wake the workers after the commit.
+    """Make each (event, hook) pair due now, and wake the workers after the commit.
 
-    `by_hand`: a person asked for it, so it is sent even if the hook is off.
+    `by_hand`: requested by a person, so it is sent even if the hook is inactive.
     """
     if not pairs:
         return
@@ -262,10 +267,10 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
 
 
 async def send_by_hand(tx: Transaction, draft: Draft, hook: Hook) -> None:
-    """Append an event and send it to this hook alone, even if the hook is off."""
+    """Append an event and send it to this hook only, even if it is inactive."""
     await insert_dispatches(tx, [(await outbox.append(tx, draft), hook.id)], by_hand=True)
 
 
 async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> None:
-    """Drop the waiting dispatches of these hooks. Their rows are locked by id, as everywhere."""
+    """Drop the waiting dispatches of these hooks. Rows are locked in id order, as everywhere."""
     await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})

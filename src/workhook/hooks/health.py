@@ -1,6 +1,6 @@
-"""The health of a hook: how its deliveries of the last 24 hours went, what waits for it, and why it is off.
+"""The health of a hook: results of its deliveries in the last 24 hours, its backlog, and why it is inactive.
 
-Every read is a stretch of an index and has an end, however many deliveries, dispatches and audit entries are kept.
+Every read is a bounded index range, however many deliveries, dispatches and audit entries are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workhook.storage.statements import PerDialect
 
 LOOKS_AT_MOST = 10_000
 HOURS = 24
-_ENTRIES = 1000  # of the audit log, of each action
+_ENTRIES = 1000  # of the audit log, per action
 _REASONS = {
     "right_lost": "Nobody who authorizes the app may have webhooks here any more.",
     "consent_taken_back": "Nobody who may have webhooks here authorizes the app any more.",
@@ -38,7 +38,7 @@ _Millis = Annotated[int, Meta(ge=0)]
 
 
 class HealthBucket(msgspec.Struct):
-    """The deliveries of an hour."""
+    """The deliveries of one hour."""
 
     at: Annotated[Time, Meta(description="When the hour began.")]
     succeeded: Annotated[int, Meta(ge=0)]
@@ -46,7 +46,7 @@ class HealthBucket(msgspec.Struct):
 
 
 class LastFailure(msgspec.Struct):
-    """The newest delivery that failed, of all that are kept."""
+    """The newest failed delivery of all that are kept."""
 
     id: DeliveryId
     at: Time
@@ -55,7 +55,7 @@ class LastFailure(msgspec.Struct):
 
 
 class HookHealth(msgspec.Struct):
-    """How a webhook has fared in the last 24 hours."""
+    """The health of a webhook over the last 24 hours."""
 
     active: Annotated[bool, Meta(description="Whether events are delivered to it.")]
     off_reason: Annotated[
@@ -84,7 +84,7 @@ class HookHealth(msgspec.Struct):
 
 
 def _numbers(dialect: str) -> sa.Select[Any]:
-    """Select a row for each hour that has deliveries. The last columns are the same in each."""
+    """Select a row for each hour with deliveries. The last columns have the same value in every row."""
     row, beyond = deliveries.alias("newest_row"), deliveries.alias("beyond_row")
     newest = (
         index_range(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=True)
@@ -147,7 +147,7 @@ async def _last_failure(reader: Reader, hook_id: int) -> LastFailure | None:
 
 
 def _buckets(rows: Sequence[Row], since: int) -> list[HealthBucket]:
-    """Count in the last hour deliveries of a worker whose clock is ahead."""
+    """Return the hourly buckets. Deliveries of a worker whose clock is ahead count in the last hour."""
     found = [HealthBucket(to_millis_text(since + hour * HOUR_MS), 0, 0) for hour in range(HOURS)]
     for row in rows:
         bucket = found[min(row["hour"], HOURS - 1)]
@@ -156,7 +156,7 @@ def _buckets(rows: Sequence[Row], since: int) -> list[HealthBucket]:
     return found
 
 
-# --- what waits -------------------------------------------------------------------------------------------------------
+# --- backlog ----------------------------------------------------------------------------------------------------------
 
 _due = (
     sa.select(dispatches.c.id)
@@ -172,12 +172,14 @@ _waiting = sa.select(
     sa.select(_oldest.c.created_at).where(_oldest.c.id == _counted.c.oldest).scalar_subquery().label("created_at"),
 )
 
-# --- why it is off ----------------------------------------------------------------------------------------------------
+# --- reason for inactivity --------------------------------------------------------------------------------------------
 
 
 def _changes(dialect: str) -> sa.Select[Any]:
-    """Select the newest changes of the hook, among the newest of the account's hooks. They are not joined by their ids:
-    PostgreSQL might go through the log in their order."""
+    """Select the newest changes of the hook among the newest of the account's hooks.
+
+    Not joined by id: PostgreSQL might scan the log in id order.
+    """
     names = ("action", "detail", "target", "status")
     ways = []
     for action in ("deactivate", "update"):
@@ -191,7 +193,7 @@ def _changes(dialect: str) -> sa.Select[Any]:
     found = sa.union_all(*ways).subquery("found")
     return (
         sa.select(found.c.action, found.c.detail)
-        .where(found.c.target == sa.bindparam("target", type_=sa.Text()), found.c.status.is_(None))  # else refused
+        .where(found.c.target == sa.bindparam("target", type_=sa.Text()), found.c.status.is_(None))  # not refused
         .order_by(found.c.id.desc())
         .limit(sa.literal_column("100"))
     )
@@ -201,7 +203,7 @@ _changes_of_hook = PerDialect.made_by(_changes)
 
 
 async def off_reason(reader: Reader, hook: Hook) -> str | None:
-    """Return why Workhook turned the hook off, from the audit log; None if it is on, or a person turned it off."""
+    """Return why Workhook deactivated the hook, from the audit log, or None if active or deactivated by a person."""
     if hook.active:
         return None
     params = {
@@ -216,13 +218,13 @@ async def off_reason(reader: Reader, hook: Hook) -> str | None:
         if row["action"] == "hook.deactivate":
             reason = str(detail.get("reason", ""))
             return _REASONS.get(reason, reason) or None
-        if detail.get("active"):  # it was on then, so that somebody turned it off since
+        if detail.get("active"):  # it was active then, so a person deactivated it later
             return None
     return None
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """The number of events that wait to be sent, or sent again. `capped`: there are more."""
+    """The number of events waiting to be sent or sent again. `capped`: there are more."""
 
     number: int
     capped: bool = False
@@ -230,13 +232,13 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 async def waiting(reader: Reader, hook: Hook) -> Waiting:
-    """Count the events that would be dropped if the hook was turned off."""
+    """Count the events that would be dropped if the hook were deactivated."""
     row = await reader.fetch_row(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
     return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST, row["created_at"])
 
 
 async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
-    """Raises `storage.slow.QueryTooSlow`."""
+    """Return the health of a hook. Raises `storage.slow.QueryTooSlow`."""
     now = now_ms()
     since = now - DAY_MS
     low = (await history.moments.bounds(reader, since=since)).low

@@ -1,12 +1,11 @@
-"""Finds deliveries of a hook: those that fit filters, those that were only a try, those whose payload has a text.
+"""Finds deliveries of a hook: those matching filters, test deliveries, and those with a given text in the payload.
 
-Those that fit filters are ordered by id, and found without reading many rows that do not fit.
+Filtered deliveries are ordered by id and found without reading many rows that do not match.
 
-A filter is not checked row by row. It selects ranges of an index in which every row fits: one for each event that the
-hook has had (and action, if one is given), each outcome and each kind of attempt. The first rows of each range are
-merged. There are at most as many events as the catalogue has names. Times become bounds of the ids
-(`storage.index_ranges`). Deliveries that were recorded late have an index of their own, since their ids do not follow
-their times.
+Filters are not checked row by row. They select index ranges in which every row matches: one for each event that the
+hook has had (with the given action, if any), each outcome and each kind of attempt. The first rows of all ranges are
+merged. The number of events is bounded by the catalogue. Times are converted to id bounds (`storage.index_ranges`).
+Deliveries that were recorded late have an index of their own, because their ids do not follow their times.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from workhook.storage.index_ranges import IdRange, TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 
-LATE_MS = 5_000  # a delivery that is recorded so much later is marked
-SLACK_MS = 60_000  # all others are written within this: more than LATE_MS and the longest statement together
+LATE_MS = 5_000  # deliveries recorded later than this are marked
+SLACK_MS = 60_000  # all others are written within this time, which exceeds LATE_MS plus the longest statement
 
 
 def recorded_at_of(delivered_at: int, now: int) -> int | None:
-    """Return `recorded_at` of a delivery that is recorded now; times in milliseconds."""
+    """Return `recorded_at` of a delivery recorded now. Times are in milliseconds."""
     return now if now - delivered_at > LATE_MS else None
 
 
@@ -42,7 +41,7 @@ moments = TimeIndex(deliveries, "delivered_at", SLACK_MS, lambda table: table.c.
 
 
 class Filters(msgspec.Struct):
-    """The filters of a list of deliveries. Times in milliseconds, both included."""
+    """The filters of a list of deliveries. Times are in milliseconds and inclusive."""
 
     status: str | None = None
     event: str | None = None
@@ -55,7 +54,7 @@ class Filters(msgspec.Struct):
 
     @property
     def cheap(self) -> bool:
-        """Tell whether one range of an index is enough."""
+        """Whether a single index range is sufficient."""
         return all(getattr(self, name) is None for name in ("status", "event", "action", "redelivery"))
 
     @property
@@ -71,7 +70,7 @@ _TEXTS = ("event", "action", "guid", "since", "until", "ids")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The part of the filters that a statement depends on."""
+    """The part of the filters that determines the SQL statement."""
 
     given: frozenset[str]
     status: str | None
@@ -120,17 +119,20 @@ async def page(
     answered: Answered = items,
     more: Mapping[str, object] | None = None,
 ) -> Sequence[Row]:
-    """Return at most `limit` deliveries with ids within the bounds. `answered` are the columns (one function for one
-    set: a statement is kept for each), `more` their parameters. Raises `storage.slow.QueryTooSlow`."""
+    """Return at most `limit` deliveries with ids within the bounds.
+
+    `answered` returns the columns. Pass the same function object for the same columns, because statements are cached by
+    it. `more` are its parameters. Raises `storage.slow.QueryTooSlow`.
+    """
     times = IdRange()
-    if filters.guid is None and filters.ids is None:  # these are few anyway
+    if filters.guid is None and filters.ids is None:  # these match few rows anyway
         times = await moments.bounds(reader, since=filters.since, until=filters.until)
     params = {
         **filters.params(),
         "hook_id": hook_id,
         "low": max(within.low, times.low),
         "high": min(within.high, times.high),
-        # Beyond the bound of the time, only deliveries that were recorded late can fit.
+        # Beyond the time bound, only deliveries that were recorded late can match.
         "late_low": max(within.low, times.low, times.high - 1),
         "late_high": within.high,
         "limit": limit,
@@ -160,7 +162,7 @@ def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered)
     first = sa.select(found.c.id).order_by(_order(found.c.id, newest_first)).limit(big("limit"))
     return (
         sa.select(*answered(deliveries, shape))
-        .where(deliveries.c.id.in_(first))  # SQLite might run a join the other way round, from all deliveries
+        .where(deliveries.c.id.in_(first))  # as a join, SQLite might start from all deliveries
         .order_by(_order(deliveries.c.id, newest_first))
     )
 
@@ -190,14 +192,14 @@ def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
 
 
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """Select deliveries that were recorded late, beyond the bound of the time."""
+    """Select the deliveries recorded late, beyond the time bound."""
     row = deliveries.alias("late")
     late = sa.select(row.c.id).where(*_mine(row, "late_"), row.c.recorded_at.is_not(None), *shape.conditions(row))
     return sa.select(_first(late, row.c.id, newest_first).subquery().c.id)
 
 
 def _named(shape: Shape) -> sa.Select[Any]:
-    """Fetch all attempts of one event first, since they are few, and filter then."""
+    """Select all attempts of one event before filtering, because they are few."""
     row = deliveries.alias("named")
     names = ("id", "hook_id", "event", "action", "redelivery", "status_code", "guid", "delivered_at")
     found = sa.select(*(row.c[name] for name in names)).where(row.c.guid == sa.bindparam("guid"))
@@ -206,7 +208,7 @@ def _named(shape: Shape) -> sa.Select[Any]:
 
 
 def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """Select the first ids of each event, outcome and kind of attempt."""
+    """Select the first ids for each event, outcome and kind of attempt."""
     event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
     row = deliveries.alias("ranged")
     conditions = [
@@ -233,12 +235,13 @@ def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
         sa.select(flags[outcome].label("succeeded"), flags[repeat].label("redelivery"))
         for outcome, repeat in product(outcomes, repeats)
     ]
-    # With OFFSET PostgreSQL does not put a single row's values into the conditions, where NOT would hide the index.
+    # OFFSET keeps PostgreSQL from inlining a single row's values into the conditions, where NOT would prevent index
+    # use.
     return sa.union_all(*rows).offset(sa.literal_column("0"))
 
 
 def _events(shape: Shape) -> sa.Select[Any]:
-    """Select the events that the hook has had (with the action, if one is given), each by one probe of the index."""
+    """Select the events that the hook has had (with the given action, if any), using one index probe for each."""
     if "event" in shape.given:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("event"))
 
@@ -255,9 +258,9 @@ def _events(shape: Shape) -> sa.Select[Any]:
     return sa.select(walk.c.event).where(walk.c.event.is_not(None))
 
 
-# --- deliveries that somebody made to try a webhook: samples, and pushes that were sent once more ---------------------
+# --- test deliveries: samples and pushes that were sent again ---------------------------------------------------------
 
-# Such an event is listed nowhere, as are those about hooks, which happened all the same.
+# Such events are never listed. Neither are events about hooks, which are real nevertheless.
 _trials = (
     sa.select(deliveries.c.id)
     .join_from(deliveries, events, events.c.id == deliveries.c.event_id)
@@ -266,7 +269,7 @@ _trials = (
         any_of(deliveries.c.id, "ids"),
         sa.not_(events.c.listed),
         sa.not_(events.c.published),
-        # Events about hooks without an actor are Workhook's own.
+        # Events about hooks without an actor come from Workhook itself.
         sa.or_(events.c.name != sa.literal_column("'hook'", sa.Text()), events.c.actor_id.is_not(None)),
         events.c.name != sa.literal_column("'ping'", sa.Text()),
     )
@@ -274,7 +277,7 @@ _trials = (
 
 
 async def trials_among(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Return those of these deliveries of the hook that were only a try. Pings are left out: their name says it."""
+    """Return which of these deliveries of the hook were only tests, excluding pings, whose name says so."""
     return await _among(reader, _trials, hook_id, ids)
 
 
@@ -287,7 +290,7 @@ _repeated = sa.select(_mine_of_some.c.id).where(
 
 
 async def repeated(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Return those of these deliveries of the hook that a later attempt followed."""
+    """Return which of these deliveries of the hook were followed by a later attempt."""
     return await _among(reader, _repeated, hook_id, ids)
 
 
@@ -296,10 +299,10 @@ async def _among(reader: Reader, statement: sa.Select[Any], hook_id: int, ids: S
     return frozenset(row["id"] for row in rows)
 
 
-# --- a text in the payloads of a few deliveries -----------------------------------------------------------------------
+# --- text search in the payloads of a few deliveries ------------------------------------------------------------------
 
 SEARCHED_MAX = 200
-SIZE_MAX = 64 * 1024  # bytes; larger payloads are not loaded to be searched
+SIZE_MAX = 64 * 1024  # bytes; larger payloads are not searched
 
 _payloads = (
     sa.select(
@@ -313,15 +316,14 @@ _payloads = (
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """`ids`: the deliveries whose payload has the text. `too_large`: how many were not searched."""
+    """`ids`: the deliveries whose payload contains the text. `too_large`: the number of deliveries not searched."""
 
     ids: frozenset[int]
     too_large: int
 
 
 async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: str) -> Matches:
-    """Search these deliveries, at most `SEARCHED_MAX`, in the JSON as it was sent, ignoring case and without an
-    index."""
+    """Search the JSON payloads of up to `SEARCHED_MAX` deliveries, ignoring case and without an index."""
     assert len(ids) <= SEARCHED_MAX, "what is searched has an end"
     wanted, found, too_large = {text.casefold() for text in texts}, set(), 0
     rows = await reader.fetch_all(_payloads, {"hook_id": hook_id, "ids": list(ids), "size_max": SIZE_MAX})

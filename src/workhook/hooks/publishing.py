@@ -1,4 +1,4 @@
-"""Publishes events from other systems: a Git server, CI, anything with a token."""
+"""Publishes events from other systems, such as Git servers, CI, or any client with a token."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ PUSH = "push"
 
 
 class PushFollower(NamedTuple):
-    """`concerns`: tells whether a payload matters. `follow`: runs before the event is added, with the pusher (None:
-    a command) and the start of links in events."""
+    """A subscriber to pushes.
+
+    `concerns` returns whether a payload is relevant. `follow` runs before the event is added, with the pusher (None for
+    a command) and the prefix of links in events.
+    """
 
     concerns: Callable[[Mapping[str, Any], Repository], bool]
     follow: Callable[[Transaction, Repository, Mapping[str, Any], Actor | None, str], Awaitable[None]]
@@ -62,7 +65,7 @@ BUSY_TRIES = 20
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """A checked event from a publisher. `id`: the publisher's name for the event."""
+    """A validated event from a publisher. `id`: the publisher's own id for the event."""
 
     event: str
     payload: dict[str, Any]
@@ -71,7 +74,7 @@ class Publication(msgspec.Struct, frozen=True):
 
 
 def parse_publication(body: Mapping[str, Any]) -> Publication:
-    """Raises `Invalid` naming every fault."""
+    """Parse a request body. Raises `Invalid` listing every fault."""
     check_types(body, {"event": str, "payload": dict, "action": str, "id": str}, nullable=("action", "id"))
     faults = [
         Fault(resource="Event", field=name, code="missing_field", message=say("{} is required", name))
@@ -96,8 +99,7 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
 
 
 def check_publisher(publication: Publication, role: str | None) -> None:
-    """Raise `Forbidden` if the caller's `role` is neither admin nor owner and only Workhook makes such events (a task,
-    an invoice)."""
+    """Raise `Forbidden` if only Workhook may publish the event and `role` is neither admin nor owner."""
     if role not in ("admin", "owner") and not publishable(publication.event):
         message = f"Must have admin rights to publish {publication.event} events: Workhook itself makes them."
         raise Forbidden(message, code="missing_role")
@@ -116,12 +118,12 @@ async def publish(
     base: str,
     premise: Premise | None = None,
 ) -> Published:
-    """Commit the event and its deliveries. The same `id` again within 24 hours has no effect and the same answer.
+    """Commit the event and its dispatches. Repeating an `id` within 24 hours has no effect and returns the same result.
 
-    `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted. `premise`: what the
-    caller's right and the owner rest on, unless they were just looked up.
+    `actor` is None for commands. Only dispatches to hooks visible to the owner's viewer are counted. `premise`: the
+    conditions on which the caller's right and the owner depend, unless they were just checked.
 
-    Raises `Invalid` when another event was published under the `id`, and `ConditionFailed` if the premise no longer
+    Raises `Invalid` if another event was published under the `id`, and `ConditionFailed` if the premise no longer
     holds.
     """
     draft = _draft(publication, owner, actor, base)
@@ -144,7 +146,7 @@ async def publish(
         try:
             return await database.in_transaction(step)
         except UniqueViolation:
-            # Another request with this id was faster; its commit is visible now.
+            # A concurrent request with this id was faster; its commit is now visible.
             continue
         except Unavailable as problem:
             if problem.code != "busy":
@@ -155,15 +157,15 @@ async def publish(
 async def send_alone(
     tx: Transaction, owner: HookOwner, hook: Hook, publication: Publication, *, actor: Actor | None, base: str
 ) -> None:
-    """Send the event to this hook alone, whatever it wants. Activity does not list it."""
-    draft = msgspec.structs.replace(_draft(publication, owner, actor, base), published=False)  # it is only a try
+    """Send the event to this hook only, regardless of its subscriptions. The activity does not list it."""
+    draft = msgspec.structs.replace(_draft(publication, owner, actor, base), published=False)  # only a test
     await send_by_hand(tx, draft, hook)
 
 
 async def _publish_gathered(
     database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer, premise: Premise | None
 ) -> Published:
-    """Commit the event together with those published at the same time."""
+    """Commit the event in a batch with concurrently published ones."""
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
@@ -195,7 +197,7 @@ async def _publish(
             sent = await tx.fetch_all(_dispatched, {"event_id": earlier["event_id"]})
             return Published(publication.id, _count_seen(sent, owner.viewer))
     await follow(tx)
-    outbox.add(tx, [draft])  # behind what followed
+    outbox.add(tx, [draft])  # after the events added by `follow`
     rows = await send_now(tx)
     event_id = rows[-1]["event_id"]
     if publication.id is not None:
@@ -205,7 +207,7 @@ async def _publish(
 
 
 def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:
-    """Count the dispatches to hooks that the viewer sees. Hooks that were deleted since count."""
+    """Count the dispatches to hooks visible to the viewer, including hooks deleted since."""
     return sum(
         row["hook_id"] is None or viewer.sees(app_id=row["app_id"], repository_id=row["repository_id"]) for row in sent
     )
@@ -222,8 +224,11 @@ def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base
 
 @lru_cache(maxsize=256)
 def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
-    """Encode the parts that a payload may lack: encoding the records took a third of a publish. A push shows the
-    repository's creation in seconds since the epoch, as GitHub does: receivers written in Go refuse a text there."""
+    """Encode the parts that a payload may lack. Cached, because encoding the records took a third of a publish.
+
+    For a push, the repository's creation time is in seconds since the epoch, as on GitHub: receivers written in Go
+    reject a string there.
+    """
     around = owner.context(base, sender)
     if of_push and owner.repository:
         shape = app_repository_shape(owner.repository, base, permissions=False)

@@ -1,4 +1,4 @@
-"""Reads hooks: those of one owner (organization or repository) that its viewer sees, and those that OAuth apps made."""
+"""Queries for hooks: those of one owner (organization or repository) visible to a viewer, and those of OAuth apps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _seen = sa.or_(
 
 
 class _Statements:
-    """The queries of the hooks that belong to one kind of owner. `seen`: visible to the viewer."""
+    """Statements for the hooks of one kind of owner. `seen`: visibility to the viewer."""
 
     def __init__(self, *belongs: sa.ColumnElement[bool], seen: sa.ColumnElement[bool] | None = None) -> None:
         found = sa.select(*_columns).where(*belongs, *([] if seen is None else [seen]))
@@ -39,7 +39,7 @@ _of_repository = _Statements(hooks.c.repository_id == big("repository_id"))
 _of_organization = _Statements(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None), seen=_seen)
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
 _any = sa.select(hooks.c.id).limit(1)
-# One probe of the index for each hook, however many deliveries are kept.
+# One index probe per hook, however many deliveries are kept.
 _any_delivery = deliveries.alias("any_delivery")
 _newest_id = (
     sa.select(sa.func.max(_any_delivery.c.id))
@@ -63,7 +63,7 @@ def _params(owner: HookOwner) -> dict[str, object]:
 
 
 async def list_hooks(reader: Reader, owner: HookOwner, page: Page) -> tuple[list[Hook], int]:
-    """Return a page of the hooks that the viewer sees, oldest first, and the number of all of them."""
+    """Return a page of the hooks visible to the viewer, oldest first, and their total number."""
     rows, total = await read_page(reader, _statements(owner).page, _params(owner), page)
     return [hook_of(row) for row in rows], total
 
@@ -75,10 +75,10 @@ async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
 async def find_hook(
     reader: Reader, owner: HookOwner, hook_id: int, *, actor: Actor | None = None, for_update: bool = False
 ) -> Hook | None:
-    """Return None for a hook of another owner, or one that the viewer does not see. `actor`: of a request."""
+    """Return the hook, or None if it has another owner or the viewer does not see it. `actor`: the requesting actor."""
     statements, params = _statements(owner), {**_params(owner), "hook_id": hook_id}
     row = await reader.fetch_one(statements.locked if for_update else statements.one, params)
-    # The audit log tells who asks for hooks that only an OAuth app sees.
+    # The audit log records requests for hooks that only an OAuth app sees.
     if row is None and actor is not None and await reader.fetch_one(statements.exists, params) is not None:
         actor.request.touches(owner.account.id, owner.repository_id, hidden=True)
     return hook_of(row) if row else None
@@ -93,12 +93,12 @@ async def has_any_hook(reader: Reader) -> bool:
 
 
 async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int) -> dict[int, Row]:
-    """Return status and code of each hook's newest delivery, if it is not older than `since` (milliseconds)."""
+    """Return status and code of each hook's newest delivery, unless older than `since` (milliseconds)."""
     rows = await reader.fetch_all(_newest, {"hook_ids": list(hook_ids), "since": since})
     return {row["hook_id"]: row for row in rows}
 
 
-# --- webhooks that OAuth apps made, for the owners of an organization -------------------------------------------------
+# --- webhooks of OAuth apps, for organization owners ------------------------------------------------------------------
 
 _PREFIX = "project_"
 _app_hooks = (
@@ -118,11 +118,11 @@ _of_apps = listed(_app_hooks, hooks.c.id)
 
 
 async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
-    """Return a page of the hooks that OAuth apps created in the organization and its repositories, oldest first, and
-    the number of all of them.
+    """Return a page of the hooks that OAuth apps created in an organization and its repositories, and the total.
 
-    Other lists show an organization's hook to its app alone (Authentication 3 of the spec), but owners need to see and
-    end what leaves their organization. Hooks of a deleted repository are left out: they send nothing.
+    Ordered oldest first. Other lists show an organization's hook only to its app (Authentication 3 of the spec), but
+    owners must be able to see and stop data leaving their organization. Hooks of deleted repositories are omitted
+    because they send nothing.
     """
     params = {"account_id": organization.id, "user_id": actor.user.id}
     rows, total = await read_page(reader, _of_apps, params, page)

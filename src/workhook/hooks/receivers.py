@@ -1,8 +1,8 @@
-"""The receiver inside the server: an address to which a project's webhook can send, and what arrived there.
+"""The built-in receiver: an address on this server that a project's webhook can send to, and its requests.
 
-The address holds a secret key, whose hash is stored. Anyone who knows it can send anything, so the stored data
-is bounded, and each request tells whether it was signed with the webhook's secret, by the signatures of GitHub
-(`X-Hub-Signature-256`, `X-Hub-Signature`) and of Standard Webhooks (`webhook-signature`).
+The address contains a secret key; only its hash is stored. Anyone who knows it can send anything, so the stored
+data is bounded, and each stored request states whether its signatures are valid. The signatures of GitHub
+(`X-Hub-Signature-256`, `X-Hub-Signature`) and of Standard Webhooks (`webhook-signature`) are supported.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader, Transaction
 from workhook.storage.metadata import big, insert_into
 
-KEPT = 50  # the newest requests of each receiver that are kept
-BODY_MAX_BYTES = 1024 * 1024  # a larger request is refused
+KEPT = 50  # newest requests kept per receiver
+BODY_MAX_BYTES = 1024 * 1024  # larger requests are rejected
 BODY_KEPT_BYTES = 64 * 1024
 HEADERS_KEPT_CHARS = 16 * 1024
 HIDDEN = "********"
-TOLERANCE_S = 300  # allowed difference to the time of a Standard Webhooks delivery
+TOLERANCE_S = 300  # allowed deviation from the timestamp of a Standard Webhooks delivery
 
 SignatureState = Literal["right", "wrong", "late", "missing"]
-"""`late`: right but for its time. `missing`: there is none, or no secret to check it with."""
+"""`late`: valid except for the timestamp. `missing`: no signature, or no secret to verify it."""
 
 _NOT_KEPT = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -60,7 +60,7 @@ _remove_old = sa.delete(arrivals).where(_of_hook, arrivals.c.id <= big("upto"))
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A received request. `body`: its beginning; `size`: bytes of the whole."""
+    """A received request. `body`: the beginning of the body; `size`: bytes of the whole body."""
 
     id: int
     arrived_at: int
@@ -71,12 +71,12 @@ class Arrival(msgspec.Struct, frozen=True):
 
     @property
     def event(self) -> str:
-        """The name of the event in the headers, or an empty text."""
+        """The event name from the headers, or an empty string."""
         return next((value for name, value in self.headers if name.lower().endswith("-event")), "")
 
 
 async def create_receiver(write: actions.HookWrite, change: HookChange, key: str) -> Hook:
-    """Create a webhook whose URL ends with the key, and its receiver. Raises what `actions.create_hook` does."""
+    """Create a webhook whose URL ends with the key, and its receiver. Raises the errors of `actions.create_hook`."""
     hook = await actions.create_hook(write, change)
     values = {"hook_id": hook.id, "digest": digest_of(key), "created_at": hook.created_at}
     await write.tx.execute(_insert, values)
@@ -92,7 +92,7 @@ async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
 
 
 async def list_arrivals(reader: Reader, hook_id: int) -> list[Arrival]:
-    """Return the newest first."""
+    """Return the received requests, newest first."""
     found = []
     for row in await reader.fetch_all(_newest, {"hook_id": hook_id}):
         headers = [(name, value) for name, value in json.decode(row["headers"])]
@@ -101,7 +101,7 @@ async def list_arrivals(reader: Reader, hook_id: int) -> list[Arrival]:
 
 
 async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
-    """Return the id of the newest request; 0 without one."""
+    """Return the id of the newest request, or 0 before the first."""
     row = await reader.fetch_one(_newest_ids, {"hook_id": hook_id})
     return row["id"] if row else 0
 
@@ -117,7 +117,7 @@ async def require_receiver(reader: Reader, key: str) -> Hook:
 async def add_arrival(
     database: Database, vault: Vault, hook: Hook, headers: list[tuple[str, str]], body: bytes
 ) -> SignatureState:
-    """Keep a request, and the newest older ones. Return whether its signature is right."""
+    """Store a request, delete the oldest beyond `KEPT`, and return the state of its signature."""
     now = now_ms()
     secrets = [vault.open(hook.secret)]
     if hook.previous_secret_until is not None and hook.previous_secret_until > now:
@@ -140,7 +140,7 @@ async def add_arrival(
 
 
 def _kept_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep as many as fit, without credentials."""
+    """Return as many headers as fit, with credentials hidden."""
     kept, size = [], 0
     for name, value in headers:
         size += len(name) + len(value)
@@ -150,11 +150,11 @@ def _kept_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return kept
 
 
-# --- the signatures of a delivery, checked as its receiver does -------------------------------------------------------
+# --- signature verification, as performed by a receiver ---------------------------------------------------------------
 
 
 def check_signatures(headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now_s: int) -> SignatureState:
-    """Each present signature has to be right for one of the secrets. `headers`: by their names in lower case."""
+    """Verify every signature present against the secrets. `headers` are keyed by lower-case name."""
     keys = [each.encode() for each in secrets]
     found = [
         _github(headers.get("x-hub-signature-256"), "sha256", body, keys),

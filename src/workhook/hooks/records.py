@@ -1,5 +1,4 @@
-"""Hooks as they are stored, what they belong to (`HookOwner`), and the JSON of the webhook API, as `hooks-wire-facts`
-records it."""
+"""Stored hooks, their owners (`HookOwner`), and the JSON of the webhook API as documented in `hooks-wire-facts`."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from workhook.storage import Row
 
 
 class LastResponse(msgspec.Struct):
-    """How the newest delivery of the last 30 days ended; `unused` without one."""
+    """The outcome of the newest delivery of the last 30 days, or `unused` without any."""
 
     code: Annotated[int | None, Meta(description="Status code of the receiver's answer.", examples=[200])]
     status: Annotated[str, Meta(description="`unused`, `active`, `failure` or `timeout`.", examples=["active"])]
@@ -31,7 +30,7 @@ class LastResponse(msgspec.Struct):
 
 
 class ConfigShape(msgspec.Struct, omit_defaults=True):
-    """A webhook's configuration as it is shown. Secrets are masked; settings without a value are absent."""
+    """A webhook's configuration. Secrets are masked; settings without a value are omitted."""
 
     url: Annotated[str | UnsetType, Meta(description="The receiver.", examples=["https://example.com/webhook"])] = UNSET
     content_type: Annotated[
@@ -58,7 +57,7 @@ DeliveryId = Annotated[int, Meta(ge=1, lt=2**53, extra_json_schema={"format": "i
 
 
 class HookShape(msgspec.Struct):
-    """A webhook. `test_url` and `last_response` belong to repositories' hooks only."""
+    """A webhook. Only repository webhooks have `test_url` and `last_response`."""
 
     type: Literal["Repository", "Organization"]
     id: HookId
@@ -76,14 +75,14 @@ class HookShape(msgspec.Struct):
 
 
 class HookApp(msgspec.Struct):
-    """The OAuth app that made a webhook."""
+    """The OAuth app that created a webhook."""
 
     client_id: str
     name: str
 
 
 class AppHookShape(HookShape, kw_only=True):
-    """A webhook that an OAuth app made. Only the app can open the `url` of an organization's."""
+    """A webhook created by an OAuth app. Only the app can open the `url` of an organization's webhook."""
 
     app: HookApp
     repository: Annotated[
@@ -99,7 +98,7 @@ DispatchState = Literal["pending", "retrying", "delivered", "given_up", "held"]
 
 
 class DeliveryItem(msgspec.Struct):
-    """One attempt to send one event to one webhook."""
+    """One attempt to deliver one event to one webhook."""
 
     id: DeliveryId
     guid: Annotated[
@@ -156,32 +155,32 @@ class DeliveryItem(msgspec.Struct):
 
 
 class DeliveryRequest(msgspec.Struct):
-    """What was sent."""
+    """The request that was sent."""
 
     headers: Annotated[dict[str, str], Meta(description="Credentials in them are masked.")]
     payload: Annotated[dict[str, Any], Meta(description="Empty after the retention period.")]
 
 
 class DeliveryResponse(msgspec.Struct):
-    """What came back."""
+    """The receiver's response."""
 
     headers: dict[str, str]
     payload: Annotated[str, Meta(description="Body as text, up to 64 KiB.")]
 
 
 class DeliveryDetail(DeliveryItem):
-    """A delivery with what was sent and what came back."""
+    """A delivery with its request and response."""
 
     request: DeliveryRequest
     response: DeliveryResponse
 
 
 class Accepted(msgspec.Struct):
-    """`{}`: accepted. Clients parse it as JSON."""
+    """An empty object, because clients parse the response as JSON."""
 
 
 class Published(msgspec.Struct):
-    """The event is stored."""
+    """A stored event."""
 
     id: Annotated[
         str, Meta(description="The publisher's id for the event, or a number without one.", examples=["build-17"])
@@ -192,7 +191,7 @@ class Published(msgspec.Struct):
 
 
 class RedeliveryShape(msgspec.Struct):
-    """The progress of a redelivery of many deliveries."""
+    """The progress of a bulk redelivery."""
 
     id: int
     state: Annotated[
@@ -207,26 +206,30 @@ class RedeliveryShape(msgspec.Struct):
 
 
 class Queued(msgspec.Struct):
-    """The redelivery that was started. A thousand deliveries are looked at before the answer, the rest after it."""
+    """A started bulk redelivery.
+
+    The first thousand deliveries are processed before the response is sent, the rest afterwards.
+    """
 
     queued: Annotated[int, Meta(ge=0, description="Number of events queued for redelivery so far.")]
     job: RedeliveryShape
 
 
 class HookViewer(msgspec.Struct, frozen=True):
-    """The caller that reads hooks.
+    """The caller reading hooks.
 
-    Everyone who may read a repository's hooks sees all of them, as on GitHub. Of an organization's hooks, an OAuth app
-    sees only those that it created, and no other caller sees those (Authentication 3 of the spec).
+    All callers who may read a repository's hooks see every hook, as on GitHub. Of an organization's hooks, an OAuth app
+    sees only those it created, and no other caller sees them (Authentication 3 of the spec).
 
-    `app_id`: the OAuth app's; None for users and installed apps. `everything`: Workhook itself, and its commands.
+    `app_id`: the id of the OAuth app, or None for users and installed apps. `everything`: Workhook itself and its
+    commands.
     """
 
     app_id: int | None = None
     everything: bool = False
 
     def sees(self, *, app_id: int | None, repository_id: int | None) -> bool:
-        """Return whether the caller sees a hook that the app created, in a repository or (None) an organization."""
+        """Return whether the caller sees a hook created by `app_id` in a repository or, if None, in an organization."""
         return self.everything or repository_id is not None or app_id == self.app_id
 
 
@@ -234,12 +237,12 @@ OPERATOR = HookViewer(everything=True)
 
 
 def viewer_of(actor: Actor | None) -> HookViewer:
-    """`actor` None: whoever runs a command."""
+    """Return the viewer for an actor, or the operator if `actor` is None."""
     return OPERATOR if actor is None else HookViewer(actor.app_id if actor.token_kind == OAUTH.name else None)
 
 
 class HookOwner(msgspec.Struct, frozen=True):
-    """The repository or organization of hooks, and the viewer, who may not see all of them."""
+    """The repository or organization that owns hooks, and the viewer, who may not see all of them."""
 
     account: Account
     repository: Repository | None = None
@@ -262,11 +265,11 @@ class HookOwner(msgspec.Struct, frozen=True):
         return self.account if self.account.kind == "organization" else None
 
     def draft(self, name: str, action: str | None, payload: Mapping[str, object], installation_id: int | None) -> Draft:
-        """An event that is appended for a single hook."""
+        """Return a draft of an event for a single hook."""
         return Draft(self.account.id, self.repository_id, name, action, payload, installation_id=installation_id)
 
     def context(self, base: str, sender: Account | None) -> dict[str, object]:
-        """The payload's repository, organization and sender, with every key that typed clients expect in events."""
+        """Return repository, organization and sender for a payload, with every key that typed clients expect."""
         around: dict[str, object] = {}
         if self.repository:
             around["repository"] = app_repository_shape(self.repository, base, permissions=False)
@@ -277,7 +280,7 @@ class HookOwner(msgspec.Struct, frozen=True):
 
 
 class Hook(Secretive, msgspec.Struct, frozen=True):
-    """A row of `hooks`, JSON parsed, secrets still sealed."""
+    """A row of `hooks`, with parsed JSON and sealed secrets."""
 
     id: int
     account_id: int
@@ -297,7 +300,7 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
 
     @property
     def only_app(self) -> int | None:
-        """The OAuth app that alone sees the hook; None if users see it, too."""
+        """The only OAuth app that sees the hook, or None if users see it too."""
         return self.app_id if self.repository_id is None else None
 
     @property
@@ -306,7 +309,7 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
 
     @property
     def retries_allowed(self) -> int | None:
-        """The hook's own number of retries; None: that of the settings."""
+        """The hook's own number of retries, or None to use the server setting."""
         configured = self.config.get("retries")
         return None if configured is None else int(configured)
 
@@ -323,7 +326,7 @@ def hook_of(row: Row) -> Hook:
 
 
 class AppHook(msgspec.Struct, frozen=True):
-    """A webhook, where it is, and the app that made it."""
+    """A webhook, its owner, and the app that created it."""
 
     hook: Hook
     owner: HookOwner
@@ -332,12 +335,12 @@ class AppHook(msgspec.Struct, frozen=True):
 
 
 def installation_shape(installation_id: int) -> dict[str, object]:
-    """`installation` in payloads for a hook that an app made: the installation as which the app may act."""
+    """Return `installation` for the payloads of a hook created by an app: the installation the app may act as."""
     return {"id": installation_id, "node_id": f"I_{installation_id}"}
 
 
 def config_shape(hook: Hook) -> ConfigShape:
-    """The configuration with defaults filled in and secrets masked."""
+    """Return the configuration with defaults filled in and secrets masked."""
     shape = ConfigShape(content_type="form", insecure_ssl="0")
     for name, value in hook.config.items():
         setattr(shape, name, value)
@@ -352,7 +355,7 @@ UNUSED = LastResponse(code=None, status="unused", message=None)
 
 
 def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
-    """`base`: the start of links. `last` is shown for repositories' hooks."""
+    """Return the API representation of a hook. Links start with `base`; only repository hooks show `last`."""
     url = f"{base}{owner.path}/hooks/{hook.id}"
     shape = HookShape(
         type="Repository" if owner.repository else "Organization",

@@ -1,7 +1,7 @@
-"""Sends many deliveries again, in batches: oldest first, each a short transaction.
+"""Redelivers many deliveries in batches, oldest first, each in a short transaction.
 
-A row holds the progress, and changes in the transaction of each batch. So no batch is done twice: after a crash, or
-beside another process, the work goes on from the row, or finds that the row has moved and does nothing.
+A row stores the progress and is updated in the transaction of each batch, so no batch runs twice. After a crash, work
+resumes from the row. A second process working on the same batch finds the row changed and does nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from workhook.storage.index_ranges import HIGHEST, IdRange
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.sweeping import for_each_isolated
 
-BATCH = 1000  # deliveries; a list of ids is one batch
+BATCH = 1000  # deliveries; a list of ids fits in one batch
 FORECAST_BATCHES = 5
-RESULTS_MAX = 5000  # attempts that are looked at to say how a job went
+RESULTS_MAX = 5000  # attempts read to determine the results of a job
 EVERY_S = 2.0
-KEPT_MS = 7 * DAY_MS  # finished jobs are kept so long
+KEPT_MS = 7 * DAY_MS  # how long finished jobs are kept
 
 assert BATCH >= IDS_MAX
 
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 class Redelivery(msgspec.Struct, frozen=True):
-    """A row of `redeliveries`. Times in milliseconds."""
+    """A row of `redeliveries`. Times are in milliseconds."""
 
     id: int
     hook_id: int
@@ -85,9 +85,11 @@ _count = (
 
 
 async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
-    """Start a job that sends every event again that has a fitting delivery, and return its id. Deliveries recorded from
-    now on are left out. Raises `Invalid` while the hook has an unfinished job."""
-    await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # a concurrent call waits, and finds this job
+    """Create a job that redelivers every event with a matching delivery, and return its id.
+
+    Deliveries recorded from now on are excluded. Raises `Invalid` while the hook has an unfinished job.
+    """
+    await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # a concurrent call waits, then finds this job
     if (running := await find_running(tx, hook_id)) is not None:
         message = f"Deliveries of this webhook are being queued again already, in job {running}."
         raise Invalid(message, code="already_running")
@@ -104,14 +106,17 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """The number of events that a job would send again. `capped`: only the oldest matching deliveries were read."""
+    """The number of events that a job would redeliver. `capped`: only the oldest matching deliveries were read."""
 
     events: int
     capped: bool
 
 
 async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
-    """Looks at `FORECAST_BATCHES` batches. Raises `storage.slow.QueryTooSlow`."""
+    """Count the events that a job would redeliver, reading up to `FORECAST_BATCHES` batches.
+
+    Raises `storage.slow.QueryTooSlow`.
+    """
     wanted: set[int] = set()
     after = 0
     for _ in range(FORECAST_BATCHES):
@@ -127,7 +132,7 @@ async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
 
 
 class Results(msgspec.Struct, frozen=True):
-    """The results of a job's events so far. `capped`: there were more attempts than were read."""
+    """The current results of a job's events. `capped`: there were more attempts than were read."""
 
     succeeded: int
     failed: int
@@ -136,7 +141,10 @@ class Results(msgspec.Struct, frozen=True):
 
 
 async def results(reader: Reader, job: Redelivery) -> Results:
-    """Count the attempts that were made since, of events that the job read. Raises `storage.slow.QueryTooSlow`."""
+    """Count the attempts made since the job was created, for the events it covers.
+
+    Raises `storage.slow.QueryTooSlow`.
+    """
     rows = await history.page(
         reader, job.hook_id, Filters(redelivery=True), IdRange(low=job.upto_id), limit=RESULTS_MAX, newest_first=False,
         answered=_ended, more={"start": job.from_id, "end": job.upto_id},
@@ -149,7 +157,7 @@ async def results(reader: Reader, job: Redelivery) -> Results:
 
 
 def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
-    """`asked` marks attempts of events that had failed in the deliveries of the job."""
+    """Return the columns of `results`. `asked` marks attempts of events that had failed in the job's deliveries."""
     before = deliveries.alias("before")
     earlier = [before.c.guid == row.c.guid, before.c.id > big("start"), before.c.id <= big("end")]
     asked = sa.exists().where(*earlier, sa.not_(succeeded(before))).label("asked")
@@ -157,20 +165,22 @@ def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
 
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
-    """Raises `NotFound`, also for a job of another hook."""
+    """Return a job of the hook. Raises `NotFound`, also for another hook's job."""
     row = existing(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id}))
     return _redelivery_of(row)
 
 
 async def find_running(reader: Reader, hook_id: int) -> int | None:
-    """Return the id of the hook's unfinished job; there is at most one."""
+    """Return the id of the hook's unfinished job, if any. There is at most one."""
     row = await reader.fetch_one(_running_of_hook, {"hook_id": hook_id})
     return None if row is None else int(row["id"])
 
 
 async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
-    """Do one batch and return the job, or None if the hook was deleted. If another process does the same batch, only
-    one of them succeeds. Raises `storage.slow.QueryTooSlow`."""
+    """Process one batch and return the job, or None if the hook was deleted.
+
+    If another process works on the same batch, only one of them succeeds. Raises `storage.slow.QueryTooSlow`.
+    """
     row = await database.fetch_one(_one, {"id": redelivery_id})
     if row is None or row["finished_at"] is not None:
         return _redelivery_of(row) if row else None
@@ -203,7 +213,7 @@ async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids:
 
 
 async def begin(database: Database, job: Redelivery) -> Redelivery:
-    """Do the first batch. The job is committed already, so errors of the database are only logged."""
+    """Process the first batch. The job is already committed, so database errors are only logged."""
     try:
         return await advance(database, job.id) or job
     except Unavailable as error:
@@ -212,10 +222,14 @@ async def begin(database: Database, job: Redelivery) -> Redelivery:
 
 
 def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
-    """`wanted` marks the last fitting delivery of each event, so that an event is sent once. Events that wait already
-    are left out; so are, among failures, those that were delivered since."""
+    """Return the columns of a batch.
+
+    `wanted` marks the last matching delivery of each event, so events are sent only once.
+
+    Excludes events already waiting to be sent and, when selecting failures, events that have since been delivered.
+    """
     later, good, dispatch = deliveries.alias("later"), deliveries.alias("good"), dispatches.alias("dispatch")
-    # Not EXISTS: PostgreSQL would first collect all dispatches that do not wait.
+    # Not EXISTS: PostgreSQL would first collect all dispatches that are not waiting.
     waiting = sa.select(dispatch.c.wanted).where(dispatch.c.id == row.c.dispatch_id).scalar_subquery()
     conditions: list[sa.ColumnElement[bool]] = [waiting == sa.literal_column("0")]
     if "ids" not in shape.given:
@@ -228,12 +242,12 @@ def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any
 
 
 async def resume(services: Services, now: int) -> int:
-    """Continue all unfinished jobs, a batch of each in turn. Return the number of batches."""
+    """Continue all unfinished jobs round-robin, one batch each. Return the number of batches."""
     database = services.database
     left = {row["id"] for row in await database.fetch_all(_running)}
 
     async def batch(redelivery_id: int) -> int:
-        left.discard(redelivery_id)  # a job that fails waits for the next run
+        left.discard(redelivery_id)  # a job that fails is retried in the next run
         job = await advance(database, redelivery_id)
         if job is not None and job.finished_at is None:
             left.add(redelivery_id)

@@ -1,5 +1,4 @@
-"""Removes or turns off hooks: of a purged repository, of a deleted or no longer authorized OAuth app, of an uninstalled
-app."""
+"""Removes or deactivates hooks when a repository is purged, an OAuth app loses its access, or an app is uninstalled."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _waiting = (
 _remove = sa.delete(hooks).where(hooks.c.repository_id == big("repository_id"))
 _of_app = sa.select(hooks.c.id).where(hooks.c.app_id == big("app_id")).order_by(hooks.c.id).with_for_update()
 _remove_some = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
-# Webhooks of OAuth apps, by the right that was lost. A consent counts everywhere, a role only in its place.
+# Webhooks of OAuth apps, by the lost right. A grant applies everywhere, a role only to its account or repository.
 _made_by_apps = sa.select(hooks.c.id).order_by(hooks.c.id).with_for_update()
 _of_place = _made_by_apps.where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None))
 _of_repository = _made_by_apps.where(hooks.c.repository_id == big("repository_id"), hooks.c.app_id.is_not(None))
@@ -54,7 +53,7 @@ _of_user = _made_by_apps.where(
     ),
 )
 _granting = accounts.alias("granting")
-# Somebody who may have webhooks there, and is not disabled, authorizes the app.
+# An enabled user who may have webhooks there has authorized the app.
 _granted = sa.exists().where(
     grants.c.app_id == hooks.c.app_id,
     sa.case(
@@ -64,7 +63,7 @@ _granted = sa.exists().where(
     sa.exists().where(_granting.c.id == grants.c.user_id, _granting.c.disabled_at.is_(None)).correlate(hooks, grants),
     sa.or_(
         grants.c.user_id == hooks.c.account_id,
-        # The correlation has to be explicit in nested subqueries, or they go through every webhook.
+        # Without explicit correlation, the nested subqueries would scan every webhook.
         sa.exists()
         .where(memberships.c.organization_id == hooks.c.account_id, *_is(memberships, grants.c.user_id, "owner"))
         .correlate(hooks, grants),
@@ -94,7 +93,7 @@ _turn_off = (
 
 
 async def forget_repository(tx: Transaction, repository_id: int) -> bool:
-    """An `identity.removal.Forget`. Return False, and keep the hooks, while they have something to deliver."""
+    """Implement `identity.removal.Forget`. Keep the hooks and return False while they have something to deliver."""
     if await tx.fetch_one(_waiting, {"repository_id": repository_id}) is not None:
         return False
     await tx.execute(_remove, {"repository_id": repository_id})
@@ -102,12 +101,12 @@ async def forget_repository(tx: Transaction, repository_id: int) -> bool:
 
 
 async def forget_app(tx: Transaction, app_id: int) -> None:
-    """An `identity.removal.ForgetApp`: without the app, the right to its hooks has no holder."""
+    """Implement `identity.removal.ForgetApp`: delete the app's hooks, because their authorization ends with it."""
     await _remove_all(tx, [row["id"] for row in await tx.fetch_all(_of_app, {"app_id": app_id})])
 
 
 async def uninstalled(tx: Transaction, installation_id: int, account_id: int, remove: bool) -> list[str]:
-    """An `identity.removal.Uninstalled`. Return the addresses of the installation's hooks, which owners see."""
+    """Implement `identity.removal.Uninstalled`. Return the paths of the installation's hooks, which owners see."""
     rows = await tx.fetch_all(_of_installation, {"installation_id": installation_id, "account_id": account_id})
     if remove:
         await _remove_all(tx, [row["id"] for row in rows])
@@ -122,7 +121,6 @@ def _address(row: Row) -> str:
 
 
 async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
-    """Delete hooks, and drop their waiting dispatches."""
     if not hook_ids:
         return
     await tx.execute(_remove_some, {"hook_ids": hook_ids})
@@ -131,9 +129,13 @@ async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`: turn off an OAuth app's webhooks once no user who may have webhooks there
-    authorizes the app. An app that is authorized again finds them, and can turn them on."""
-    # All are locked first: if two people lose their rights at the same time, the second sees the loss of the first.
+    """Implement `identity.removal.OnLoss`: deactivate an OAuth app's webhooks that no remaining authorization covers.
+
+    An authorization counts if it belongs to a user who may have webhooks there. If the app is authorized again, it
+    finds its hooks and can activate them.
+    """
+    # All are locked first, so when two people lose their rights concurrently, the second transaction sees the first
+    # loss.
     if loss.app_id is not None:
         lock = _of_app
     elif loss.repository_id is not None:

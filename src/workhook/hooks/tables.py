@@ -1,4 +1,7 @@
-"""A hook has a lane (its queue). A dispatch is one event for one hook; each attempt at it is a delivery."""
+"""The hook tables.
+
+Each hook has a lane (its queue). A dispatch is one event for one hook; its attempts are deliveries.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,26 @@ from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_in
 hooks = sa.Table(
     "hooks",
     metadata,
-    sa.Column("id", sa.Integer, primary_key=True),  # below 2^31: clients keep it in 32 bits
+    sa.Column("id", sa.Integer, primary_key=True),  # below 2^31, because clients store it in 32 bits
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id")),  # null: an organization's hook
+    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id")),  # null: of an organization
     sa.Column("active", sa.Boolean, nullable=False),
     sa.Column("events", sa.Text, nullable=False),  # JSON array
-    sa.Column("config", sa.Text, nullable=False),  # JSON object of what may be shown
-    sa.Column("secret", sa.LargeBinary),  # sealed by the vault, like the next two
+    sa.Column("config", sa.Text, nullable=False),  # JSON object of non-secret settings
+    sa.Column("secret", sa.LargeBinary),  # sealed by the vault, like previous_secret and password
     sa.Column("previous_secret", sa.LargeBinary),
     sa.Column("previous_secret_until", Millis),
     sa.Column("password", sa.LargeBinary),
     sa.Column("app_id", sa.BigInteger),  # the OAuth app that created it
-    sa.Column("installation_id", sa.BigInteger),  # the installation that made it
-    sa.Column("version", sa.BigInteger, nullable=False),  # counts every change
+    sa.Column("installation_id", sa.BigInteger),  # the installation that created it
+    sa.Column("version", sa.BigInteger, nullable=False),  # incremented on every change
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_hooks_repository_id", "repository_id"),
     sa.Index("ix_hooks_account_id", "account_id"),
     sqlite_autoincrement=True,
 )
-# An organization's own, and those that apps made in it, of many that its repositories have.
+# Hooks of an organization itself, and hooks created by apps in it: few among the many of its repositories.
 partial_index("ix_hooks_organization", hooks.c.account_id, hooks.c.id, where=hooks.c.repository_id.is_(None))
 partial_index("ix_hooks_app", hooks.c.account_id, hooks.c.id, where=hooks.c.app_id.is_not(None))
 
@@ -36,27 +39,27 @@ lanes = sa.Table(
     "lanes",
     metadata,
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("failing_since", Millis),  # the first failure since the last success
-    sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute in which manual_count counts
+    sa.Column("failing_since", Millis),  # first failure since the last success
+    sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute that manual_count covers
     sa.Column("manual_count", sa.Integer, nullable=False),
 )
 
-# Processes that deliver, each with a lease. `delivery.membership` tells whose a lane is.
+# Delivering processes with their leases. `delivery.membership` assigns lanes to them.
 workers = sa.Table(
     "workers",
     metadata,
     sa.Column("owner", sa.Text, primary_key=True),
-    sa.Column("seen_until", Millis, nullable=False),  # when its lease ends, by the database's clock
-    # The generation with which it joined: no other process and no other life has it.
+    sa.Column("seen_until", Millis, nullable=False),  # expiry of the lease, by the database's clock
+    # The generation in which it joined, unique across processes and rejoins.
     sa.Column("epoch", sa.BigInteger, nullable=False),
-    sa.Column("acknowledged", sa.BigInteger, nullable=False),  # it acts by this generation
-    # JSON array of hooks that are not its own in that generation, of which it still has something in flight.
+    sa.Column("acknowledged", sa.BigInteger, nullable=False),  # the generation that it acts on
+    # JSON array of hooks that it does not own in that generation but for which it still has attempts in flight.
     sa.Column("finishing", sa.Text, nullable=False),
-    # It stops: no lane is its own from that generation on, and it ends what is in flight.
+    # Stopping: owns no lanes from that generation on, and only finishes attempts in flight.
     sa.Column("leaving", sa.Boolean, nullable=False),
 )
 
-# One row: how often `workers` has changed by one that came, went or was found dead.
+# A single row counting how often a member of `workers` joined, left or was found dead.
 worker_generation = sa.Table(
     "worker_generation",
     metadata,
@@ -70,17 +73,17 @@ dispatches = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("event_id", sa.BigInteger, nullable=False),
     sa.Column("hook_id", sa.Integer, nullable=False),
-    sa.Column("guid", sa.Text, nullable=False),  # random, so no index has to make it unique
-    sa.Column("attempts", sa.Integer, nullable=False),  # finished ones
-    sa.Column("retries", sa.Integer, nullable=False),  # how many of them were automatic repeats
-    sa.Column("wanted", sa.Integer, nullable=False),  # attempts asked for by hand and not yet made
-    sa.Column("next_attempt_at", Millis),  # null: nothing more to do
+    sa.Column("guid", sa.Text, nullable=False),  # random, so it needs no unique index
+    sa.Column("attempts", sa.Integer, nullable=False),  # finished attempts
+    sa.Column("retries", sa.Integer, nullable=False),  # the number of automatic retries among them
+    sa.Column("wanted", sa.Integer, nullable=False),  # attempts requested manually and not yet made
+    sa.Column("next_attempt_at", Millis),  # null: nothing left to do
     sa.Column("created_at", Millis, nullable=False),
     sa.UniqueConstraint("event_id", "hook_id"),
     sqlite_autoincrement=True,
     info={GROWS: True},
 )
-# What is due, hook by hook: only rows with work are in it, however many are kept.
+# Due dispatches by hook. Contains only rows with work, however many are kept.
 _due = (dispatches.c.hook_id, dispatches.c.next_attempt_at, dispatches.c.id)
 due_index = partial_index("ix_dispatches_due", *_due, where=dispatches.c.next_attempt_at.is_not(None))
 
@@ -103,10 +106,10 @@ deliveries = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("status_code", sa.Integer, nullable=False),
     sa.Column("url", sa.Text, nullable=False),
-    sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is the event's
+    sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is stored with the event
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
-    # When it was recorded, where that was much later than delivered_at: its id does not tell its time (decision 0027).
+    # Recording time, if much later than delivered_at, so that the id does not reflect the time (decision 0027).
     sa.Column("recorded_at", Millis),
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
@@ -120,12 +123,12 @@ _SUCCEEDED = sa.text("((status_code / 100) = 2)")
 
 
 def succeeded(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """The answer was 2xx: the expression of the next two indexes, of `deliveries` or an alias of it."""
+    """Return whether the response was 2xx: the indexed expression below, for `deliveries` or an alias of it."""
     hundreds = table.c.status_code // sa.literal_column("100", sa.Integer)
     return hundreds.self_group() == sa.literal_column("2", sa.Integer)
 
 
-# Each filter of the history, and each way to combine them, is a few stretches of one of these (`hooks.history`).
+# Each combination of history filters is a few ranges of one of these indexes (see `hooks.history`).
 _rest = (_SUCCEEDED, deliveries.c.redelivery, deliveries.c.id)
 sa.Index("ix_deliveries_event", deliveries.c.hook_id, deliveries.c.event, *_rest)
 _of_action = (deliveries.c.hook_id, deliveries.c.action, deliveries.c.event)
@@ -134,40 +137,40 @@ partial_index(
     "ix_deliveries_recorded_at", deliveries.c.hook_id, deliveries.c.id, where=deliveries.c.recorded_at.is_not(None)
 )
 
-# Somebody asked for many deliveries again. It is done in batches, oldest first, and goes on after a crash.
+# Requested bulk redeliveries. They run in batches, oldest first, and resume after a crash.
 redeliveries = sa.Table(
     "redeliveries",
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
     sa.Column("filters", sa.Text, nullable=False),  # JSON of `history.Filters`
-    sa.Column("from_id", sa.BigInteger, nullable=False),  # where it began; deliveries are looked at by their ids
-    sa.Column("after_id", sa.BigInteger, nullable=False),  # it has come to here
-    sa.Column("upto_id", sa.BigInteger, nullable=False),  # the newest that there was when it was asked for
-    sa.Column("queued", sa.BigInteger, nullable=False),  # how many events will be sent again
+    sa.Column("from_id", sa.BigInteger, nullable=False),  # the start; deliveries are processed in id order
+    sa.Column("after_id", sa.BigInteger, nullable=False),  # the progress
+    sa.Column("upto_id", sa.BigInteger, nullable=False),  # the newest delivery at the time of the request
+    sa.Column("queued", sa.BigInteger, nullable=False),  # number of events to be redelivered
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Column("finished_at", Millis),
     sqlite_autoincrement=True,
 )
-# One at a time for each hook; and the way to those that are not done.
+# At most one per hook. The index also finds all unfinished jobs.
 partial_index(
     "ix_redeliveries_running", redeliveries.c.hook_id, unique=True, where=redeliveries.c.finished_at.is_(None)
 )
 sa.Index("ix_redeliveries_hook_id", redeliveries.c.hook_id, redeliveries.c.id)
 
-# A receiver inside the server belongs to the webhook that it was made for, and goes with it.
+# A built-in receiver belongs to the webhook it was created for and is deleted with it.
 receivers = sa.Table(
     "receivers",
     metadata,
     sa.Column(
         "hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     ),
-    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the last part of its address
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the last path segment of its address
     sa.Column("created_at", Millis, nullable=False),
 )
 
-# The newest requests that came to a receiver.
+# The newest requests received by a receiver.
 arrivals = sa.Table(
     "arrivals",
     metadata,
@@ -176,7 +179,7 @@ arrivals = sa.Table(
     sa.Column("arrived_at", Millis, nullable=False),
     sa.Column("signature", sa.Text, nullable=False),  # right | wrong | late | missing
     sa.Column("headers", sa.LargeBinary, nullable=False),  # JSON array of names and values
-    sa.Column("body", sa.LargeBinary, nullable=False),  # the beginning of it
+    sa.Column("body", sa.LargeBinary, nullable=False),  # the beginning of the body
     sa.Column("size", sa.Integer, nullable=False),  # bytes of the whole body
     sa.Index("ix_arrivals_hook_id", "hook_id", "id"),
     sa.Index("ix_arrivals_arrived_at", "arrived_at"),

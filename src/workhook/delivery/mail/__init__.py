@@ -1,1 +1,1 @@
-"""Sends the messages that wait in `mail_messages` to the mail server, beside the deliveries of webhooks."""
+"""Sends the messages queued in `mail_messages` to the mail server, alongside webhook deliveries."""

@@ -1,7 +1,7 @@
-"""Takes messages that are due, makes them, and sends them by a few connections.
+"""Takes due messages, composes them and sends them over a few connections.
 
-No transaction is open while a message is made or sent. A process that dies in between leaves a lease that ends: the
-message is sent again, with the same Message-ID, unless its outcome was recorded.
+No transaction is open while a message is composed or sent. If the process dies in between, the lease expires and the
+message is sent again with the same Message-ID, unless its outcome was recorded.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from workhook.storage import Database
 
 CONNECTIONS = 4
 POLL_S = 2.0
-LOOK_S = 15.0  # between looks at what waits, for the metrics
-WORK_S = 240.0  # for one message; less than its lease
+LOOK_S = 15.0  # between backlog queries for the metrics
+WORK_S = 240.0  # per message; less than its lease
 PAUSE_MAX_S = 60.0
 
 log = structlog.get_logger(__name__)
 
 Compose = Callable[[MailMessage], Awaitable[Outgoing | None]]
-"""Makes a message from the current data. None: it is obsolete, or has no recipient."""
+"""Composes a message from the current data. Returns None if it is obsolete or has no recipient."""
 
 
 class Mailer:
@@ -43,7 +43,7 @@ class Mailer:
         self._under_way: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
         self._freed = asyncio.Event()
-        self._trouble = 0  # attempts since the server could be used last
+        self._trouble = 0  # failed attempts since the server last worked
 
     def start(self) -> None:
         self._loops = [
@@ -52,7 +52,10 @@ class Mailer:
         ]
 
     async def stop(self, drain_s: float) -> None:
-        """Begin nothing more, and wait for messages under way. Unfinished ones are sent after their lease."""
+        """Stop taking messages and wait for those in progress.
+
+        Unfinished ones are sent again when their lease expires.
+        """
         for each in self._loops:
             each.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -77,11 +80,11 @@ class Mailer:
                 await asyncio.sleep(min(2.0 ** (self._trouble - 1), PAUSE_MAX_S))
 
     async def _begin_some(self) -> int:
-        """Begin as many messages as connections are idle, waiting for one; return how many."""
+        """Start as many messages as there are idle connections, waiting for the first; return their number."""
         while not self._idle:
             self._freed.clear()
             await self._freed.wait()
-        # A server that could not be used is tried with one message.
+        # Probe a failing server with a single message.
         messages = await queue.take(self._database, 1 if self._trouble else len(self._idle))
         for each in messages:
             task = asyncio.create_task(self._handle(each, self._idle.pop()), name="mail-message")
@@ -126,7 +129,7 @@ class Mailer:
     async def _settle(self, message: MailMessage, address: str, outcome: MailOutcome) -> None:
         entry = {"id": message.id, "kind": message.kind, "attempt": message.attempts}
         pause_ms = queue.pause_after(message.attempts)
-        code = explain(outcome.said).code  # what the server said beside it names addresses
+        code = explain(outcome.said).code  # the server's text besides the code contains addresses
         if outcome.result == "sent":
             await queue.record(self._database, message, "sent")
             metrics.MAIL_SENT.inc()
@@ -157,8 +160,10 @@ class Mailer:
             await each.close()
 
     def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
-        """Log where an unknown error was raised, but not its text, which may hold an address; a `Problem` is Workhook's
-        own."""
+        """Log where an unknown error was raised, but not its text, which may contain an address.
+
+        The text of a `Problem` is Workhook's own.
+        """
         if isinstance(error, Problem):
             known = {"reason": error.message}
         else:

@@ -1,7 +1,7 @@
-"""The messages that wait: taken with a lease by the database's clock, so that several processes share them.
+"""The mail queue. Messages are leased by the database's clock, so several processes can share it.
 
-A taken message is due again when its lease ends. Its number of attempts says who has taken it last: an outcome is
-recorded only by that one.
+A taken message is due again when its lease expires. Its attempt count identifies the last taker; outcomes of earlier
+takers are not recorded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
 
 LEASE_MS = 5 * MINUTE_MS
-"""Longer than the work on a message: its PDF is made and the server has answered, or both were given up."""
+"""Longer than the work on a message can take, including rendering its PDF and waiting for the server."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
-"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last of `ATTEMPTS_MAX` is two days after the first."""
-PER_HOUR = 60  # messages to one person in an hour. The others wait, except the person's own links
+"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours), the last of `ATTEMPTS_MAX` is two days after the first."""
+PER_HOUR = 60  # messages per recipient and hour; others wait, except the recipient's own links
 PER_HOUR_FROM_ONE = 20
-"""Messages to one person in an hour that another person has caused, who cannot use up what others need."""
+"""Messages per recipient and hour caused by one other person, who must not use up the recipient's limit."""
 BATCH = 1_000
 SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
 
@@ -36,7 +36,7 @@ _c = mail_messages.c
 
 
 class MailMessage(Secretive, msgspec.Struct, frozen=True):
-    """A row that was taken."""
+    """A taken row."""
 
     id: int
     user_id: int | None
@@ -114,7 +114,7 @@ _forget = sa.delete(mail_messages).where(_c.id.in_(_old.limit(big("limit")).with
 
 
 async def take(database: Database, limit: int) -> list[MailMessage]:
-    """Lease messages that are due: people's own links first, then those that wait longest."""
+    """Lease due messages: recipients' own links first, then the messages waiting longest."""
 
     async def some(tx: Transaction) -> list[Row]:
         rows = list(await tx.fetch_all(_take_own_links, {"limit": limit, "lease_ms": LEASE_MS}))
@@ -126,7 +126,7 @@ async def take(database: Database, limit: int) -> list[MailMessage]:
 
 
 def pause_after(attempts: int) -> int | None:
-    """Return milliseconds until the next attempt; None: give up."""
+    """Return the milliseconds until the next attempt, or None to give up."""
     if attempts >= ATTEMPTS_MAX:
         return None
     pause_ms: int = min(FIRST_PAUSE_MS * 2 ** (attempts - 1), LAST_PAUSE_MS)
@@ -134,8 +134,8 @@ def pause_after(attempts: int) -> int | None:
 
 
 async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
-    """Return how long the message waits because its recipient got too many within the last hour; 0: not at all."""
-    if message.kind in OWN_LINKS:  # which have limits of their own where they are asked for
+    """Return how many milliseconds the message waits because its recipient got too many in the last hour, or 0."""
+    if message.kind in OWN_LINKS:  # these have their own limits where they are requested
         return 0
     params = {"recipient": message.recipient, "actor_id": message.actor_id or 0, "hour_ms": HOUR_MS}
     row = await reader.fetch_row(_in_hour, params)
@@ -153,10 +153,11 @@ async def record(
     bounced: str | None = None,
     **values: object,
 ) -> None:
-    """Record what became of a message, unless another process has taken it since. `waits`: it was not tried at all;
-    `failed`: it is kept for a while, for people to see; `dropped`: there is nothing to send, or no recipient.
+    """Record the outcome of a message, unless another process has taken it since.
 
-    `values`: `failure` (`again`, `failed`), `pause_ms` (`again`, `waits`). `bounced`: the address that gets no more.
+    `waits`: it was not attempted; `failed`: it is kept for a while so that people can see it; `dropped`: there is
+    nothing to send, or no recipient. `values`: `failure` (`again`, `failed`) and `pause_ms` (`again`, `waits`).
+    `bounced` is the address that gets no further mail.
     """
 
     async def step(tx: Transaction) -> None:
@@ -168,7 +169,7 @@ async def record(
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """`oldest_ms`: the age of the oldest message that is due, 0 without one."""
+    """`oldest_ms`: the age of the oldest due message, or 0."""
 
     waiting: int
     oldest_ms: int
@@ -180,7 +181,10 @@ async def find_backlog(reader: Reader) -> Backlog:
 
 
 async def forget_old(services: Services, now: int) -> int:
-    """A chore: remove messages sent a week ago, or given up a month ago; return how many. Raises `Unavailable`."""
+    """Remove messages that were sent a week ago or given up a month ago; return their number.
+
+    Runs as a chore. Raises `Unavailable`.
+    """
 
     async def some(limit: int, _: int) -> int:
         params = {"sent_before": now - SENT_KEPT_MS, "failed_before": now - FAILED_KEPT_MS, "limit": limit}

@@ -1,4 +1,4 @@
-"""A connection to the mail server, and what its answers mean for a message."""
+"""A connection to the mail server, and the classification of its replies."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from workhook.core.mail_address import SmtpServer
 from workhook.core.text import one_line
 from workhook.identity.mail.recipients import ASCII_ONLY
 
-TIMEOUT_S = 30.0  # for each answer of the server; RFC 5321 (4.5.3.2) waits longer, and would hold a slot for long
+TIMEOUT_S = 30.0  # per server reply; RFC 5321 (4.5.3.2) allows longer, which would block a connection
 SAID_MAX_CHARS = 500
 TROUBLE = (errors.SMTPException, OSError)
-"""Errors of a mail server, which `in_words` explains."""
+"""Errors of a mail server. `in_words` describes them."""
 _CLOSING, _PERMANENT = 421, 500
 _STATUS = re.compile(r"\s*#?[245]\.(\d{1,3})\.(\d{1,3})\b")
 _OF_ADDRESSES = frozenset({550, 551, 553})
-"""Replies that concern the address, where no enhanced status code says more (RFC 5321, 4.2.3)."""
+"""Reply codes that concern the address if no enhanced status code is more specific (RFC 5321, 4.2.3)."""
 
 _OF_THE_SENDER = (("1", "7"), ("1", "8"))
 
 
 class Outgoing(Secretive, msgspec.Struct, frozen=True):
-    """A message as it is sent. `address` is the recipient's; `sender` gets what other servers say."""
+    """A message as it is sent. `address` is the recipient; bounces are returned to `sender`."""
 
     sender: str
     address: str
@@ -39,9 +39,11 @@ class Outgoing(Secretive, msgspec.Struct, frozen=True):
 
 
 class MailOutcome(msgspec.Struct, frozen=True):
-    """The outcome of an attempt. `bounced`: the server does not take mail for this address; `refused`: it does not take
-    this message; `retry`: it may take it later. `said`: its words. `is_trouble`: the server could not be used at all,
-    so other messages would fare the same."""
+    """The outcome of an attempt.
+
+    `bounced`: the server rejects mail for this address; `refused`: it rejects this message; `retry`: it may accept the
+    message later. `said`: the server's text. `is_trouble`: the server is unusable, so other messages would fail too.
+    """
 
     result: Literal["sent", "retry", "bounced", "refused"]
     said: str = ""
@@ -49,7 +51,7 @@ class MailOutcome(msgspec.Struct, frozen=True):
 
 
 class SmtpConnection:
-    """A connection that is opened with its first message and kept for the next. One message at a time."""
+    """A connection opened with its first message and kept for the next. Sends one message at a time."""
 
     def __init__(self, server: SmtpServer, timeout_s: float = TIMEOUT_S) -> None:
         self._server = server
@@ -57,10 +59,10 @@ class SmtpConnection:
         self._client: aiosmtplib.SMTP | None = None
 
     async def send(self, outgoing: Outgoing) -> MailOutcome:
-        """Raises nothing but `CancelledError`."""
+        """Send a message. Raises nothing but `CancelledError`."""
         was_open = self._client is not None
         outcome = await self._try(outgoing)
-        if was_open and outcome is _CLOSED_MEANWHILE:  # the server ends idle connections
+        if was_open and outcome is _CLOSED_MEANWHILE:  # the server closes idle connections
             outcome = await self._try(outgoing)
         if outcome.result != "sent":
             await self.close()
@@ -100,7 +102,7 @@ class SmtpConnection:
         return MailOutcome("sent")
 
     async def check(self) -> None:
-        """Connect, encrypt and sign in, and no more. Raises what `in_words` explains."""
+        """Connect, encrypt and log in without sending. Raises errors that `in_words` describes."""
         try:
             client = await self._connected()
             await client.noop()
@@ -118,7 +120,7 @@ class SmtpConnection:
             local_hostname=_own_name(),
             timeout=self._timeout_s,
             use_tls=server.implicit_tls,
-            # None: where the server offers it.
+            # None: opportunistically.
             start_tls=False if server.implicit_tls else True if has_password else None,
             tls_context=_context(is_checked=server.implicit_tls or has_password),
         )
@@ -151,7 +153,8 @@ def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
     if not of_address:
         return MailOutcome("refused", words)
     status = _STATUS.match(said)
-    # Of its enhanced code (RFC 3463): 1 is an address, 2 the mailbox, 7 a rule of the server that may change.
+    # The subject digit of the enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a server policy that may
+    # change.
     concerns_address = code in _OF_ADDRESSES
     if status is not None:
         concerns_address = status[1] in ("0", "1", "2") and status.groups() not in _OF_THE_SENDER
@@ -163,12 +166,15 @@ def _reply(code: int, said: str) -> str:
 
 
 def _in_line(said: str) -> str:
-    """Return a server's words as every database takes them: bytes that are not UTF-8 come as lone surrogates."""
+    """Return a server's text in a form that every database accepts.
+
+    Bytes that are not UTF-8 arrive as lone surrogates.
+    """
     return " ".join(one_line(said.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
 def in_words(error: Exception, server: SmtpServer) -> str:
-    """Explain an error to the operator, without user and password."""
+    """Describe an error to the operator, without user and password."""
     place = f"{server.host}:{server.port}"
     if isinstance(error, errors.SMTPAuthenticationError):
         return f"{place} refuses the user and password: {_reply(error.code, error.message)}"
@@ -190,8 +196,11 @@ def in_words(error: Exception, server: SmtpServer) -> str:
 
 @cache
 def _context(*, is_checked: bool) -> ssl.SSLContext:
-    """Encrypt without checking the certificate where the server offers TLS and no password is sent: an attacker with a
-    wrong certificate could as well hide the offer (RFC 7435)."""
+    """Return the TLS context.
+
+    Without a password, opportunistic TLS encrypts without checking the certificate: an attacker with an invalid
+    certificate could just as well hide the offer of TLS (RFC 7435).
+    """
     context = ssl.create_default_context()
     if not is_checked:
         context.check_hostname = False
@@ -201,7 +210,7 @@ def _context(*, is_checked: bool) -> ssl.SSLContext:
 
 @cache
 def _own_name() -> str:
-    """Return the name for the greeting. Resolving the full name could take long."""
+    """Return the host name for the greeting. Resolving the full name could take long."""
     name = socket.gethostname()
     return name if name.isascii() and name else "localhost"
 
@@ -211,4 +220,4 @@ WORDS: Mapping[str, str] = {
     "refused": "The mail server does not take this message.",
     "retry": "The mail server did not take the message now.",
 }
-"""The meaning of each result but `sent`."""
+"""The meaning of each result except `sent`."""
