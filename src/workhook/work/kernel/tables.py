@@ -1,4 +1,4 @@
-"""Tables that several rooms read: clients of a project, and the sources of imported records."""
+"""Tables that several packages read: clients of projects, and the sources of imported records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from workhook.storage.record_rows import table_columns
 
 
 class Client(Record, frozen=True):
-    """A client of a project. `email` is the address to which the client was invited: the client sees it, and who may
-    write in the project. Others and events have a stand-in."""
+    """A client of a project.
+
+    `email` is the address to which the client was invited. It is visible to the client and to people who may write in
+    the project; all others, and events, get a placeholder.
+    """
 
     id: Annotated[str, resource_id("cli")]
     username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
@@ -26,7 +29,7 @@ class Client(Record, frozen=True):
 
 
 def without_address(client: Client) -> Client:
-    """Return the client as events and people who only read see it."""
+    """Return the client as shown in events and to people with read access."""
     return msgspec.structs.replace(client, email=stand_in_address(client.username))
 
 
