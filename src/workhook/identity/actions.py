@@ -282,7 +282,7 @@ def _last_owner(user: Account, organizations: str) -> str:
 
 
 class LastOwner(Invalid):
-    """The user is the last owner of these `organizations` (logins) who is not disabled."""
+    """Raised if the user is the only owner of `organizations` (logins) who is not disabled."""
 
     def __init__(self, user: Account, organizations: list[str]) -> None:
         message = _last_owner(user, ", ".join(organizations))

@@ -295,7 +295,7 @@ _Refused = dict[_Alike, _Seen]
 
 
 class Refusals:
-    """Refusals to be written. They are buffered until then, and while the database is unavailable."""
+    """A buffer of refusals, which are written in the background. They wait while the database is unavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -307,7 +307,7 @@ class Refusals:
         self._dropped = 0
 
     def note(self, call: Call, problem: Problem) -> None:
-        """Record a problem with which a call is answered, including `Call.refused`. Used by `http.routing`."""
+        """Record a problem that is returned to the caller, including `Call.refused`. Used by `http.routing`."""
         if not _counts(call, problem):
             return
         REFUSALS.labels(problem.status).inc()

@@ -51,7 +51,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def bounded(self) -> bool:
-        """Whether matches are found while reading little else (`entry_ids`)."""
+        """Whether matches are found without reading many other rows (`entry_ids`)."""
         return self.actor is None or self.repository is None
 
 

@@ -18,7 +18,7 @@ class Write:
 
     `caller` and `request` are None for Workhook itself and for commands; `caller` is also None for an app. `moment` is
     the time of the change in milliseconds since the epoch, and defaults to the first time `now` is read. Read it after
-    taking the locks, so that it is later than the changes that were waited for.
+    taking the locks, so that it is later than the changes that the locks waited for.
     """
 
     tx: Transaction

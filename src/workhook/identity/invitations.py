@@ -424,7 +424,10 @@ async def make_link(tx: Transaction, invitation: Invitation) -> SecretLink:
 
 
 async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:
-    """Return None if the link is unknown, used or replaced, or its invitation is no longer valid."""
+    """Return the invitation of a link.
+
+    Returns None if the link is unknown, used or replaced, or the invitation is no longer valid.
+    """
     if len(secret) > _SECRET_MAX_CHARS:
         return None
     user_id = NOBODY if viewer is None else viewer.id

@@ -86,9 +86,9 @@ visible_by_id = _visible.where(accounts.c.id == big("id"))
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
-    """Return the organizations shared by the caller and the user, within the token's reach, and their number.
+    """Return the organizations that the caller shares with the user, oldest first, and their number.
 
-    The oldest come first.
+    Only organizations within the token's reach are included.
     """
     params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
     rows, number = await read_page(reader, _shared, params, page)

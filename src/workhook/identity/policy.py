@@ -47,7 +47,8 @@ class Rule:
       secret.
     - `scopes`: a token with scopes needs one of these, if there are any.
     - `permission`: what a token with permissions needs.
-    - `role`: `invited` means in the organization or invited to it, which the operation distinguishes.
+    - `role`: the caller's required role. `invited` accepts members and invited people, whom the operation
+      distinguishes.
     - `kinds`: the accepted kinds of token.
     - `whole`: tokens for selected repositories are refused.
     """
@@ -198,7 +199,7 @@ def check_token(actor: Actor, rule: Rule) -> None:
 
 
 def admit(actor: Actor, rule: Rule) -> Actor:
-    """Check a `user` rule as the authenticator does, for operations that accept other credentials than a token."""
+    """Check a `user` rule as the authenticator does, for operations that also accept credentials other than a token."""
     check_kind(actor, rule)
     check_token(actor, rule)
     return msgspec.structs.replace(actor, need=rule.permission)

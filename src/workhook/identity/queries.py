@@ -70,7 +70,6 @@ def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
 
 
 def _roles_of(user_id: sa.ColumnElement[Any]) -> tuple[sa.Label[Any], sa.Label[Any]]:
-    """Return the columns with the roles of a user."""
     as_collaborator = sa.select(collaborators.c.role).where(
         collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == user_id
     )
@@ -94,7 +93,7 @@ role_columns = _roles_of(big("user_id"))
 
 
 def facts_of(user_id: sa.ColumnElement[Any]) -> json_row:
-    """Return everything that `repository_of` reads as a single text."""
+    """Return everything that `repository_of` reads, encoded as a single text."""
     return json_row(*(each.element for each in (*repository_columns(), *_roles_of(user_id))))
 
 

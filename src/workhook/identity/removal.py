@@ -40,7 +40,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     app_id: int | None
     """The app that lost the right to act for that user. None: the user itself."""
     actor: Actor | None
-    """Who removed the right: the sender of the resulting events. None: the command line, an app itself, or a page."""
+    """The actor who removed the right, and sender of the resulting events. None: the command line, an app itself, or a
+    page."""
     base: str
     """The prefix of links in events; see `work.kernel.record_events`."""
 
@@ -68,7 +69,10 @@ def links_start_with(base: str) -> None:
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Return False if a package still needs the repository. The caller then rolls back, or changes nothing itself."""
+    """Make all packages forget a repository. Return False if one of them still needs it.
+
+    The caller then rolls back, or changes nothing itself.
+    """
     return all([await each(tx, repository_id) for each in repositories])
 
 

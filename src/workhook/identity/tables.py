@@ -516,7 +516,7 @@ partial_index(
 )
 index_references(mail_messages)
 
-# Only people with a known fact have a row.
+# People about whom nothing is known have no row.
 mail_recipients = sa.Table(
     "mail_recipients",
     metadata,

@@ -78,7 +78,7 @@ async def install(
     await tx.execute(add_membership, member)
     installation = await _lock(tx, number)
     await _audit(tx, actor, installation, "installation.create", **_settings(installation))
-    forget_after_commit(tx)  # tokens of the app's users reach further
+    forget_after_commit(tx)  # tokens of the app's users now reach further
     return installation
 
 

@@ -157,7 +157,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 
 @both.get("/secrets/{secret_id}")
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
-    """Get a client secret, without the secret itself."""
+    """Get the metadata of a client secret."""
     app = await actions.find_named_app(call, call.database)
     return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 

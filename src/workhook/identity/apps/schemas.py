@@ -50,7 +50,7 @@ class App(msgspec.Struct, frozen=True):
 
 
 class AppSecret(Record, frozen=True):
-    """A client secret, without the secret itself."""
+    """The metadata of a client secret."""
 
     id: int
     last_eight: str

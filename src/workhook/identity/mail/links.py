@@ -115,7 +115,10 @@ async def queue_invitation_link(
 
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
-    """Count a link to the mailbox. Deleting an invitation does not reduce the count."""
+    """Count a link to the mailbox, and return whether it may be sent.
+
+    Deleting an invitation does not reduce the count.
+    """
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):

@@ -105,7 +105,7 @@ class Authorization(Secretive, msgspec.Struct):
 
 
 class TokenNamed(Secretive, msgspec.Struct):
-    """The token in question."""
+    """The token to check, reset or revoke."""
 
     access_token: Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -206,7 +206,7 @@ async def find_issued(reader: Reader, app_id: int, token: str) -> Row | None:
 
 
 async def _token(reader: Reader, app: App, token: str) -> Row:
-    """Return such a row. Raises `NotFound` unless the token is valid and was issued to the app for a user."""
+    """Return the row of a token. Raises `NotFound` unless it is valid and was issued to the app for a user."""
     if kind_of(token) not in (OAUTH, APP_USER):
         raise NotFound()
     return existing(await find_issued(reader, app.id, token))

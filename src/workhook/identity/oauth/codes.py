@@ -288,9 +288,9 @@ SLOWER_S = 5
 WAITING_MAX = 1000
 """Maximum number of undecided codes per app. They can be requested with its client id alone."""
 HEARD_OF_MS = MINUTE_MS
-"""How long a code counts after its device last polled, in milliseconds.
+"""The time for which a code counts after its device last polled, in milliseconds.
 
-Devices poll every few seconds. An attacker who requests codes to lock out others would have to poll for each of them,
+Devices poll every few seconds. An attacker who requests codes to lock out others would need to poll for each of them,
 which the request limit prevents.
 """
 # No vowels, which could spell words, and no similar characters (RFC 8628, section 6.1): 20⁸ codes.

@@ -123,7 +123,7 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The reason why no token is issued.
+    """The reason why no token was issued.
 
     It is returned, not raised, because the changes that accompany a refusal are committed. `error` is GitHub's code.
     `interval`, in seconds, is only set for `slow_down`.
@@ -207,7 +207,6 @@ async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
 
 
 async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail: object) -> None:
-    """Add an entry to the user's audit log."""
     await audit.record(tx, None, action, app.slug, account_id=user_id, detail={"client_id": app.client_id, **detail})
 
 

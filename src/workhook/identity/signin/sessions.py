@@ -97,7 +97,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
 
 
 async def find(reader: Reader, secret: str) -> ActiveSession | None:
-    """Return None if the session is unknown, ended or idle, or its user is disabled."""
+    """Return a session, or None if it is unknown, ended or idle, or its user is disabled."""
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None
@@ -181,7 +181,7 @@ async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: f
 
 
 async def find_link(reader: Reader, secret: str) -> SignInLink | None:
-    """Return None if the link is unknown, used or expired, or its user is disabled."""
+    """Return a link, or None if it is unknown, used or expired, or its user is disabled."""
     if len(secret) > _LENGTH_MAX:
         return None
     row = await reader.fetch_one(_find_link, {"link_digest": digest_of(secret), "now": now_ms()})

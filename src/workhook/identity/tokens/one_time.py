@@ -1,4 +1,4 @@
-"""Secrets for single use: authorization codes, device codes and refresh tokens, and links, which are only stored here.
+"""Single-use secrets: authorization codes, device codes and refresh tokens. Links only use `store`.
 
 Only their digests are stored, with the time of use: a code that is used twice was stolen.
 """

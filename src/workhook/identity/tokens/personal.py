@@ -320,7 +320,7 @@ _COVERED_BY = {
 async def create(
     tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
 ) -> tuple[IssuedToken, TokenDetails]:
-    """Create a personal token and return it, which happens only once.
+    """Create a personal token. Only this function returns the token itself.
 
     `by` None is the command line, which may grant every scope. Users of the pages have no token, so their new tokens
     have no parent. Raises `Invalid` with all faults, and `Unauthenticated` if the parent was revoked in the meantime.

@@ -53,7 +53,7 @@ Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 le
 
 
 class UserCreate(msgspec.Struct):
-    """A person who gets an account."""
+    """A user to create."""
 
     login: Login
     email: Email
@@ -61,7 +61,7 @@ class UserCreate(msgspec.Struct):
 
 
 class OrganizationCreate(msgspec.Struct):
-    """An organization and its first owner."""
+    """An organization to create, with its first owner."""
 
     login: Login
     admin: Annotated[str, Meta(description="Login of the user who becomes its owner.")]
@@ -71,7 +71,7 @@ class OrganizationCreate(msgspec.Struct):
 
 
 class AdministeredUser(profile_schemas.ProfileShape, kw_only=True):
-    """A person, as shown to administrators."""
+    """A user, as shown to administrators."""
 
     site_admin: Annotated[bool, Meta(description="Whether they administer the server.")]
     email: Annotated[str | None, Meta(description="Administrators see it.")]
@@ -243,7 +243,8 @@ async def remove_user(write: Write, login: str) -> None:
 
 
 async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
-    """Return why an account cannot be removed now, with the remedies. Does not check for the last administrator."""
+    """Return the reasons why an account cannot be removed now, with remedies. Does not check for the last
+    administrator."""
     alone = await actions.list_owned_alone(reader, account)
     faults = actions.LastOwner(account, alone).faults if alone else ()
     return [*faults, *await _list_own_things(reader, account)]
@@ -293,7 +294,7 @@ async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUse
 async def admin_users_create(write: Write, wanted: UserCreate) -> Created[AdministeredUser]:
     """Create a user.
 
-    The user has no password yet; create a link on the command line with which they can choose one. Only administrators
+    The user has no password yet. Use the command line to create a link with which they can set one. Only administrators
     of the server can call this.
     """
     await require_administrator(write.tx, write.actor)

@@ -251,7 +251,7 @@ def _values(comment: C) -> dict[str, object]:
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
 
 
-# --- the callers' actions ---------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 async def list_task_comments(

@@ -30,7 +30,7 @@ NESTED_MAX = 40
 """nh3 takes quadratic time in the nesting depth. Text nested more deeply is shown as plain text."""
 
 OUTPUT_CHARS_PER_STEP = 64
-"""A link definition is written once, and output wherever it is referenced."""
+"""Characters of output per step. A link definition is written once, but output wherever it is referenced."""
 
 ADDRESS_CHARS_MAX = 2_000
 

@@ -43,7 +43,7 @@ _IS_AROUND_HIDDEN: dict[str, sa.ColumnElement[bool]] = {
     .select_from(_about_reply)
     .where(file_comment_replies.c.id == big("comment_id"), sa.or_(files.c.private, file_comments.c.private)),
 }
-"""Conditions that the subject of the comment is hidden from clients."""
+"""Conditions: the subject of the comment is hidden from clients."""
 
 
 def _named(place: str, *, private: bool) -> sa.Select[Any]:
@@ -124,7 +124,7 @@ async def store_mentions(
 
 
 LOOKS_AT_MOST = 1_000
-"""Number of a person's newest mentions that are examined, visible or not."""
+"""How many of a person's newest mentions are examined, visible or not."""
 
 QUOTED, _READ = 200, 1_000
 """Number of characters quoted from a comment, and of those read for the quote, including markup."""

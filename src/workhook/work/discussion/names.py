@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 QUOTE_STEPS_MAX = 6_000
-"""Parser steps for a quoted excerpt, at most; a list quotes many comments."""
+"""Maximum number of parser steps for a quoted excerpt, since a list quotes many comments."""
 
 NAMED_MAX = 200
 

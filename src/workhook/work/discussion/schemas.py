@@ -175,7 +175,7 @@ def _comments_on(noun: str, record: type[Record]) -> sa.Table:
         sa.Column(parent_id, sa.Text, sa.ForeignKey(f"{noun}s.id", ondelete="CASCADE"), nullable=False),
         *table_columns(record),
         sa.Index(f"ix_{name}_{parent_id}", parent_id, "id"),
-        partial_index(f"ix_{name}_open", parent_id, "id", where=NOT_PRIVATE),  # what clients see
+        partial_index(f"ix_{name}_open", parent_id, "id", where=NOT_PRIVATE),  # visible to clients
     )
 
 

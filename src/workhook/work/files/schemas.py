@@ -153,7 +153,7 @@ files = sa.Table(
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
     sa.Index("ix_files_in_folder", "repository_id", "folder_id", "id"),
-    partial_index("ix_files_open", "repository_id", "id", where=NOT_PRIVATE),  # what clients see
+    partial_index("ix_files_open", "repository_id", "id", where=NOT_PRIVATE),  # visible to clients
     partial_index("ix_files_on_task_open", "repository_id", "task_id", "id", where=NOT_PRIVATE),
     sa.Index("ix_files_blob", "blob", unique=True),
 )

@@ -1,4 +1,4 @@
-"""Reads an upload (`multipart/form-data`, RFC 7578) as a stream, keeping only a small piece of the file in memory."""
+"""Streaming parser for uploads (`multipart/form-data`, RFC 7578), which keeps only a piece of the file in memory."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ class Upload:
         self._create = create
 
     async def create(self, write: Write) -> Wire[File]:
-        """Write the row, as one attempt of the change."""
+        """Write the row. Called for each attempt of the change."""
         self.is_stored = False
         await actions.reserve_room(write.tx, self._call, self._access, self.content.size)
         project_id = self._access.repository.project_id

@@ -145,7 +145,7 @@ def role_in(table: sa.Table, project: sa.FromClause, user_id: sa.ColumnElement[A
 
 
 def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that the user has a role in the project, as in `identity.queries`. Clients do not."""
+    """Return the condition that the user has a role in the project, as in `identity.queries`. Clients have none."""
     return sa.or_(
         projects.c.account_id == user_id,
         sa.exists().where(

@@ -55,7 +55,7 @@ A_PAGE = 101
 """Minimum number of rows per project that an unfiltered page scans, enough to fill a page of 100."""
 
 UNFILTERED = 2
-"""Factor by which more rows are scanned if they need no check, which makes them cheaper."""
+"""Factor by which more rows are scanned if they need no check, because they are cheaper."""
 
 
 # --- the declaration of a resource ------------------------------------------------------------------------------------
@@ -339,7 +339,8 @@ def size_of(page: sa.CTE, table: sa.Table, weight: Weight | None) -> sa.Select[A
 def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
     """Cut off the end of a page whose texts exceed the size of one response; a thousand invoices could take gigabytes.
 
-    The rows need not have a `weight`. At least one row remains, and `page_found` is the number of rows before the cut.
+    `weighed` may have no column `weight`. At least one row remains, and `page_found` is the number of rows before the
+    cut.
 
     A generic plan expects few rows to match the conditions of `weighed`. Joins on the result must therefore not repeat
     these conditions, or the page may be searched again for each row. `weighed` itself must join no more than it needs,
@@ -415,7 +416,6 @@ def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
 
 
 def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[Any]:
-    """Select the keys of the page with their weights."""
     walk, scope = _walk(listing, chosen, dialect), chosen.scope
     names = walk.order.key(walk.table)
     matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None

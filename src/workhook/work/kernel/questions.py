@@ -1,6 +1,6 @@
-"""Hooks through which a package calls a later one that it must not import.
+"""Late-bound functions, through which a package calls a later one that it must not import.
 
-Each hook is declared here, called where needed, and implemented by the function that `work/answers.py` assigns to it.
+Each function is declared here, called where needed, and bound to its implementation by `work/answers.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Question(Generic[P, R]):
-    """A hook with exactly one implementation, which is registered on the first call."""
+    """A function with exactly one implementation, which is bound on the first call."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,8 +31,7 @@ class Question(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
         """Call the implementation.
 
-        Raises `RuntimeError` if none is registered, because skipping the call would allow what the implementation
-        forbids.
+        Raises `RuntimeError` if there is none, because skipping the call would allow what the implementation forbids.
         """
         if self._answer is None:
             for register in _registering:
@@ -46,7 +45,7 @@ _registering: list[Callable[[], None]] = []
 
 
 def answer_with(register: Callable[[], None]) -> None:
-    """Set the function that registers all implementations; it runs on the first call of any hook."""
+    """Set the function that binds all implementations. It runs on the first call of any late-bound function."""
     _registering[:] = [register]
 
 
@@ -59,13 +58,13 @@ require_project_unbilled: Question[[Transaction, int], None] = Question("require
 """Called before the project with this `repository_id`, whose row is locked, is deleted."""
 
 require_tasks_unbilled: Question[[Transaction, Mapping[str, str]], None] = Question("require_tasks_unbilled")
-"""Called before tasks are deleted. Maps task ids to the names used in the message."""
+"""Called before tasks are deleted, with their names by id, which the message uses."""
 
 require_own_tasks: Question[[Transaction, Access, Mapping[str, str]], None] = Question("require_own_tasks")
 """Called before locked tasks of one project are deleted. Clients cannot delete tasks others have worked on."""
 
 require_own_file: Question[[Transaction, Access, str], None] = Question("require_own_file")
-"""Called before a file is deleted. Clients cannot delete files of others."""
+"""Called before a file is deleted. Clients cannot delete files others have worked on."""
 
 require_not_logo: Question[[Transaction, int, str, Literal["deleted", "made private"]], None] = Question(
     "require_not_logo"

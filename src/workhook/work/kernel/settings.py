@@ -327,7 +327,6 @@ BUDGET_MAX_HOURS = 1_000_000
 
 
 def _read_hours(raw: object) -> int:
-    """Parse hours into milliseconds."""
     wanted = compose("a number of more than 0 and at most {}, with at most two decimals", BUDGET_MAX_HOURS)
     try:
         hundredths = read_hundredths(raw)

@@ -297,7 +297,7 @@ _caller_role = (
 
 @routes.get("/me", tag="Users")
 async def get_me(call: Call) -> UserAnswer:
-    """Get the caller"""
+    """Get the caller."""
     return UserAnswer(person_shape(actor_of(call).user))
 
 
@@ -317,7 +317,6 @@ async def list_organization_members(call: Call, login: str, query: lists.ListQue
 
 
 def _after(query: lists.ListQuery) -> int:
-    """Return the id after which the page starts."""
     key = lists.after(query, tuple[int])
     return max(0, min(key[0], 2**63 - 1)) if key else 0
 
