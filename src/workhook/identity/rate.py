@@ -182,9 +182,9 @@ class RateLimiter:
         return self._usage(share), within
 
     def take_back(self, caller: str) -> Usage | None:
-        """Uncount a request of a token or an app.
+        """Undo the count of a request of a token or an app.
 
-        Returns None if it still counts, because it was not counted here or too many were uncounted: even an unchanged
+        Returns None if the count remains, because it is not in this process or too many were undone: even an unchanged
         response takes work.
         """
         share = self._shares.get(caller)

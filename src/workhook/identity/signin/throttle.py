@@ -12,7 +12,7 @@ count too, so that both cases take the same time.
 Invalid links are counted by IP address only. Mail to unconfirmed addresses is counted by that address, using the
 database's clock.
 
-Attempts are counted first and uncounted on success, so that concurrent ones cannot exceed the limit.
+Attempts are counted first, and success undoes the count, so that concurrent attempts cannot exceed the limit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _take_back = (
 )
 
 
-# One statement to start a pause, to uncount the attempt, or to do neither, so that all cases take the same time.
+# One statement to start a pause, to undo the count, or to do neither, so that all cases take the same time.
 _settle = (
     sa.update(sign_in_failures)
     .where(_failures.key == sa.bindparam("failures_key"))
@@ -151,7 +151,7 @@ async def begin(
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
 ) -> CountedAttempt:
-    """Provisionally count an attempt as failed. Raises `TooManyRequests` during a pause.
+    """Count an attempt as failed for the time being. Raises `TooManyRequests` during a pause.
 
     `whose` is the id of the user with this `login`, or `nobody`; None if users have only one name. `device` is the id
     of a browser in which the user is known. `everywhere` is the number of failures of the login over all addresses
@@ -225,7 +225,7 @@ def _key_of_links(address: str | None) -> str:
 
 
 async def take_back(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
-    """Uncount an attempt that was not made or has `succeeded`.
+    """Undo the count of an attempt that was not made or has `succeeded`.
 
     A success also resets the failures of the login. The address only gets this one attempt back, so that an attacker
     cannot reset its count with an account of their own.
