@@ -153,7 +153,7 @@ async def disabled_at(reader: Reader, user_id: int) -> int | None:
 
 
 async def find_organization(reader: Reader, named: str | int, user_id: int) -> Organization | None:
-    """Return an organization by login or id, with the user's role in it, or None for non-members."""
+    """Return an organization by login or id, with the user's role in it (None for non-members)."""
     if isinstance(named, int):
         row = await reader.fetch_one(_organization_by_id, {"id": named, "user_id": user_id})
     else:

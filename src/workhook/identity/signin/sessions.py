@@ -81,7 +81,7 @@ async def is_first_user(reader: Reader, user_id: int) -> bool:
 
 
 async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:
-    """Start a session. Return its id and the secret for its cookie, which is not stored."""
+    """Start a session. Return its id and the secret for its cookie; only the secret's digest is stored."""
     secret, now = secrets.token_urlsafe(_SECRET_BYTES), now_ms()
     params = {
         "digest": digest_of(secret),

@@ -182,7 +182,7 @@ class UsageMemory:
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def usage(self, account_id: int) -> StoredUsage | None:
-        """Return the usage, at most about a minute old, plus additions by this process.
+        """Return the last counted usage, usually at most a minute old, plus additions by this process.
 
         Returns None if counting takes too long.
         """
