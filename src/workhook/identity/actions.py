@@ -1,8 +1,8 @@
-"""Writes of accounts, members, collaborators and classic tokens.
+"""Write operations on accounts, members, collaborators and classic tokens.
 
-Disabling a user takes effect in every process within a second. Tokens, passwords and identities are kept, and are valid
-again once the user is enabled: each look-up checks that its user is. Sessions, links, timers and streams end. The
-user's roles and past actions stay, and still show them.
+Disabling a user takes effect in every process within a second. Tokens, passwords and identities are kept and become
+valid again when the user is enabled: each lookup checks the user's state. Sessions, links, timers and streams end. The
+user's roles and past actions are kept, and are still shown.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _rename = (
     .where(accounts.c.id == big("account_id"))
     .values(name=sa.bindparam("name"), updated_at=big("now"))
 )
-ADDRESS_LOCK_CLASS = 0x7768656D  # of advisory locks, with the address as the key
+ADDRESS_LOCK_CLASS = 0x7768656D  # class of the advisory locks, with the address as the key
 _email = sa.bindparam("email", type_=sa.Text)
-# The database's own `lower`, as in look-ups by address. SQLite has one writer at a time.
+# The database's own `lower`, as in lookups by address. SQLite has a single writer.
 _lock_address = PerDialect(
     sqlite=sa.select(sa.literal_column("1").label("held")),
     postgresql=sa.select(
@@ -60,7 +60,7 @@ add_membership = (
 remove_membership = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
-# Always in this order: of two owners who leave at the same time, the second sees that the first has left.
+# Always in this order: if two owners leave concurrently, the second one sees that the first has left.
 _owners_and_one = (
     sa.select(memberships.c.user_id, memberships.c.role)
     .where(
@@ -78,7 +78,7 @@ _set_collaborator = (
 _remove_collaborator = sa.delete(collaborators).where(
     collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
 )
-# Also in deleted projects, which can be restored.
+# Deleted projects are included, because they can be restored.
 _remove_roles = sa.delete(collaborators).where(
     collaborators.c.user_id == big("user_id"),
     collaborators.c.repository_id.in_(
@@ -88,12 +88,12 @@ _remove_roles = sa.delete(collaborators).where(
 
 
 async def lock_address(tx: Transaction, email: str) -> None:
-    """Lock an address before an account is looked up by it and created: no constraint keeps it unique."""
+    """Lock an address before an account is looked up by it and created, since no constraint keeps it unique."""
     await tx.fetch_one(_lock_address, {"email": email})
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
-    """Create a user or an organization. Raise `Invalid` for a login that is taken, reserved or malformed."""
+    """Create a user or an organization. Raises `Invalid` if the login is taken, reserved or malformed."""
     faults = await faults_of_login(tx, login)
     if email is not None and not is_address(email):
         faults.append(Fault(field="email", message=must_be("email", "an e-mail address")))
@@ -111,7 +111,7 @@ def is_login(text: str) -> bool:
 
 
 async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
-    """Return why the login is taken, reserved or malformed."""
+    """Return the fault of a login that is taken, reserved or malformed, or an empty list."""
     if not is_login(login):
         return [Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens")]
     if reserved_because := login_fault(login):
@@ -122,12 +122,12 @@ async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
 
 
 async def rename(tx: Transaction, account: Account, name: str | None, *, actor: Actor) -> None:
-    """Set the full name of a user or an organization. The login stays."""
+    """Set the full name of a user or an organization. The login does not change."""
     name = one_line(name or "") or None
     if name == account.name:
         return
     await tx.execute(_rename, {"account_id": account.id, "name": name, "now": max(now_ms(), account.updated_at + 1)})
-    forget_after_commit(tx)  # cached tokens hold their user
+    forget_after_commit(tx)  # cached tokens contain their user
     await audit.record(tx, actor, f"{account.kind}.edit", account.login, account_id=account.id)
 
 
@@ -140,7 +140,7 @@ async def set_member(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """Add a member or change their role. Raise `Invalid` if the last owner would lose the role."""
+    """Add a member or change their role. Raises `Invalid` if the last owner would lose the role."""
     if role not in ("owner", "member"):
         raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
@@ -158,8 +158,11 @@ async def set_member(
 async def remove_member(
     tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Remove a member with their own roles in the organization's projects, except as a client. Return whether they were
-    one. Raise `Invalid` for the last owner."""
+    """Remove a member. Return whether they were one.
+
+    This also removes their own roles in the organization's projects, except as a client. Raises `Invalid` for the last
+    owner.
+    """
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(remove_membership, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
@@ -175,14 +178,14 @@ async def lock_owners(tx: Transaction, organization: Account) -> None:
 
 
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> str | None:
-    """Lock and return the user's role. Raise `Invalid` for the last owner who is not disabled."""
+    """Lock and return the user's role. Raises `Invalid` for the last owner who is not disabled."""
     params = {"organization_id": organization.id, "user_id": user.id}
     roles = {row["user_id"]: str(row["role"]) for row in await tx.fetch_all(_owners_and_one, params)}
     was = roles.get(user.id)
     if was != "owner":
         return was
     message: str = say("{} is the last owner of {}", user.login, organization.login)
-    if len(roles) > 1:  # asked after the owners are locked, so that it sees who has just left
+    if len(roles) > 1:  # checked after the owners are locked, so that an owner who has just left is seen
         if organization.login not in await list_owned_alone(tx, user):
             return was
         message = _last_owner(user, organization.login)
@@ -209,7 +212,7 @@ async def set_collaborator(
 async def remove_collaborator(
     tx: Transaction, repository: Repository, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Return whether the user was a collaborator."""
+    """Remove a collaborator. Return whether the user was one."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
         removal.person_goes(tx, repository.owner.id, repository.id, user)
@@ -220,7 +223,7 @@ async def remove_collaborator(
 async def issue_token(
     tx: Transaction, user: Account, scopes: list[str], *, note: str | None = None, expires_in_days: float | None = None
 ) -> IssuedToken:
-    """Issue a classic personal access token. Raise `Invalid` for an unknown scope."""
+    """Issue a classic personal access token. Raises `Invalid` for an unknown scope."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         listed = ", ".join(SCOPES)
@@ -279,7 +282,7 @@ def _last_owner(user: Account, organizations: str) -> str:
 
 
 class LastOwner(Invalid):
-    """`organizations`: logins of those that would be left without an owner who is not disabled."""
+    """Raised if the user is the only owner of `organizations` (logins) who is not disabled."""
 
     def __init__(self, user: Account, organizations: list[str]) -> None:
         message = _last_owner(user, ", ".join(organizations))
@@ -288,19 +291,22 @@ class LastOwner(Invalid):
 
 
 async def list_owned_alone(reader: Reader, user: Account) -> list[str]:
-    """List the organizations that have no other owner who is not disabled, by login."""
+    """Return the logins of the organizations that have no other owner who is not disabled."""
     return [row["login"] for row in await reader.fetch_all(_left_alone, {"user_id": user.id})]
 
 
 class Disabled(NamedTuple):
-    """`at`: since when, in milliseconds since the epoch. `changed`: False if the user was disabled before."""
+    """The state of a disabled user.
+
+    `at` is in milliseconds since the epoch. `changed` is False if the user was already disabled.
+    """
 
     at: int
     changed: bool
 
 
 async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | None = None) -> Disabled:
-    """Raise `LastOwner`. `base`: see `removal.Loss`."""
+    """Disable a user. Raises `LastOwner`. For `base`, see `removal.Loss`."""
     since = await queries.disabled_at(tx, user.id)
     if since is not None:
         return Disabled(since, changed=False)
@@ -318,9 +324,9 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
 
 
 async def enable(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
-    """Return whether the user was disabled."""
+    """Enable a user. Return whether they were disabled."""
     if not await tx.execute(_enable, {"user_id": user.id}):
         return False
-    await sessions.end_all(tx, user.id)  # a sign-in during the disabling has left a session that was never valid
+    await sessions.end_all(tx, user.id)  # a concurrent sign-in may have left a session that was never valid
     await audit.record(tx, actor, "user.enable", user.login, account_id=user.id)
     return True

@@ -1,6 +1,6 @@
 """Administrators of the server, who add people and organizations, disable people and remove accounts.
 
-They see no more of an organization than others do. The last one who is not disabled stays.
+They see no more of an organization than anyone else. The last one who is not disabled cannot be removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 
 is_one = sa.exists().where(administrators.c.user_id == accounts.c.id).correlate(accounts)
-"""The account of the statement administers the server."""
+"""Condition: the statement's account administers the server."""
 
 _one = sa.select(administrators.c.user_id).where(administrators.c.user_id == big("user_id"))
 _appoint = (
@@ -27,7 +27,7 @@ _appoint = (
     .on_conflict_do_nothing(index_elements=["user_id"])
 )
 _dismiss = sa.delete(administrators).where(administrators.c.user_id == big("user_id"))
-# In this order: of two who leave at the same time, the second sees that the first has left.
+# In this order: if two leave concurrently, the second one sees that the first has left.
 _lock = sa.select(administrators.c.user_id).order_by(administrators.c.user_id).with_for_update()
 _others = (
     sa.select(administrators.c.user_id)
@@ -43,7 +43,7 @@ async def is_administrator(reader: Reader, user_id: int) -> bool:
 
 
 async def appoint(tx: Transaction, user: Account) -> bool:
-    """Return False if the user is an administrator already."""
+    """Make a user an administrator. Return False if they already are."""
     if not await tx.execute(_appoint, {"user_id": user.id, "created_at": now_ms()}):
         return False
     await audit.record(tx, None, "administrator.add", user.login, account_id=user.id)
@@ -51,13 +51,13 @@ async def appoint(tx: Transaction, user: Account) -> bool:
 
 
 async def appoint_first(tx: Transaction, user: Account) -> None:
-    """Appoint the user if the server has no administrator yet."""
+    """Make the user an administrator if the server has none yet."""
     if await tx.fetch_one(_any) is None:
         await appoint(tx, user)
 
 
 async def dismiss(tx: Transaction, user: Account) -> bool:
-    """Return whether the user was an administrator. Raise `Invalid` for the last who is not disabled."""
+    """Remove an administrator. Return whether the user was one. Raises `Invalid` for the last who is not disabled."""
     await keep_one(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False

@@ -1,4 +1,4 @@
-"""The API's root, metadata, limits and event catalogue, and the one GraphQL query that clients send first."""
+"""The API's root, metadata, limits and event catalog, and the single GraphQL query that clients send first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-templat
 
 
 class Root(msgspec.Struct):
-    """The addresses of this API, as URL templates (RFC 6570)."""
+    """The URLs of this API, as URI templates (RFC 6570)."""
 
     current_user_url: Template
     organization_url: Template
@@ -36,7 +36,7 @@ class Root(msgspec.Struct):
 
 
 class Meta(msgspec.Struct):
-    """Facts about this server."""
+    """Information about this server."""
 
     verifiable_password_authentication: Annotated[
         bool, msgspec.Meta(description="Always false; clients use it to detect the kind of server.")
@@ -46,7 +46,7 @@ class Meta(msgspec.Struct):
 
 
 class Rate(msgspec.Struct):
-    """How much of the request limit is left; a server without a limit answers very large numbers."""
+    """The state of the request limit. A server without a limit returns very large numbers."""
 
     limit: Annotated[int, msgspec.Meta(ge=0, description="Requests an hour.")]
     used: Annotated[int, msgspec.Meta(ge=0)]
@@ -56,7 +56,7 @@ class Rate(msgspec.Struct):
 
 
 class Resources(msgspec.Struct):
-    """All have the same count; clients expect these names."""
+    """Clients expect these names. All of them share one count."""
 
     core: Rate
     search: Rate
@@ -65,14 +65,14 @@ class Resources(msgspec.Struct):
 
 
 class RateLimit(msgspec.Struct):
-    """`rate` is the same as `resources.core`."""
+    """`rate` equals `resources.core`."""
 
     resources: Resources
     rate: Rate
 
 
 class EventType(msgspec.Struct):
-    """An entry of the catalogue."""
+    """An entry of the event catalog."""
 
     name: Annotated[str, msgspec.Meta(examples=["push"])]
     actions: Annotated[list[str], msgspec.Meta(description="Known actions; payloads may contain others.")]
@@ -91,7 +91,7 @@ routes = Routes(WEBHOOK_API, "support")
 
 @routes.get("/")
 async def root(call: Call) -> Root:
-    """List the addresses of this API."""
+    """List the URLs of this API."""
     base = call.base
     web = base.removesuffix("/api/v3")
     return Root(
@@ -107,7 +107,7 @@ async def root(call: Call) -> Root:
 
 @routes.get("/rate_limit", etag=False, action="rate_limit.get")
 async def rate_limit(call: Call) -> RateLimit:
-    """Get how many requests the token has left."""
+    """Get the rate limit status of the token."""
     usage = caller_of(call).usage
     core, *others = (
         Rate(usage.limit, usage.used, usage.remaining, usage.reset, each) for each in Resources.__struct_fields__
@@ -117,19 +117,19 @@ async def rate_limit(call: Call) -> RateLimit:
 
 @routes.get("/zen", etag=False, media_type="text/plain", answers={200: {"type": "string"}})
 async def zen(call: Call) -> Answer:
-    """Get a short saying."""
+    """Get a random saying."""
     return Answer(random_quote().encode(), media_type="text/plain; charset=utf-8")
 
 
 @routes.get("/meta")
 async def meta(call: Call) -> Meta:
-    """Get facts about this server."""
+    """Get information about this server."""
     return Meta(verifiable_password_authentication=False, installed_version=__version__, hooks=[])
 
 
 @routes.get("/webhook-events", answers={200: list[EventType]})
 async def webhook_events(call: Call) -> Answer:
-    """List the events that exist."""
+    """List the available webhook events."""
     return Answer(LISTING)
 
 
@@ -147,7 +147,7 @@ _BODY = {
     "type": "object",
     "required": ["query"],
     "properties": {"query": {"type": "string", "examples": ["{ viewer { login } }"]}},
-}  # and what else clients send: variables, the name of the operation
+}  # and further fields that clients send: variables, the operation's name
 
 
 class GraphQLFault(msgspec.Struct):
@@ -156,7 +156,7 @@ class GraphQLFault(msgspec.Struct):
 
 
 class GraphQLAnswer(msgspec.Struct):
-    """As in GraphQL: a query that cannot be answered has the status 200, too."""
+    """As usual in GraphQL, a query that cannot be answered has status 200 too."""
 
     data: Annotated[dict[str, Any] | None, msgspec.Meta(description="`{viewer: {…}}`; null with `errors`.")]
     errors: list[GraphQLFault] | UnsetType = UNSET
@@ -178,7 +178,10 @@ def _viewer(user: Account, base: str) -> dict[str, object]:
 
 
 def fields_of_viewer(query: str) -> list[str] | None:
-    """Return the names in `{ viewer { … } }`, with or without `query` and a name before it; None for other queries."""
+    """Return the field names of a query `{ viewer { … } }`, or None for any other query.
+
+    `query` and a name may precede it.
+    """
     words = [each for each in _TOKEN.findall(query[:_QUERY_MAX]) if each]
     if words[:1] == ["query"]:
         words = words[2:] if len(words) > 1 and words[1].isidentifier() else words[1:]
@@ -191,9 +194,9 @@ def fields_of_viewer(query: str) -> list[str] | None:
     "/graphql", access="user", body=_BODY, body_required=True, problems=(413,), without=(422,), etag=False
 )
 async def graphql(call: Call) -> GraphQLAnswer:
-    """Get the caller, for clients that ask in GraphQL.
+    """Get the caller through GraphQL.
 
-    There is no GraphQL API here: any other query is answered with `errors`.
+    For clients that start with a GraphQL request. There is no GraphQL API: all other queries return `errors`.
     """
     query = (await call.json_object()).get("query")
     if not isinstance(query, str):

@@ -1,11 +1,11 @@
-"""The audit log: what was done, and what was refused.
+"""The audit log: completed actions and refused requests.
 
-A change is recorded in its own transaction, either explicitly (`record`) or from the call that made the events
-(`of_events`). Each write leaves one entry, and a write without a change none. An action has one name in the API and on
-pages, whether it is done or refused: the route's `action`, otherwise the operation's name or `page.view`.
+A change is recorded in its own transaction, either explicitly (`record`) or from the call that caused its events
+(`of_events`). Each write leaves one entry, unless nothing changed. An action has the same name in the API and on pages,
+whether it succeeds or is refused: the route's `action`, or else the operation's name or `page.view`.
 
-Refusals are written in batches beside the requests. Memory and rows per minute are bounded. At most half of the rows
-concern no known account, and a sixth come from one caller, so that noise cannot hide the rest.
+Refusals are written in batches, outside the requests. Memory and the number of rows per minute are bounded. At most
+half of the rows belong to no known account and at most a sixth to one caller, so that noise cannot hide the rest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Changes:
 
 
 class AuditTarget(msgspec.Struct, frozen=True):
-    """The object of an action. `account_id`: the account whose owners read the entry. `detail` never holds a secret."""
+    """The object of an action. Owners of the account `account_id` see the entry. `detail` never contains a secret."""
 
     target: str
     account_id: int
@@ -70,12 +70,15 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `AuditTarget`."""
+    """Record an action. `actor` None: Workhook itself, the command line, or an app that authenticates as itself.
+
+    For the other arguments, see `AuditTarget`.
+    """
     record_all(tx, actor, action, [AuditTarget(target, account_id, repository_id, detail)])
 
 
 def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
-    """Record any number of targets with one statement."""
+    """Record an action on any number of targets with one statement."""
     if not entries:
         return
     tx.local(_Changes).are_recorded = True
@@ -83,7 +86,7 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
 
 
 def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
-    """Return the entry's columns for the current call, which has made one event, named as by `told_as`."""
+    """Return the columns of the entry for the current call, which has caused one event, named by `told_as`."""
     call = current()
     assert call is not None, "an actor calls"
     entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
@@ -138,8 +141,11 @@ async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
 
 
 async def _record_call(tx: Transaction) -> None:
-    """Record one entry for each account that was changed. The target belongs to the last event's account: earlier
-    events are of what made way, such as a timer elsewhere that was paused."""
+    """Record one entry for each account that was changed.
+
+    The target belongs to the account of the last event: earlier events are side effects, such as pausing a timer
+    elsewhere.
+    """
     call, changes = current(), tx.local(_Changes)
     if call is None or changes.are_recorded:
         return
@@ -160,13 +166,15 @@ async def _record_call(tx: Transaction) -> None:
 
 
 def told_as(event: str, action: str | None) -> str:
-    """Return the event's name in an entry: `task.created`, `push`."""
+    """Return the event's name in an entry, such as `task.created` or `push`."""
     return f"{event}.{action}" if action else event
 
 
 def _target(call: Call) -> str:
-    """Return what was created (`task/tsk_…`), or else what the path names. The path of a page that creates something
-    names only the place."""
+    """Return the created object (`task/tsk_…`), or else the object that the path names.
+
+    The path of a page that creates something only names the place.
+    """
     thing, _, verb = action_of(call.operation).rpartition(".")
     if verb == "create" and is_page(call.operation):
         return thing
@@ -189,7 +197,7 @@ def _made_id(body: Any) -> object:
     return inner.get("id") if isinstance(inner, dict) else None
 
 
-# --- what operations are called ---------------------------------------------------------------------------------------
+# --- names of operations ----------------------------------------------------------------------------------------------
 
 VIEW = "page.view"
 
@@ -208,7 +216,7 @@ _TYPE_OF = {verb: kind for kind, verbs in _TYPES for verb in verbs}
 
 
 def action_of(operation: Operation) -> str:
-    """Return the action's name, which is the same whether it is done or refused."""
+    """Return the name of the action, which is the same whether it succeeds or is refused."""
     if operation.action:
         return operation.action
     return VIEW if is_page(operation) else _from_name(operation.name, operation.area is WORK_API)
@@ -240,7 +248,7 @@ def verb_of(done: str) -> str:
 
 
 def operation_type(action: str) -> str:
-    """Return GitHub's word for the kind of an action: create, access, modify, remove, restore, authentication."""
+    """Return GitHub's name for the type of an action: create, access, modify, remove, restore or authentication."""
     verb = action.rpartition(".")[2]
     return _TYPE_OF.get(verb) or _TYPE_OF.get(verb.partition("_")[0]) or "modify"
 
@@ -248,11 +256,11 @@ def operation_type(action: str) -> str:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 FLUSH_S = 0.5
-PAUSE_MAX_S = 5.0  # between two tries while the database is away
+PAUSE_MAX_S = 5.0  # between two attempts while the database is unavailable
 LATE_MS = MINUTE_MS
 PENDING_MAX = 500
-ROWS_A_MINUTE = 600  # in one process: some 200 MB a day
-ROWS_OF_ONE_A_MINUTE = 100  # of these, of one caller
+ROWS_A_MINUTE = 600  # in one process: about 200 MB a day
+ROWS_OF_ONE_A_MINUTE = 100  # from one caller
 _STATUSES = frozenset({401, 403, 404, 429})
 _ID = re.compile(r"[0-9]{1,16}|[a-z]{2,4}_[0-9a-z]{26}")
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -287,7 +295,7 @@ _Refused = dict[_Alike, _Seen]
 
 
 class Refusals:
-    """Refusals to be written. `note` only remembers; while the database is unavailable they wait."""
+    """A buffer of refusals, which are written in the background. They wait while the database is unavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -299,7 +307,7 @@ class Refusals:
         self._dropped = 0
 
     def note(self, call: Call, problem: Problem) -> None:
-        """Note a problem that a call is answered with, including `Call.refused`, for `http.routing`."""
+        """Record a problem that is returned to the caller, including `Call.refused`. Used by `http.routing`."""
         if not _counts(call, problem):
             return
         REFUSALS.labels(problem.status).inc()
@@ -319,7 +327,7 @@ class Refusals:
             self._writer = asyncio.create_task(self._write_later(), name="refusals")
 
     async def close(self) -> None:
-        """Write what is pending. If the database is unavailable it is lost, and counted."""
+        """Write pending refusals. If the database is unavailable, they are lost and counted."""
         self._closing.set()
         if self._writer is not None:
             await asyncio.gather(self._writer, return_exceptions=True)
@@ -338,7 +346,10 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Return False if the database is unavailable. An entry whose commit was never answered may be stored twice."""
+        """Write pending refusals. Return False if the database is unavailable.
+
+        An entry whose commit was never confirmed may be stored twice.
+        """
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_in_the_audit_log", number=dropped, note="there are too many at once")
@@ -373,7 +384,7 @@ def _drop(refused: _Refused) -> int:
 
 
 class Budget:
-    """The rows of a minute."""
+    """The number of rows that may be written per minute."""
 
     def __init__(self) -> None:
         self._minute_began_s = 0.0
@@ -395,7 +406,7 @@ class Budget:
 
 
 def _counts(call: Call, problem: Problem) -> bool:
-    """Tell whether it is about invalid credentials, missing rights, a hidden object or the request limit."""
+    """Tell whether a refusal is about invalid credentials, missing rights, a hidden object or the request limit."""
     if problem.status not in _STATUSES:
         return False
     if problem.status == 401:
@@ -414,8 +425,10 @@ def _key(call: Call, problem: Problem) -> _Alike:
 
 
 def _path_of(call: Call, repository_id: int | None) -> str:
-    """Return the path with names of the place that was found, and ids. Anything else may be a misplaced secret, and is
-    shown as in the pattern, or as `…` for pages."""
+    """Return the path with the names of the place that was found, and ids.
+
+    Anything else may be a misplaced secret, and is shown as in the pattern, or as `…` for pages.
+    """
     given = call.request.path_params if call.record.place else {}
     found = {"org"} if repository_id is None else {"org", "owner", "repo"}
     names = call.record.names
@@ -429,7 +442,7 @@ def _path_of(call: Call, repository_id: int | None) -> str:
 
 
 def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:
-    """A refusal that waited for the database has the time when it is written: entries are ordered by that."""
+    """Return the row of a refusal. A delayed refusal gets the time of writing, because entries are ordered by time."""
     values = key._asdict()
     detail = {"reason": values.pop("reason")}
     if now - seen.at > LATE_MS:

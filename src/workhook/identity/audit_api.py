@@ -1,4 +1,4 @@
-"""The audit log of an organization, for its owners: by page, or as a whole in JSON lines."""
+"""The audit log of an organization, for its owners: in pages, or as a whole in JSON lines."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
 async def organization_audit_log_list(call: Call) -> Answer:
     """List the audit log of an organization.
 
-    With `Accept: application/x-ndjson` you get all matching entries, one line of JSON each, without pages.
+    With `Accept: application/x-ndjson`, all matching entries are returned without pagination, one JSON object per line.
     """
     selection = audit_queries.parse_phrase(call.query_text("phrase") or "", named_organization(call).account.id)
     include, order = _choice(call, "include", ("web", "git", "all")), _choice(call, "order", ("desc", "asc"))
     newest_first, nothing = order == "desc", include == "git"
-    # An OAuth app sees only its own webhooks (the specification, Authentication 3), whose settings are not kept here.
+    # An OAuth app sees only its own webhooks (specification, Authentication 3), whose settings are not stored here.
     hooks = actor_of(call).token_kind != OAUTH.name
     if any(name == audit_queries.LINES for name, _ in weighted(call.header("accept"))):
         body = audit_queries.export_lines(
@@ -91,7 +91,7 @@ def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwar
 
 
 def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
-    """Default to the first. Raise `Invalid`."""
+    """Return a query parameter, by default its first choice. Raises `Invalid`."""
     given = call.query_text(name) or known[0]
     if given not in known:
         raise Invalid(faults=[_fault(name, say("{} must be one of {}", name, ", ".join(known)))])
@@ -99,7 +99,7 @@ def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
 
 
 def _cursor(call: Call, name: str) -> int | None:
-    """Return an id. Raise `Malformed` for anything that did not come from a `Link` header."""
+    """Return the id in a cursor. Raises `Malformed` for values that do not come from a `Link` header."""
     text = call.query_text(name)
     if text is None:
         return None

@@ -1,9 +1,9 @@
-"""Reads of the audit log, by a phrase such as this, and deletion by age.
+"""Queries on the audit log, by a phrase like the following, and deletion by age.
 
     action:hook.create actor:octo repo:acme/website created:>=2026-11-01
 
-Entries are read from one range of an index for each known action of the account (by the actor, in the repository, or by
-the actor there). There are only so many actions.
+Entries are read from one index range for each distinct action of the account (of the actor, in the repository, or of
+the actor in the repository). The number of actions is limited.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _OPERATORS = re.compile(r"(>=|<=|>|<)?(.*)", re.DOTALL)
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Filters, all of which must match. Times in milliseconds; `since` is inclusive, `until` exclusive."""
+    """Filters, all of which must match. Times are in milliseconds; `since` is inclusive, `until` exclusive."""
 
     account_id: int | None = None  # None: every account, for the operator
-    action: str | None = None  # complete, or the part before the full stop
-    text: str | None = None  # a part of the action
+    action: str | None = None  # complete, or the part before the period
+    text: str | None = None  # part of the action
     actor: str | None = None
     owner: str | None = None
     repository: str | None = None
@@ -51,12 +51,12 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def bounded(self) -> bool:
-        """Whether matches are found by reading little else (`entry_ids`)."""
+        """Whether matches are found without reading many other rows (`entry_ids`)."""
         return self.actor is None or self.repository is None
 
 
 def parse_phrase(phrase: str, account_id: int | None) -> Selection:
-    """Raise `Invalid` with every fault."""
+    """Parse a phrase. Raises `Invalid` with all faults."""
     found: dict[str, str | int] = {}
     faults: list[str] = []
     words: list[str] = []
@@ -94,7 +94,7 @@ _WANTED = {
 
 
 def _fields(name: str, value: str) -> Mapping[str, str | int]:
-    """Return the fields that a qualifier sets; empty for an invalid value."""
+    """Return the fields that a qualifier sets, or an empty mapping for an invalid value."""
     if name == "action":
         return {"action": value.lower()}
     if name == "actor":
@@ -124,7 +124,7 @@ def _range(value: str) -> dict[str, int]:
 
 
 def _span(text: str) -> tuple[int, int]:
-    """Return a day (UTC), or the second of a time. Raise `ValueError`."""
+    """Return the start and end of a day (UTC), or of the second of a time. Raises `ValueError`."""
     if len(text) == 10:
         day = date.fromisoformat(text)
         begin = round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
@@ -158,7 +158,7 @@ _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("cate
 
 
 def _about_action(action: sa.ColumnElement[Any]) -> dict[str, sa.ColumnElement[bool]]:
-    """Conditions: the action or its category matches, and it contains the text."""
+    """Return the conditions that the action or its category matches, and that it contains the text."""
     beginning = sa.func.substr(action, 1, sa.func.length(_category))
     return {
         "action": sa.or_(action == _action, beginning == _category),
@@ -175,7 +175,7 @@ _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "since": audit_log.c.at >= big("since"),
     "until": audit_log.c.at < big("until"),
 }
-# In order of age, except for refusals that waited for a moment.
+# In order of age, except for delayed refusals.
 _by_age = (
     sa.select(audit_log.c.id, audit_log.c.at)
     .where(audit_log.c.id > big("after_id"))
@@ -185,12 +185,12 @@ _by_age = (
 _prune = sa.delete(audit_log).where(any_of(audit_log.c.id, "ids"))
 
 
-moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # refusals wait for a minute at most
+moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # refusals are delayed by at most a minute
 
 
 @cache
 def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
-    """One statement for all values of the same filters. `beyond`: only past `cursor` in this order."""
+    """Return one statement for all values of the same filters. `beyond` continues after `cursor` in this order."""
     statement = _entries.where(*(_CONDITIONS[name] for name in sorted(given)))
     number = audit_log.c.id
     if beyond:
@@ -218,8 +218,10 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries in this order, past the id `beyond`. Raise `storage.slow.QueryTooSlow` unless
-    `patient`, as commands are."""
+    """Return at most `limit` entries in this order, after the id `beyond`.
+
+    Raises `storage.slow.QueryTooSlow` unless `patient`, as for commands.
+    """
     given = _given(selection)
     names, params = frozenset(given), {**_params(given), "limit": limit, "cursor": beyond}
     if "account_id" not in given:
@@ -234,7 +236,7 @@ async def read(
 async def read_all(
     reader: Reader, selection: Selection, *, newest_first: bool = True, patient: bool = False
 ) -> AsyncIterator[Sequence[Row]]:
-    """Yield all matches in parts, except those that are added meanwhile."""
+    """Yield all matches in batches, except entries that are added in the meantime."""
     if selection.until is None:
         selection = msgspec.structs.replace(selection, until=now_ms() + 1)
     beyond = None
@@ -283,7 +285,7 @@ async def prune(database: Database, before: int) -> int:
 
 
 async def actions_of(reader: Reader, account_id: int) -> list[str]:
-    """List the account's distinct actions, sorted."""
+    """Return the account's distinct actions, sorted."""
     return [row["action"] for row in await reader.fetch_all(_actions_of, {"account_id": account_id})]
 
 
@@ -292,7 +294,11 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """`given`: names of `Selection`. Parameters: their values, `category`, `low`, `high` and `limit`."""
+    """Select the ids of matching entries.
+
+    `given` contains names of `Selection` fields. The parameters are their values, `category`, `low`, `high` and
+    `limit`.
+    """
     row = audit_log.alias("stretch")
     times = []
     if "since" in given:
@@ -312,7 +318,7 @@ def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Sel
 
 
 def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:
-    """Conditions on the index columns after the account."""
+    """Return the conditions on the index columns after the account."""
     if "repository" not in given:
         return [row.c.actor_id == place] if "actor" in given else []
     there = [row.c.repository_id == place]
@@ -320,7 +326,7 @@ def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any])
 
 
 def _select_places(given: frozenset[str]) -> sa.Select[Any]:
-    """Select the repository or else the actor, or one unused row."""
+    """Select the repository or else the actor, or a placeholder row."""
     if "repository" in given:
         owners = accounts.alias("owners")
         return (
@@ -335,7 +341,7 @@ def _select_places(given: frozenset[str]) -> sa.Select[Any]:
 
 
 def _each(given: frozenset[str]) -> sa.Select[Any]:
-    """Select the matching actions, each by one index lookup."""
+    """Select the distinct matching actions, with one index lookup each."""
     place = _select_places(given).subquery("each_place")
 
     def next_action(name: str, at: sa.ColumnElement[Any], after: sa.ColumnElement[Any] | None) -> Any:
@@ -356,7 +362,7 @@ _actions_of = _each(frozenset({"account_id"})).order_by("action")
 
 
 class AuditEntry(msgspec.Struct):
-    """Who did what to what, and from where; or what was refused."""
+    """An entry of the audit log: an action or a refused request."""
 
     timestamp: Annotated[int, Meta(description="Milliseconds since the epoch.")] = msgspec.field(name="@timestamp")
     document_id: Annotated[str, Meta(description="Id of this entry.")] = msgspec.field(name="_document_id")
@@ -382,7 +388,7 @@ class AuditEntry(msgspec.Struct):
 
 
 def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
-    """Read a row of `read`. `hooks` False: leave out webhook settings, for callers who see no webhooks of others."""
+    """Read a row of `read`. `hooks=False` omits webhook settings, for callers who cannot see others' webhooks."""
     action, kind = row["action"], KINDS.get(row["token_kind"] or "")
     data = json.decode(row["detail"])
     if not hooks and action.startswith("hook."):
@@ -423,7 +429,7 @@ LINES = "application/x-ndjson"
 async def export_lines(
     reader: Reader, selection: Selection, *, newest_first: bool = True, nothing: bool = False, hooks: bool = True
 ) -> AsyncIterator[bytes]:
-    """Yield the matches as lines of JSON; none if `nothing`."""
+    """Yield the matches as lines of JSON, or nothing if `nothing`."""
     if nothing:
         return
     async for rows in read_all(reader, selection, newest_first=newest_first):

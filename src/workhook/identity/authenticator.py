@@ -1,4 +1,4 @@
-"""The authenticator: it finds the caller by the Authorization header, and checks the policy."""
+"""Authentication: finds the caller by the Authorization header and checks the policy."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The authenticator's result in `Call.actor`: the caller, and the checked objects of the path. `app`: an app that
-    calls for itself, with its JWT or its client secret. `premise`: the repository was not looked up now, so the commit
-    has to check it (`relying`)."""
+    """The result of authentication in `Call.actor`: the caller, and the checked objects of the path.
+
+    `app` is an app that authenticates as itself, with its JWT or client secret. `premise` is set if the repository was
+    not read for this request, so that the commit must check it (`relying`).
+    """
 
     actor: Actor | None
     usage: rate.Usage
@@ -48,7 +50,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class _Named(NamedTuple):
-    """A repository by its path, and the user whose role is wanted."""
+    """A repository by its path, and the user whose role is requested."""
 
     owner: str
     name: str
@@ -62,7 +64,7 @@ RELYING_TRIES = 5
 
 
 class Authenticator:
-    """Called by `http.routing`; one per process, since it caches tokens and counts requests."""
+    """Authenticates requests for `http.routing`. One per process, because it caches tokens and counts requests."""
 
     def __init__(self, limiter: rate.RateLimiter, pages: rate.PageLimiter, database: Database) -> None:
         self._limiter, self._pages = limiter, pages
@@ -106,12 +108,12 @@ class Authenticator:
         try:
             call.actor = await self._resolve(call, rule, actor, app, usage)
         except Forbidden:
-            if usage.remaining == 0:  # clients would take a 403 with a 0 here for the request limit
+            if usage.remaining == 0:  # clients would mistake a 403 with a 0 here for the request limit
                 del call.answer_headers["X-RateLimit-Remaining"]
             raise
 
     async def close(self, within_s: float) -> None:
-        """Write pending notes of use within so many seconds, and stop listening for changed tokens."""
+        """Stop listening for token changes, and write pending notes of use within `within_s` seconds."""
         self._lookup.close()
         if not self._tasks:
             return
@@ -123,7 +125,7 @@ class Authenticator:
             log.warning("use_not_noted", number=len(late), reason="the database was not ready in time")
 
     async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
-        """Raise `Unauthenticated` for invalid credentials; missing ones are fine here."""
+        """Return the caller, or None without credentials. Raises `Unauthenticated` for invalid ones."""
         header = call.header("authorization")
         if header is None:
             return None, None
@@ -137,10 +139,11 @@ class Authenticator:
                 if client is None:
                     raise Unauthenticated("Bad credentials", headers=_CHALLENGES["client"])
                 return None, client
-            token = password if kind_of(password) else user  # for programs that support only names and passwords
+            token = password if kind_of(password) else user  # for programs that only support names and passwords
         elif scheme.lower() not in ("bearer", "token"):
             raise Unauthenticated("Bad credentials", headers=_BEARER)
-        # Workhook's tokens have no full stop. A JWT need not begin with "eyJ": its JSON may have line breaks ("ewo…").
+        # Workhook's tokens contain no period. A JWT need not start with "eyJ", because its JSON may have line breaks
+        # ("ewo…").
         elif token.count(".") == 2 and not for_clients:
             return None, await authenticate_app(call.database, token)
         found = await self._lookup.find(token)
@@ -151,15 +154,15 @@ class Authenticator:
         ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
-        """Find the repository of the path, by owner and name or by number."""
+        """Return the repository in the path, by owner and name or by id."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.add(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
     async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
-        """Find the repository of the path, perhaps as it was read for an earlier request. A refusal is never of then.
+        """Return the repository in the path, possibly as read for an earlier request. A refusal never relies on that.
 
-        Raises what `policy.check_repository` raises.
+        Raises the same errors as `policy.check_repository`.
         """
         named = _Named(queries.key_of(call.path("owner")), queries.key_of(call.path("repo")), actor.user.id)
         known = self._premises.get(named)
@@ -200,8 +203,10 @@ class Authenticator:
         raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     def _unchanged(self, caller: str) -> dict[str, str]:
-        """Return the headers of a 304, which does not count against the rate limit, as on GitHub, within the bounds of
-        `RateLimiter.take_back`."""
+        """Return the headers of a 304 response, which does not count against the rate limit, as on GitHub.
+
+        The number of such responses is limited by `RateLimiter.take_back`.
+        """
         usage = self._limiter.take_back(caller)
         return rate.headers(usage) if usage else {}
 
@@ -236,7 +241,7 @@ class Authenticator:
 
 
 def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named, T]:
-    """Find each repository once, for all requests that wait for it together."""
+    """Create a batcher that finds each repository once for all requests waiting for it."""
 
     async def find_each(named: Sequence[_Named]) -> list[T]:
         each_once = list(dict.fromkeys(named))
@@ -248,7 +253,10 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
-    """Tell whether what was read earlier lets the caller in. A refusal leaves no trace: it may be another's place."""
+    """Tell whether an earlier result admits the caller.
+
+    A refusal leaves no trace in the request's record, because the place may now belong to someone else.
+    """
     try:
         policy.check_repository(repository, rule, actor)
     except Problem:
@@ -268,7 +276,7 @@ def _tell_of_token(call: Call, actor: Actor) -> None:
 
 
 _NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}
-_CHALLENGES = {"app": _BEARER, "client": {"WWW-Authenticate": 'Basic realm="Workhook"'}}  # RFC 9110, 11.6.1
+_CHALLENGES = {"app": _BEARER, "client": {"WWW-Authenticate": 'Basic realm="Workhook"'}}  # RFC 9110, section 11.6.1
 _NO_JWT = "An app's JSON web token is taken only where the app itself is asked for; make an installation access token."
 
 
@@ -279,10 +287,11 @@ def caller_of(call: Call) -> Caller:
 
 
 async def relying(call: Call, act: Callable[[], Awaitable[T]]) -> T:
-    """Run `act`, which commits on the caller's premise. If that no longer holds, or `act` refuses, the caller is
-    looked up anew, and `act` runs again: a refusal must not rest on what was read earlier.
+    """Run `act`, which commits on the caller's premise.
 
-    Raises what `act` and the authenticator raise; `Unavailable` if the premise changes all the time.
+    If the premise no longer holds, or `act` is refused, the caller is looked up again and `act` is retried, because a
+    refusal must not rest on an earlier read. Raises the errors of `act` and the authenticator, and `Unavailable` if the
+    premise keeps changing.
     """
     for number in range(RELYING_TRIES):
         try:
@@ -320,7 +329,7 @@ def named_repository(call: Call) -> Repository:
 
 
 def app_of(call: Call) -> App:
-    """Return the app that calls for itself."""
+    """Return the app that authenticates as itself."""
     app = caller_of(call).app
     assert app is not None, "the operation's rule has the target app or client"
     return app

@@ -14,10 +14,12 @@ from workhook.storage import Transaction
 
 @dataclass
 class Write:
-    """A change: its transaction, the caller, and the base of links in what others will read. `caller` and `request` are
-    None for Workhook itself and for commands; `caller` also for an app. `moment`: the time of the change in
-    milliseconds since the epoch, by default when `now` is first read. Read it once the locks are held, so that it comes
-    after the changes that were waited for."""
+    """A change: its transaction, its caller, and the base of links in content that others will read.
+
+    `caller` and `request` are None for Workhook itself and for commands; `caller` is also None for an app. `moment` is
+    the time of the change in milliseconds since the epoch, and defaults to the first time `now` is read. Read it after
+    taking the locks, so that it is later than the changes that the locks waited for.
+    """
 
     tx: Transaction
     caller: Actor | None
@@ -36,7 +38,7 @@ class Write:
         return self.moment
 
     def by_itself(self) -> Write:
-        """Return the same change as one that Workhook makes by itself."""
+        """Return the same change as one that Workhook makes itself."""
         return Write(self.tx, None, self.base, None, self.now)
 
     @property
@@ -56,10 +58,10 @@ class Write:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether the request has `If-Match`: only then the record is built before the change."""
+        """Whether the request has `If-Match`. Only then is the record built before the change."""
         return self.request is not None and self.request.is_conditional
 
     def require_match(self, body: object) -> None:
-        """Raise `PreconditionFailed` unless `If-Match`, if sent, names `body`, which a GET would return now."""
+        """Raise `PreconditionFailed` unless `If-Match`, if sent, matches `body`, which a GET would return now."""
         if self.request is not None:
             self.request.require_match(body)

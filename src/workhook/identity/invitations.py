@@ -1,8 +1,8 @@
 """Invitations: people join an organization or a repository only with their consent.
 
-An invitation holds for a week, and only while the inviter may invite there and is not disabled (`removal`). Whoever has
-its link may accept it once (decision 40). There is at most one link, which holds as long as the invitation. A new link,
-a renewal or a changed role ends the old link.
+An invitation is valid for a week, as long as the inviter may invite people there and is not disabled (`removal`).
+Anyone with its link can accept it once (decision 40). There is at most one link, which is valid as long as the
+invitation. A new link, a renewal or a change of the role invalidates the old link.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ from workhook.storage.record_rows import assigned, selected
 
 HOLDS_MS = 7 * DAY_MS
 PENDING_MAX = 1000
-"""Invitations that wait to be accepted, of an organization or a repository. Several inviters who ask at the same moment
-can go over it by one each."""
+"""Maximum number of pending invitations of an organization or a repository.
+
+Concurrent inviters can each exceed it by one.
+"""
 
 CLIENT = "client"
-"""The role of a client in a repository. GitHub's clients know no such role: to an invited person it is shown as `read`,
-and the lists of a repository leave it out."""
+"""The role of a client in a repository.
+
+GitHub's clients do not know this role: an invited person sees it as `read`, and the lists of a repository omit it.
+"""
 
 PATH = "/invitations/links/"
 NOBODY = 0  # no account has this id
@@ -46,13 +50,17 @@ NO_STRANGERS = say(
     "On this server, only owners of an organization can invite people by e-mail, and only to their own organization."
 )
 BY_EMAIL = "(by e-mail)"
-"""The audit log's name for somebody invited by address, which it does not show."""
+"""The audit log's name for a person invited by e-mail, whose address it does not show."""
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """An invitation to the organization `account`, or to the `repository`. `invitee` None: whoever has the address
-    `email`. `role`: owner or member of an organization; read, write, admin or client in a repository. `is_known`: the
-    viewer shares an organization with the invitee, and so sees who that is. `has_link`: a link accepts it."""
+    """An invitation to the organization `account`, or to the `repository`.
+
+    - `invitee`: None if the invitation is for the owner of the address `email`.
+    - `role`: owner or member of an organization; read, write, admin or client in a repository.
+    - `is_known`: the viewer shares an organization with the invitee, and so may see who it is.
+    - `has_link`: the invitation can be accepted through a link.
+    """
 
     id: int
     account: Account
@@ -77,7 +85,10 @@ _administering = collaborators.alias("administering")
 
 
 def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = False) -> sa.ColumnElement[bool]:
-    """Tell whether the parameter `user_id` and the person share an organization; `as_owner`: one that the user owns."""
+    """Return the condition that the user in the parameter `user_id` and the person share an organization.
+
+    With `as_owner`, the user must own it.
+    """
     shared = (
         sa.select(_mine.c.role)
         .join_from(_mine, _theirs, _theirs.c.organization_id == _mine.c.organization_id)
@@ -102,7 +113,7 @@ def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnEl
 def may_invite(
     account_id: sa.ColumnElement[int], repository_id: sa.ColumnElement[Any], inviter_id: sa.ColumnElement[int]
 ) -> sa.ColumnElement[bool]:
-    """Tell whether the inviter owns the account or is an admin of the repository."""
+    """Return the condition that the inviter owns the account or is an admin of the repository."""
     return sa.or_(
         inviter_id == account_id,
         owns_organization(account_id, inviter_id),
@@ -124,7 +135,7 @@ _inviter_is_enabled = (
     .correlate_except(_enabled)
 )
 holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
-"""The invitation can be accepted at the parameter `now`."""
+"""Condition: the invitation can be accepted at the time in the parameter `now`."""
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
@@ -151,7 +162,7 @@ to_repositories = (
     .where(projects.c.deleted_at.is_(None), holds)
 )
 is_client = invitations.c.role == CLIENT
-# By e-mail, whoever has the address now.
+# An invitation by e-mail is for the current owner of the address.
 for_invited = sa.or_(
     invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
 )
@@ -205,7 +216,7 @@ _take_by_link = _take.where(_by_digest)
 _of_place = sa.delete(invitations).where(_here)
 _withdraw = _of_place.where(_of_invitee)
 _withdraw_all = _of_place.where(for_invited)
-# A changed role ends the link.
+# A change of the role invalidates the link.
 _change = sa.update(invitations).where(_by_id).values(role=sa.bindparam("role"), link_digest=sa.null())
 _set_link = sa.update(invitations).where(_by_id).values(link_digest=sa.bindparam("new_digest", type_=sa.LargeBinary))
 
@@ -222,10 +233,12 @@ async def invite(
     field: str = "username",
     strangers: str = "owners",
 ) -> Invitation:
-    """Invite a user, or whoever has the address. Inviting again renews role, end and link. `is_known`: the inviter
-    shares an organization with the user. `strangers`: the setting `invite_strangers`. Raise `Invalid` about `field`
-    beyond `PENDING_MAX`, `Forbidden` for an inviter without the right, and `NotFound` for a stranger, as for an unknown
-    login."""
+    """Invite a user, or the owner of an address.
+
+    Inviting again renews the role, expiry and link. `is_known` means that the inviter shares an organization with the
+    user. `strangers` is the setting `invite_strangers`. Raises `Invalid` for `field` beyond `PENDING_MAX`, `Forbidden`
+    if the inviter lacks the right, and `NotFound` for a stranger, as for an unknown login.
+    """
     account, repository = (place.owner, place) if isinstance(place, Repository) else (place, None)
     now = now_ms()
     times = {"created_at": now, "expires_at": now + HOLDS_MS}
@@ -252,8 +265,8 @@ async def invite(
 
 
 async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
-    """Count the others' invitations and lock the inviter's right. Raise `Forbidden` if they have lost it."""
-    # Locked by whoever takes the right away, too (`removal.end_invitations`).
+    """Count the invitations of others and lock the inviter's right. Raises `Forbidden` if it was lost."""
+    # The same lock is taken when the right is removed (`removal.end_invitations`).
     await lock_account(tx, inviter.id)
     row = await tx.fetch_row(_room, {**values, "now": now})
     if not row["may_invite"]:
@@ -275,20 +288,22 @@ def _too_many(place: str, field: str) -> Invalid:
 async def list_of(
     reader: Reader, place: Account | Repository, viewer: Account, page: Page, *, clients: bool = False
 ) -> tuple[list[Invitation], int]:
-    """List the invitations to a place, oldest first, and their number. `clients`: only those of clients, otherwise only
-    those of others."""
+    """Return the invitations to a place, oldest first, and their number.
+
+    `clients` selects those of clients, and otherwise those of all others.
+    """
     return await _find_page(reader, _all_here[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
 async def list_for(
     reader: Reader, user: Account, kind: type[Account | Repository], page: Page
 ) -> tuple[list[Invitation], int]:
-    """List the invitations that the user may accept, oldest first, and their number."""
+    """Return the invitations that the user can accept, oldest first, and their number."""
     return await _find_page(reader, _to_user[kind], invited(user), user, page)
 
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
-    """Raise `NotFound`."""
+    """Return an invitation to the place. Raises `NotFound`."""
     return existing(await _find_here(reader, place, viewer, "id", number))
 
 
@@ -305,7 +320,7 @@ async def _find_here(
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
-    """List the invitations that the user may accept, by login and by e-mail, newest first."""
+    """Return the invitations that the user can accept, by login and by e-mail, newest first."""
     rows = await reader.fetch_all(
         _to_caller, {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
     )
@@ -317,31 +332,35 @@ async def find_to_repository(reader: Reader, user: Account, invitation_id: int) 
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
-    """Return whether it was still there."""
+    """Delete an invitation. Return whether it still existed."""
     return await tx.execute(_delete, {"id": invitation.id}) > 0
 
 
 async def take(tx: Transaction, invitation: Invitation, secret: str | None = None) -> Invitation | None:
-    """Delete the invitation that is being accepted, and return it; None if it no longer holds. `secret`: only if this
-    is still its link."""
+    """Delete an invitation that is being accepted and return it, or None if it is no longer valid.
+
+    With `secret`, it must also still be the secret of its link.
+    """
     params = {"id": invitation.id, "link_digest": digest_of(secret or ""), "now": now_ms()}
     row = await tx.fetch_one(_take if secret is None else _take_by_link, params)
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 
 
 async def withdraw(tx: Transaction, place: Account | Repository, invitee: Account) -> bool:
-    """Return whether the user had an invitation by login. One by e-mail stays: the inviter must not learn who has the
-    address."""
+    """Delete a user's invitation by login. Return whether there was one.
+
+    An invitation by e-mail is kept, because the inviter must not learn who owns the address.
+    """
     return await tx.execute(_withdraw, {"place": place_key(place), "invitee": _key(invitee, None)}) > 0
 
 
 def withdraw_later(tx: Transaction, place: Account | Repository, invitee: Account) -> None:
-    """Delete all invitations of somebody who is in the place now, with the next statement."""
+    """Delete all invitations of a user who has joined the place, with the next statement."""
     tx.defer(_withdraw_all, [{"place": place_key(place), **invited(invitee)}])
 
 
 async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation | None:
-    """Return None if it no longer exists."""
+    """Change the role that an invitation grants. Return None if it no longer exists."""
     if not await tx.execute(_change, {"id": invitation.id, "role": role}):
         return None
     return msgspec.structs.replace(invitation, role=role)
@@ -354,12 +373,12 @@ def place_key(place: Account | Repository) -> str:
 def _key(invitee: Account | None, email: str | None) -> str:
     if invitee:
         return f"u{invitee.id}"
-    # ASCII letters only: the kelvin sign is `k` in lower case, and an address with it is another one.
+    # ASCII letters only: the Kelvin sign becomes `k` in lower case, but an address with it is a different one.
     return "e" + "".join(each.lower() if each.isascii() else each for each in email or "")
 
 
 def invited(user: Account) -> dict[str, object]:
-    """Parameters of `for_invited`."""
+    """Return the parameters of `for_invited`."""
     own = _key(user, None)
     return {"invitee": own, "addressed": _key(None, user.email) if user.email else own}
 
@@ -400,14 +419,17 @@ def invitation_of(row: Row, viewer: Account | None) -> Invitation:
 
 
 async def make_link(tx: Transaction, invitation: Invitation) -> SecretLink:
-    """Create the link to an invitation that this transaction has created or renewed."""
+    """Create the link of an invitation that this transaction has created or renewed."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     await tx.execute(_set_link, {"id": invitation.id, "new_digest": digest_of(secret)})
     return SecretLink(PATH + secret, invitation.expires_at)
 
 
 async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:
-    """Return None for a link that is unknown, used or replaced, or whose invitation does not hold."""
+    """Return the invitation of a link.
+
+    Returns None if the link is unknown, used or replaced, or the invitation is no longer valid.
+    """
     if len(secret) > _SECRET_MAX_CHARS:
         return None
     user_id = NOBODY if viewer is None else viewer.id

@@ -1,4 +1,4 @@
-"""Operations on the caller, on other accounts, and on the people in an organization or a repository."""
+"""Operations on the caller, other accounts, and the people of an organization or repository."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Listed, Page, listed, read_page
 
 _theirs = memberships.alias("theirs")
-# Organizations of both the caller and another user. The caller's own are those shared with itself.
+# Organizations of both the caller and another user. The caller's own are those shared with the caller.
 _shared = listed(
     sa.select(*account_columns())
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
@@ -37,7 +37,7 @@ _shared = listed(
     accounts.c.id,
 )
 
-# By the roles of the user, so that the number of other projects does not matter.
+# Starts from the user's roles, so that the number of other projects does not matter.
 _seen = repositories.where(
     sa.or_(
         projects.c.account_id == big("user_id"),
@@ -76,16 +76,20 @@ _fellow = (
     .exists()
 )
 is_visible = sa.or_(accounts.c.id == big("user_id"), _in_it, _fellow)
-"""The caller, an organization that the caller is in, or somebody who is in one of these; nobody else. `reach_params`
-and `user_id` are its parameters."""
+"""Condition: the account is the caller, one of the caller's organizations, or a member of one of these.
+
+Its parameters are `reach_params` and `user_id`.
+"""
 _visible = sa.select(*account_columns()).where(is_visible)
 visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
 visible_by_id = _visible.where(accounts.c.id == big("id"))
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
-    """List the organizations that the caller and the user are both in, within the token's reach, oldest first, and
-    their number."""
+    """Return the organizations that the caller shares with the user, oldest first, and their number.
+
+    Only organizations within the token's reach are included.
+    """
     params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
     rows, number = await read_page(reader, _shared, params, page)
     return [account_of(row) for row in rows], number
@@ -94,13 +98,13 @@ async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) ->
 async def list_seen(
     reader: Reader, actor: Actor, which: Listed, page: Page, **others: object
 ) -> tuple[list[Repository], int]:
-    """List the caller's repositories within the token's reach, oldest first, and their number."""
+    """Return the caller's repositories within the token's reach, oldest first, and their number."""
     rows, number = await read_page(reader, which, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
 
 async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **others: object) -> Account:
-    """Raise `NotFound` for accounts that the caller does not see."""
+    """Return an account. Raises `NotFound` for accounts that the caller cannot see."""
     row = await reader.fetch_one(which, {"user_id": actor.user.id, **reach_params(actor), **others})
     return account_of(existing(row))
 
@@ -111,7 +115,7 @@ _ROLES: tuple[s.Role, ...] = ("none", "read", "write", "admin")
 
 
 class InOrganization(NamedTuple):
-    """Somebody in an organization, or an organization that somebody is in; `role`: owner or member."""
+    """A member of an organization, or an organization of a user. `role` is owner or member."""
 
     account: Account
     role: str
@@ -142,7 +146,7 @@ _of_caller = (
 _own = listed(_of_caller, accounts.c.id)
 _own_one = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
 
-# The same as `repository_of`: the stronger of the roles by membership and by collaboration.
+# The same rule as in `repository_of`: the stronger of the roles by membership and by collaboration.
 _member, _addition = memberships.alias("member"), collaborators.alias("addition")
 _by_place = sa.case(
     (sa.or_(accounts.c.id == big("owner_id"), _member.c.role == "owner"), 3),
@@ -162,7 +166,7 @@ _anybody = (
 _owner = accounts.alias("owner")
 _least = big("least")
 _in_it_by_place, _in_it_by_hand = memberships.alias("in_it_by_place"), collaborators.alias("in_it_by_hand")
-# Candidates first, so that the number of other accounts does not matter.
+# Collect the candidates first, so that the number of other accounts does not matter.
 _candidates = sa.union(
     sa.select(_in_it_by_place.c.user_id).where(
         _in_it_by_place.c.organization_id == big("owner_id"), sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
@@ -186,7 +190,7 @@ _somebody = _anybody.where(accounts.c.login_key == sa.bindparam("login_key"), sa
 async def list_people(
     reader: Reader, organization_id: int, page: Page, role: MemberRole = "all"
 ) -> tuple[list[InOrganization], int]:
-    """List the members, oldest first, and their number. `role` admin: the owners; member: the others."""
+    """Return the members, oldest first, and their number. The role `admin` selects owners, `member` all others."""
     rows, number = await read_page(reader, _members[role], {"organization_id": organization_id}, page)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
 
@@ -197,14 +201,14 @@ async def find_member(reader: Reader, organization_id: int, login: str) -> InOrg
 
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[InOrganization], int]:
-    """List the caller's organizations within the token's reach, oldest first, and their number."""
+    """Return the caller's organizations within the token's reach, oldest first, and their number."""
     params = {"user_id": actor.user.id, **reach_params(actor)}
     rows, number = await read_page(reader, _own, params, page)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
 
 
 async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization | None:
-    """Find the caller's role in the organization, within the token's reach."""
+    """Return the caller's role in the organization, within the token's reach."""
     params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
     row = await reader.fetch_one(_own_one, params)
     return InOrganization(account_of(row), row["role"]) if row else None
@@ -213,15 +217,17 @@ async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization |
 async def list_collaborators(
     reader: Reader, repository: Repository, affiliation: Affiliation, least: s.Role, page: Page
 ) -> tuple[list[InRepository], int]:
-    """List the people with at least this role, oldest first, and their number. `affiliation` direct: only those who
-    were added; outside: of these, those not in the organization."""
+    """Return the people with at least the role `least`, oldest first, and their number.
+
+    The affiliation `direct` selects people who were added, and `outside` those of them who are not in the organization.
+    """
     params = {**_place(repository), "least": _ROLES.index(least)}
     rows, number = await read_page(reader, _in_repository[affiliation], params, page)
     return [_in_repository_of(row) for row in rows], number
 
 
 async def find_somebody(reader: Reader, actor: Actor, repository: Repository, login: str) -> InRepository | None:
-    """Find somebody in the repository, or somebody else whom the caller sees, with the role none."""
+    """Return a person in the repository, or another person whom the caller can see, with the role `none`."""
     params = {**_place(repository), "login_key": key_of(login), "user_id": actor.user.id, **reach_params(actor)}
     row = await reader.fetch_one(_somebody, params)
     return _in_repository_of(row) if row else None
@@ -237,7 +243,7 @@ def _in_repository_of(row: Row) -> InRepository:
 
 _MEMBERS: tuple[MemberRole, ...] = get_args(MemberRole)
 _AFFILIATIONS: tuple[Affiliation, ...] = get_args(Affiliation)
-# The role that suffices for each of the clients' names.
+# The role that satisfies each of GitHub's permission names.
 _LEAST: dict[str, s.Role] = {"pull": "read", "triage": "write", "push": "write", "maintain": "admin", "admin": "admin"}
 
 
@@ -258,39 +264,39 @@ async def _named(call: Call, login: str) -> Account:
 
 @routes.get("/user", access="user")
 async def user_get(call: Call) -> s.ProfileShape:
-    """The caller."""
+    """Get the caller."""
     return s.profile_shape(actor_of(call).user, call.base, whole=True)
 
 
 @routes.get("/user/emails", access="user")
 async def user_emails(call: Call) -> list[s.Email]:
-    """Get the caller's e-mail address."""
+    """List the caller's e-mail addresses."""
     address = actor_of(call).user.email
     return [s.Email(address, primary=True, verified=True, visibility="private")] if address else []
 
 
 @routes.get("/user/orgs", access="user")
 async def user_organizations(call: Call, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
-    """List the organizations that the caller is in."""
+    """List the caller's organizations."""
     actor = actor_of(call)
     return _organizations(call, await list_shared(call.database, actor, actor.user.id, page))
 
 
 @routes.get("/user/repos", access="user")
 async def user_repositories(call: Call, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
-    """List the repositories that the caller is in."""
+    """List the caller's repositories."""
     return _repositories(call, await list_seen(call.database, actor_of(call), all_seen, page))
 
 
 @routes.get("/user/teams", access="user")
 async def user_teams(call: Call) -> list[s.Team]:
-    """List the caller's teams: always empty."""
+    """List the caller's teams. Always empty."""
     return []
 
 
 @routes.get("/users/{username}", access="account.read")
 async def account_get(call: Call, username: str) -> s.ProfileShape:
-    """Get a user or an organization that the caller sees."""
+    """Get a user or an organization that the caller can see."""
     return _profile(call, await _named(call, username))
 
 
@@ -302,21 +308,21 @@ async def account_get(call: Call, username: str) -> s.ProfileShape:
 )
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[s.Key]:
-    """List somebody's SSH keys: always empty."""
+    """List a user's SSH keys: always empty."""
     await _named(call, username)  # Terraform's `github_user` fails without these two lists
     return []
 
 
 @routes.get("/users/{username}/orgs", access="account.read")
 async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
-    """List the organizations that the caller and the user are both in."""
+    """List the organizations that the caller shares with a user."""
     found = await _named(call, username)
     return _organizations(call, await list_shared(call.database, actor_of(call), found.id, page))
 
 
 @routes.get("/users/{username}/repos", access="account.read")
 async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
-    """List the repositories of an account that the caller sees."""
+    """List an account's repositories that the caller can see."""
     found = await _named(call, username)
     return _repositories(
         call, await list_seen(call.database, actor_of(call), seen_of_account, page, account_id=found.id)
@@ -355,7 +361,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[s.Repo
 )
 @routes.get("/repos/{owner}/{repo}", access="repository.read")
 async def repository_get(call: Call) -> s.RepositoryProfileShape:
-    """A repository."""
+    """Get a repository."""
     return s.repository_profile_shape(named_repository(call), call.base)
 
 
@@ -380,7 +386,7 @@ def _choice(name: str, description: str, *known: str, default: str = "") -> Quer
     query=(_choice("state", "`pending`: the caller is invited. Default: both.", "active", "pending"),),
 )
 async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
-    """List the caller's memberships."""
+    """List the caller's organization memberships."""
     state = call.query_choice("state", ("all", "active", "pending"))
     actor = actor_of(call)
     shapes: list[s.Membership] = []
@@ -400,7 +406,7 @@ async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
 async def user_membership(call: Call) -> s.Membership:
     """Get the caller's membership in an organization.
 
-    `state` is `pending` for somebody who is invited.
+    `state` is `pending` if the caller is invited.
     """
     found, user = named_organization(call), actor_of(call).user
     if found.role is not None:
@@ -421,7 +427,7 @@ async def user_membership(call: Call) -> s.Membership:
 async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]]:
     """List the members of an organization.
 
-    Without the bots of its apps, and without people from outside who were added to a repository.
+    Bots of its apps, and outside collaborators who were added to a repository, are not included.
     """
     call.query_choice("filter", ("all",))
     role = cast(MemberRole, call.query_choice("role", _MEMBERS))
@@ -431,18 +437,18 @@ async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]
 
 @routes.get("/orgs/{org}/members/{username}")
 async def organization_member_check(call: Call, username: str) -> None:
-    """Check whether somebody is in an organization."""
+    """Check whether a user is a member of an organization."""
     existing(await find_member(call.database, named_organization(call).account.id, username))
 
 
 @routes.get("/orgs/{org}/memberships/{username}")
 async def organization_membership(call: Call, username: str) -> s.Membership:
-    """Get somebody's membership in an organization."""
+    """Get a user's membership in an organization."""
     place = named_organization(call)
     member = await find_member(call.database, place.account.id, username)
     if member is not None:
         return s.membership_shape(place.account, member.account, member.role, call.base)
-    # Owners see pending invitations, too.
+    # Owners can also see pending invitations.
     person = existing(await find_account(call.database, username) if place.role == "owner" else None)
     pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
     return s.pending_membership_shape(existing(pending), person, call.base)
@@ -458,10 +464,10 @@ async def organization_membership(call: Call, username: str) -> s.Membership:
     ),
 )  # fmt: skip
 async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.CollaboratorShape]]:
-    """List the people in a repository.
+    """List the collaborators of a repository.
 
-    Owners of the organization, its members (unless the repository is private), and people who were added. Clients of
-    the project are not listed.
+    Returns the organization's owners, its members (unless the repository is private), and people who were added to the
+    repository. Clients of the project are not included.
     """
     affiliation = cast(Affiliation, call.query_choice("affiliation", _AFFILIATIONS))
     least = _LEAST[call.query_choice("permission", tuple(_LEAST))]
@@ -472,16 +478,16 @@ async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.Colla
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}", access="repository.collaborators")
 async def repository_collaborator_check(call: Call, username: str) -> None:
-    """Check whether somebody is in a repository."""
+    """Check whether a user is a collaborator of a repository."""
     if (await _require_somebody(call, username)).role == "none":
         raise NotFound()
 
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}/permission", access="repository.collaborators")
 async def repository_collaborator_permission(call: Call, username: str) -> s.CollaboratorPermission:
-    """Get somebody's permission in a repository.
+    """Get a user's permission in a repository.
 
-    `none`: a person whom the caller knows from an organization, but who is not in the repository.
+    Returns `none` for people who share an organization with the caller but are not in the repository.
     """
     found = await _require_somebody(call, username)
     shape = s.collaborator_shape(found.account, found.role, call.base)
@@ -489,5 +495,5 @@ async def repository_collaborator_permission(call: Call, username: str) -> s.Col
 
 
 async def _require_somebody(call: Call, login: str) -> InRepository:
-    """Raise `NotFound` for somebody who is neither in the repository nor visible elsewhere."""
+    """Raise `NotFound` for a person who is neither in the repository nor visible elsewhere."""
     return existing(await find_somebody(call.database, actor_of(call), named_repository(call), login))

@@ -1,7 +1,7 @@
-"""Notifications, stored in the commit of the change that they are about.
+"""Notifications, stored in the commit of the change that they report.
 
-Each takes one deferred statement, and a second one with a mail server, which select the recipients. People are not
-notified of their own actions, or of kinds that they have turned off.
+Each notification takes one deferred statement, and a second one if there is a mail server. The statements select the
+recipients. People are not notified of their own actions, or of kinds that they have turned off.
 """
 
 from __future__ import annotations
@@ -43,20 +43,23 @@ owners_and_admins = accounts.c.id.in_(
         ),
     )
 )
-"""The owners of the account `account_id`, and the admins of the project `repository_id` (or null), both parameters."""
+"""Condition: the person is an owner of the account or an admin of the project.
+
+The parameters are `account_id` and `repository_id` (or null).
+"""
 
 
 Channel = Literal["inbox", "email"]
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """Statements that notify people. Both take the same parameters (`telling`)."""
+    """The statements that notify people. Both take the same parameters; see `telling`."""
 
     inbox: Executable
     email: Executable
 
     def defer(self, tx: Transaction, params: Mapping[str, Any]) -> None:
-        """Notify with the next statement, or at the commit."""
+        """Notify people with the next statement, or at the commit."""
         tx.defer(self.inbox, [params])
         if recipients.sends_mail():
             tx.defer(self.email, [params])
@@ -75,9 +78,12 @@ def wants(kind: NotificationKind, user_id: sa.ColumnElement[int], channel: Chann
 
 
 def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> Telling:
-    """Notify `people`, a SELECT from `accounts`. `about`: columns that refer to the object. Parameters: `account_id`
-    and `repository_id` (or null) of the place, `actor_id` (null: Workhook itself), `now` in milliseconds, `detail` (or
-    null), and those of `people` and `about`."""
+    """Build the statements that notify `people`, a SELECT from `accounts`.
+
+    `about` contains columns that reference the object. The parameters are `account_id` and `repository_id` (or null) of
+    the place, `actor_id` (null: Workhook itself), `now` in milliseconds, `detail` (or null), and those of `people` and
+    `about`.
+    """
     columns: dict[str, sa.ColumnElement[Any]] = {
         "user_id": accounts.c.id,
         "kind": sa.literal_column(f"'{kind}'", sa.Text),
@@ -97,7 +103,7 @@ def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> T
     }
     by_mail = told.with_only_columns(*queued.values()).where(wants(kind, accounts.c.id, "email"), can_be_mailed)
     return Telling(
-        # Only the notification of an invitation is unique.
+        # Only notifications of invitations are unique.
         upsert(notifications).from_select(list(columns), in_inbox, include_defaults=False).on_conflict_do_nothing(),
         sa.insert(mail_messages).from_select(list(queued), by_mail, include_defaults=False),
     )
@@ -114,11 +120,11 @@ _tell_addressed = telling("invitation", _addressed, _about)
 
 
 def tell_invited(tx: Transaction, invitation: Mapping[str, object], invitation_id: int, now: int) -> None:
-    """`invitation`: the columns of its row. A renewed one is not notified again."""
+    """Notify the invited person, given the columns of the invitation's row. A renewal does not notify again."""
     place = {name: invitation[name] for name in ("account_id", "repository_id")}
     told = {**place, "actor_id": invitation["inviter_id"], "invitation_id": invitation_id, "detail": None, "now": now}
     if invitation["user_id"] is not None:
         _tell_invited.defer(tx, {**told, "invitee_id": invitation["user_id"]})
     else:
-        # The address gets a link by mail, with or without an account.
+        # The address gets a link by mail, whether or not it has an account.
         tx.defer(_tell_addressed.inbox, [{**told, "address": invitation["email"]}])

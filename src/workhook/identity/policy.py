@@ -1,7 +1,7 @@
-"""The access rules: one table for the authenticator, headers, the OpenAPI document and docs/reference/permissions.md.
+"""Access rules: one table for the authenticator, headers, the OpenAPI document and docs/reference/permissions.md.
 
-A rule names the object of the path (`target`), the caller's role there, and what the token needs: one of the scopes, or
-the permission, depending on its kind.
+A rule names the object in the path (`target`), the caller's required role there, and what the token needs, depending on
+its kind: one of the scopes, or the permission.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCOPES = (
     "site_admin",
 )  # fmt: skip
 OAUTH_SCOPES = tuple(each for each in SCOPES if each != "site_admin")
-"""Scopes that an app can request: no app administers the server."""
+"""Scopes that an app can request. No app can administer the server."""
 _IMPLIED = {
     "repo": {"read:repo_hook", "write:repo_hook", "admin:repo_hook"},
     "admin:repo_hook": {"write:repo_hook", "read:repo_hook"},
@@ -33,7 +33,7 @@ _IMPLIED = {
 PERMISSIONS = ("repository_hooks", "organization_hooks", "work")  # each read or write; write includes read
 _ROLES = (None, "read", "write", "admin")
 
-PEOPLE = frozenset({CLASSIC.name, FINE_GRAINED.name, OAUTH.name, APP_USER.name})  # tokens that stand for a user
+PEOPLE = frozenset({CLASSIC.name, FINE_GRAINED.name, OAUTH.name, APP_USER.name})  # tokens that act for a user
 ANY_KIND = frozenset(KINDS)
 
 Target = Literal["repository", "organization", "user", "app", "client"]
@@ -41,10 +41,17 @@ Target = Literal["repository", "organization", "user", "app", "client"]
 
 @dataclass(frozen=True)
 class Rule:
-    """`scopes`: a token needs one of these, if any. `permission`: what a token with permissions needs. `kinds`: tokens
-    of other kinds are refused. `whole`: so are those of chosen repositories. `target` app: the caller is an app, with a
-    JWT; client: with its client id and secret. `role` invited: in the organization, or invited to it, which the
-    operation distinguishes."""
+    """An access rule.
+
+    - `target`: the object in the path. For `app`, the caller is an app with a JWT; for `client`, with its client id and
+      secret.
+    - `scopes`: a token with scopes needs one of these, if there are any.
+    - `permission`: what a token with permissions needs.
+    - `role`: the caller's required role. `invited` accepts members and invited people, whom the operation
+      distinguishes.
+    - `kinds`: the accepted kinds of token.
+    - `whole`: tokens for selected repositories are refused.
+    """
 
     target: Target
     scopes: tuple[str, ...] = ()
@@ -57,12 +64,12 @@ class Rule:
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
 _PERSONAL = frozenset({CLASSIC.name, FINE_GRAINED.name})
 _UNCONFINED = frozenset({CLASSIC.name, OAUTH.name})
-_CLASSIC = frozenset({CLASSIC.name})  # for what no consent page mentions
+_CLASSIC = frozenset({CLASSIC.name})  # for operations that no consent page mentions
 
 RULES = {
-    # who and where
+    # the caller and accounts
     "user": Rule("user", kinds=PEOPLE),
-    "account.read": Rule("user"),  # which accounts: `identity.members`
+    "account.read": Rule("user"),  # `identity.members` determines which ones
     "organization.read": Rule("organization", role="member"),
     "organization.membership": Rule("organization", role="invited", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),
@@ -73,7 +80,7 @@ RULES = {
     "repository_hooks.delete": Rule("repository", ("admin:repo_hook", "repo"), _WRITE_HOOKS, "admin"),
     "organization_hooks.read": Rule("organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner"),
     "organization_hooks.write": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
-    # Those that OAuth apps made: only a user's own tokens see them, since no app sees another's.
+    # Webhooks of OAuth apps. Only a user's own tokens can see them, since apps cannot see those of other apps.
     "oauth_hooks.read": Rule(
         "organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner", _PERSONAL, whole=True
     ),
@@ -82,13 +89,14 @@ RULES = {
     ),
     "repository.publish": Rule("repository", ("repo", "write:repo_hook"), _WRITE_HOOKS, "write"),
     "organization.publish": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
-    # work management; roles are each resource's own (`work.kernel.access`)
+    # work management; each resource has its own roles (`work.kernel.access`)
     "work.read": Rule("user", ("work:read",), ("work", "read")),
     "work.write": Rule("user", ("work",), ("work", "write")),
     # Notifications span organizations, so confined tokens have no access.
     "notifications.read": Rule("user", ("work:read",), kinds=_UNCONFINED),
     "notifications.write": Rule("user", ("work",), kinds=_UNCONFINED),
-    # members, collaborators and invitations. Only owners and admins read or remove others (`work.people.invitations`).
+    # members, collaborators and invitations; only owners and admins can list and remove others
+    # (`work.people.invitations`)
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
     "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_CLASSIC),
     "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_CLASSIC),  # or leave
@@ -98,9 +106,9 @@ RULES = {
     "user.invitations": Rule("user", ("repo",), kinds=_CLASSIC),
     # the organization's apps and its audit log
     "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
-    # All data of the organization. The operation requires `work:read`, too.
+    # All data of the organization. The operation also requires `work:read`.
     "organization.export": Rule("user", ("admin:org",), kinds=_CLASSIC),
-    # A webhook on every event shows its owner as much as the audit log does, so its scope suffices.
+    # A webhook for all events shows its owner as much as the audit log does, so its scope suffices.
     "audit_log.read": Rule(
         "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True
     ),
@@ -118,7 +126,7 @@ RULES = {
 
 @lru_cache(maxsize=1024)
 def expand(scopes: frozenset[str]) -> frozenset[str]:
-    """Add what each scope implies."""
+    """Add the scopes that each scope implies."""
     implied: set[str] = set(scopes)
     for scope in scopes:
         implied |= _IMPLIED.get(scope, set())
@@ -127,7 +135,7 @@ def expand(scopes: frozenset[str]) -> frozenset[str]:
 
 @cache
 def accepted(rule: Rule) -> str:
-    """Return `X-Accepted-OAuth-Scopes`: every scope that lets a token through."""
+    """Return the value of `X-Accepted-OAuth-Scopes`: every scope that grants access."""
     return ", ".join(sorted(scope for scope in SCOPES if expand(frozenset({scope})) & set(rule.scopes)))
 
 
@@ -156,7 +164,7 @@ def access_of(name: str) -> Requirement:
 
 
 def _given_to(rule: Rule) -> tuple[str, str] | None:
-    """Return the permission if the operation takes tokens that have any."""
+    """Return the permission if the operation accepts any tokens with permissions."""
     return rule.permission if any(each.confined for each in KINDS.values() if each.name in rule.kinds) else None
 
 
@@ -172,7 +180,7 @@ def _needed_token(rule: Rule) -> str:
 
 
 def check_kind(actor: Actor, rule: Rule) -> None:
-    """Raise `Forbidden` for a kind of token that the operation does not take."""
+    """Raise `Forbidden` if the operation does not accept this kind of token."""
     if actor.token_kind in rule.kinds:
         return
     if KINDS[actor.token_kind].confined:
@@ -191,20 +199,20 @@ def check_token(actor: Actor, rule: Rule) -> None:
 
 
 def admit(actor: Actor, rule: Rule) -> Actor:
-    """Check a rule for `user` as the authenticator does, for operations that take other proofs beside a token."""
+    """Check a `user` rule as the authenticator does, for operations that also accept credentials other than a token."""
     check_kind(actor, rule)
     check_token(actor, rule)
     return msgspec.structs.replace(actor, need=rule.permission)
 
 
 def check_repository(repository: Repository | None, rule: Rule, actor: Actor) -> Repository:
-    """Raise `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
+    """Raise `NotFound` if the caller cannot see the repository, and `Forbidden` if they lack a right."""
     repository = existing(repository)
     hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
     actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if repository.role is None or hidden:
         raise NotFound()
-    # For an installation the permission decides, which is checked next.
+    # For an installation, the permission decides, which is checked next.
     if actor.installation_id is None and _ROLES.index(repository.role) < _ROLES.index(rule.role):
         raise Forbidden(say("Must have {} rights to Repository.", rule.role), code="missing_role")
     check_reach(actor, repository.owner.id, repository.id)
@@ -212,7 +220,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
 
 
 def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
-    """Raise `NotFound` if the caller does not see it, and `Forbidden` if it lacks a right."""
+    """Raise `NotFound` if the caller cannot see the organization, and `Forbidden` if they lack a right."""
     organization = existing(organization)
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
     hidden = not is_seen or not covers(actor, organization.account.id)

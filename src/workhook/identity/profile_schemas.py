@@ -1,6 +1,6 @@
-"""Users, organizations, repositories, members and invitations on the wire, with every key that typed clients require.
+"""API form of users, organizations, repositories, members and invitations, with every key that typed clients require.
 
-Events carry less (`identity.schemas`). An invited person is shown by login alone to those who do not see the account.
+Events contain less (`identity.schemas`). Callers who cannot see the account of an invited person only get the login.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ProfileShape(OwnerShape, kw_only=True):
 
 
 class OrganizationProfileShape(schemas.OrganizationShape, kw_only=True):
-    """An organization, as its members see it."""
+    """An organization, as shown to its members."""
 
     name: str | None
     email: Annotated[str | None, Meta(description="Only members see it.")]
@@ -55,7 +55,7 @@ class OrganizationProfileShape(schemas.OrganizationShape, kw_only=True):
 
 
 class RepositoryProfileShape(AppRepositoryShape, kw_only=True):
-    """A repository, with what the caller may do in it."""
+    """A repository, with the caller's permissions."""
 
     network_count: int = 0
     subscribers_count: int = 0
@@ -64,7 +64,7 @@ class RepositoryProfileShape(AppRepositoryShape, kw_only=True):
 
 
 class Email(msgspec.Struct):
-    """An address of the caller."""
+    """An e-mail address of the caller."""
 
     email: str
     primary: Annotated[bool, Meta(description="Always true: there is one.")]
@@ -76,15 +76,15 @@ class Email(msgspec.Struct):
 
 
 class Team(msgspec.Struct):
-    """There are none."""
+    """A team. Never returned."""
 
 
 class Key(msgspec.Struct):
-    """There are none."""
+    """A key. Never returned."""
 
 
 def profile_shape(account: schemas.Account, base: str, *, whole: bool) -> ProfileShape:
-    """`whole`: include the address, which others do not see."""
+    """Return the shape of an account. `whole` includes the address, which others cannot see."""
     email = account.email if whole else None
     return schemas.shape_of(ProfileShape, account, **msgspec.structs.asdict(owner_shape(account, base)), email=email)
 
@@ -116,14 +116,14 @@ class Membership(msgspec.Struct):
 
 
 class CollaboratorShape(OwnerShape, kw_only=True):
-    """Somebody in a repository."""
+    """A person with access to a repository."""
 
     permissions: Annotated[schemas.Permissions, Meta(description="Permissions of this person.")]
     role_name: Role
 
 
 class CollaboratorPermission(msgspec.Struct):
-    """Somebody's permission in a repository."""
+    """A user's permission in a repository."""
 
     permission: Role
     role_name: Annotated[Role, Meta(description="The same.")]
@@ -150,7 +150,7 @@ def membership_shape(
 
 
 def pending_membership_shape(invitation: Invitation, invitee: schemas.Account, base: str) -> Membership:
-    """Show the membership that an invitation offers, without the organization's address."""
+    """Return the membership that an invitation offers, without the organization's address."""
     shape = membership_shape(invitation.account, invitee, invitation.role, base, state="pending")
     shape.organization.email = None
     if not invitation.is_known:

@@ -1,4 +1,4 @@
-"""Reads of accounts, roles and tokens."""
+"""Queries for accounts, roles and tokens."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ _organization_by_id = hot(_organizations.where(accounts.c.id == big("id")))
 
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
-    """The columns that `repository_of` reads: of projects with `prefix`, of their owners with `owner_`."""
+    """Return the columns that `repository_of` reads.
+
+    The columns of the project start with `prefix`, those of its owner with `owner_`.
+    """
     names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at", "currency")
     return [*(projects.c[name].label(prefix + name) for name in names), *account_columns("owner_")]
 
 
 def _roles_of(user_id: sa.ColumnElement[Any]) -> tuple[sa.Label[Any], sa.Label[Any]]:
-    """The columns for the role of a user."""
     as_collaborator = sa.select(collaborators.c.role).where(
         collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == user_id
     )
@@ -81,17 +83,17 @@ def _roles_of(user_id: sa.ColumnElement[Any]) -> tuple[sa.Label[Any], sa.Label[A
 
 
 def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
-    """`by_membership` for an alias of projects."""
+    """Return the condition `by_membership` for an alias of projects."""
     return sa.or_(memberships.c.role == "owner", memberships.c.role == "app", place.c.private.is_(sa.false()))
 
 
 by_membership = by_membership_in(projects)
-"""A membership, joined with a project of its organization, gives a role in it."""
+"""Condition: a membership, joined with a project of its organization, grants a role in the project."""
 role_columns = _roles_of(big("user_id"))
 
 
 def facts_of(user_id: sa.ColumnElement[Any]) -> json_row:
-    """All that `repository_of` reads, as one text."""
+    """Return everything that `repository_of` reads, encoded as a single text."""
     return json_row(*(each.element for each in (*repository_columns(), *_roles_of(user_id))))
 
 
@@ -118,7 +120,7 @@ chosen_ids = (
     .correlate(installations)
     .scalar_subquery()
 )
-"""The repositories of an installation, as rows in JSON."""
+"""The repositories of an installation, as JSON rows."""
 _named = repositories.where(
     projects.c.account_id == big("account_id"),
     sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "repository_ids")),
@@ -126,7 +128,7 @@ _named = repositories.where(
 
 
 def key_of(name: str) -> str:
-    """Return the key by which logins and repository names are compared: they are ASCII, in any case."""
+    """Return the key for comparing logins and repository names, which are ASCII and ignore case."""
     return name.lower() if name.isascii() else name
 
 
@@ -145,13 +147,13 @@ async def lock_account(tx: Transaction, account_id: int) -> None:
 
 
 async def disabled_at(reader: Reader, user_id: int) -> int | None:
-    """Return since when the user is disabled, in milliseconds since the epoch."""
+    """Return when the user was disabled, in milliseconds since the epoch."""
     row = await reader.fetch_one(_disabled, {"id": user_id})
     return row["disabled_at"] if row else None
 
 
 async def find_organization(reader: Reader, named: str | int, user_id: int) -> Organization | None:
-    """Find an organization by login or id, with the user's role in it (None for a stranger)."""
+    """Return an organization by login or id, with the user's role in it (None for non-members)."""
     if isinstance(named, int):
         row = await reader.fetch_one(_organization_by_id, {"id": named, "user_id": user_id})
     else:
@@ -172,8 +174,10 @@ async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 
 
 
 class Premise(msgspec.Struct, frozen=True):
-    """A repository and a user's role in it, as they were read: `facts`. What is done later with `premises_hold` is only
-    done if they are still the same."""
+    """A repository and a user's role in it, as they were read (`facts`).
+
+    Statements that use `premises_hold` are executed only if these facts have not changed.
+    """
 
     repository_id: int
     user_id: int
@@ -181,7 +185,7 @@ class Premise(msgspec.Struct, frozen=True):
 
 
 async def find_premise(reader: Reader, owner: str, name: str, user_id: int) -> tuple[Repository, Premise] | None:
-    """`find_repository`, with what a statement needs that relies on it."""
+    """Return the result of `find_repository` with the premise for statements that rely on it."""
     params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}
     row = await reader.fetch_one(_repository_and_facts, params)
     if row is None:
@@ -191,8 +195,10 @@ async def find_premise(reader: Reader, owner: str, name: str, user_id: int) -> t
 
 
 def premises_hold(dialect: str) -> sa.ColumnElement[bool]:
-    """The condition that what was read is still so, for the parameters of `premise_params`. It is `required`: where it
-    fails, so does the statement, with `storage.database.ConditionFailed`."""
+    """Return the condition that the premises still hold, for the parameters from `premise_params`.
+
+    It is `required`: if it fails, the statement fails too, with `storage.database.ConditionFailed`.
+    """
     if dialect == "sqlite":
         known = sa.func.json_each(sa.bindparam("premises", type_=sa.Text())).table_valued("value", name="known")
         of_each: list[sa.ColumnElement[Any]] = [sa.func.json_extract(known.c.value, f"$[{at}]") for at in range(3)]
@@ -204,7 +210,7 @@ def premises_hold(dialect: str) -> sa.ColumnElement[bool]:
         of_each = [known.c[name] for name in columns]
     repository_id, user_id, facts = of_each
     same = sa.and_(projects.c.repository_id == repository_id, projects.c.deleted_at.is_(None))
-    # One join after the other: SQLite would make a table of all projects for a join within a join.
+    # Joined one after the other, because SQLite would materialize all projects for a nested join.
     here = known.outerjoin(projects, same).outerjoin(accounts, accounts.c.id == projects.c.account_id)
     changed: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(here)
     return required(~changed.where(facts_of(user_id).is_distinct_from(facts)).exists())
@@ -214,7 +220,10 @@ _check_premises = PerDialect.made_by(lambda dialect: sa.select(premises_hold(dia
 
 
 async def check_premise(tx: Transaction, premise: Premise) -> None:
-    """Raise `ConditionFailed` if it no longer holds. It does until the transaction has read what follows."""
+    """Raise `ConditionFailed` if the premise no longer holds.
+
+    If it does, it holds until the transaction's next statement has read its data.
+    """
     await tx.fetch_one(_check_premises, premise_params([premise]))
 
 
@@ -238,7 +247,7 @@ async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int
 async def find_repositories(
     reader: Reader, account: Account, *, names: Iterable[str] = (), ids: Iterable[int] = (), user_id: int = 0
 ) -> list[Repository]:
-    """List the account's repositories with one of the names or ids, oldest first, with the user's role in each."""
+    """Return the account's repositories with any of the names or ids, oldest first, with the user's role in each."""
     params = {"account_id": account.id, "name_keys": list({key_of(name) for name in names}), "repository_ids": [*ids]}
     rows = await reader.fetch_all(_named, {**params, "user_id": user_id})
     return [repository_of(row, user_id) for row in rows]
@@ -271,7 +280,7 @@ def repository_of(row: Row, user_id: int, prefix: str = "") -> Repository:
 def _effective_role(
     owner: Account, private: bool, user_id: int, member_role: str | None, collaborator_role: str | None
 ) -> str | None:
-    """Return the strongest role by ownership, membership or collaboration. Members see what is not private."""
+    """Return the strongest role by ownership, membership or collaboration. Members do not see private projects."""
     if owner.id == user_id or member_role == "owner":
         return "admin"
     # An installation's tokens reach only its repositories, including private ones (`tokens.lookup`).
@@ -281,7 +290,7 @@ def _effective_role(
 
 
 USE_NOTED_MS = 10 * MINUTE_MS
-"""The accuracy of `last_used_at`: a write per call would cost more than the call."""
+"""The resolution of `last_used_at`. Writing it on every call would cost more than the call."""
 
 
 async def note_use(database: Database, table: sa.Table, number: int, now: int) -> None:

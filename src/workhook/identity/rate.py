@@ -1,8 +1,8 @@
-"""The request limit of a token or an app: an hour's window, counted in all processes together.
+"""The request limit of a token or an app, in a window of one hour, counted over all processes.
 
-A process takes a fiftieth of what remains with one atomic statement, near the end single requests, so that few requests
-write and the limit is never exceeded. It returns what it does not use. Callers without a token are counted by address,
-in each process alone: strangers must not cause writes.
+A process takes blocks of a fiftieth of the remaining requests with one atomic statement, down to single requests near
+the end. Most requests therefore write nothing, and the limit is never exceeded. Unused requests are returned. Callers
+without a token are counted by address and in each process separately, because strangers must not cause writes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 
 WINDOW_S = 3600
-PARTS = 50  # a block is this fraction of what remains
-IDLE_S = 60.0  # after which a block is given back
+PARTS = 50  # a block is this fraction of the remaining requests
+IDLE_S = 60.0  # after which a block is returned
 SWEEP_S = 10.0
 ASK_AGAIN_S = 1.0  # at the limit: another process may have returned a block
-ALONE_S = 5.0  # until a database that could not be written is tried again
+ALONE_S = 5.0  # until a database that could not be written is retried
 CALLERS_MAX = 10_000
 ADDRESS_TIMES = 5
-TAKEN_BACK_TIMES = 10  # the limit, in one process
+TAKEN_BACK_TIMES = 10  # times the limit, in one process
 
 RATE_ALONE = Counter(
     "workhook_rate_limit_alone_total",
@@ -68,7 +68,7 @@ _give_back = (
 
 
 class Usage(NamedTuple):
-    """`reset`: seconds since the epoch."""
+    """The state of a request limit. `reset` is in seconds since the epoch."""
 
     limit: int
     used: int
@@ -81,24 +81,24 @@ class Usage(NamedTuple):
 
 
 UNKNOWN = Usage(0, 0, 0, 0)
-"""Before a call is counted."""
+"""The usage before a call is counted."""
 
 
 @dataclass
 class _Share:
-    """This process's part of one caller's window."""
+    """This process's share of one caller's window."""
 
     resets_at: int = 0  # milliseconds
-    used: int = 0  # in all processes, including what they have not used yet
-    left: int = 0  # of the block that was taken
-    stored: bool = True  # the block is in the database, and can be given back there
+    used: int = 0  # in all processes, including unused blocks
+    left: int = 0  # of the current block
+    stored: bool = True  # the block is in the database and can be returned
     touched_s: float = 0.0
     ask_again_s: float = 0.0  # the limit is reached; monotonic
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Windows:
-    """Counts in this process alone, of the last `CALLERS_MAX` callers."""
+    """Counts for the last `CALLERS_MAX` callers, in this process only."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -118,8 +118,10 @@ class Windows:
 
 
 class PageLimiter:
-    """Counts requests for pages: `limit` an hour for each user, and `ADDRESS_TIMES` as many for each address, which
-    users may share. `limit` 0 turns it off."""
+    """Counts page requests per hour: `limit` for each user, and `ADDRESS_TIMES` as many for each address.
+
+    Users may share an address. A `limit` of 0 disables the counting.
+    """
 
     def __init__(self, limit: int) -> None:
         self._users, self._addresses = Windows(limit), Windows(limit * ADDRESS_TIMES)
@@ -144,7 +146,10 @@ class PageLimiter:
 
 
 class RateLimiter:
-    """Counts by caller: `Actor.counted_as`, `app:ID`, `address:IP`, or `pages:ID` for forms. `limit` 0 turns it off."""
+    """Counts requests by caller: `Actor.counted_as`, `app:ID`, `address:IP`, or `pages:ID` for forms.
+
+    A `limit` of 0 disables the counting.
+    """
 
     def __init__(self, limit: int, database: Database) -> None:
         self._limit = limit
@@ -156,7 +161,7 @@ class RateLimiter:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def hit(self, caller: str, *, count: int = 1) -> tuple[Usage, bool]:
-        """Count a request. Return the usage and whether it is within the limit. `count` 0 only reads."""
+        """Count a request. Return the usage and whether it is within the limit. A `count` of 0 only reads."""
         if self._limit == 0:
             return Usage(_UNLIMITED, 0, _UNLIMITED, now_ms() // 1000 + WINDOW_S), True
         kind, _, name = caller.partition(":")
@@ -176,8 +181,11 @@ class RateLimiter:
         return self._usage(share), within
 
     def take_back(self, caller: str) -> Usage | None:
-        """Uncount a request of a token or an app. Return None if it still counts: there is no count, or too many were
-        taken back, since even an unchanged answer takes work."""
+        """Undo the count of a request of a token or an app.
+
+        Returns None if the count remains, because it is not in this process or too many were undone: even an unchanged
+        response takes work.
+        """
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:
             return None
@@ -221,7 +229,7 @@ class RateLimiter:
         return Usage(self._limit, used, self._limit - used, ends // 1000)
 
     async def _refill(self, caller: str, share: _Share) -> None:
-        """Take the caller's next block; at the limit `left` stays 0."""
+        """Take the caller's next block. At the limit, `left` stays 0."""
         now, moment = now_ms(), time.monotonic()
         if share.ask_again_s > moment and now < share.resets_at:
             return
@@ -250,7 +258,7 @@ class RateLimiter:
             share.resets_at, share.used = row["resets_at"], row["used"]
 
     def _refill_alone(self, share: _Share, now: int) -> None:
-        """Count by what this process last knew, rather than refuse reads while nothing can be written."""
+        """Count from the last known state, instead of refusing reads while the database cannot be written."""
         RATE_ALONE.inc()
         if now >= share.resets_at:
             share.resets_at, share.used = _end(now), 0
@@ -267,7 +275,7 @@ class RateLimiter:
 
     async def _return(self, callers: Sequence[str]) -> None:
         now, rows = now_ms(), []
-        for caller in sorted(callers):  # in one order everywhere: no deadlock
+        for caller in sorted(callers):  # in a fixed order, which prevents deadlocks
             share = self._shares[caller]
             if share.lock.locked():
                 continue
@@ -292,7 +300,7 @@ def _use(share: _Share) -> bool:
 
 
 def _end(now: int) -> int:
-    """Return the end of a window that begins now: a whole second, as in the headers."""
+    """Return the end of a window that starts now, in a whole second as in the headers."""
     return (now // 1000 + WINDOW_S) * 1000
 
 
@@ -300,8 +308,11 @@ _UNLIMITED = 2**31 - 1
 
 
 def subscriber(address: str | None) -> str:
-    """Return one name for the 2^64 IPv6 addresses of a subscriber (RFC 6177), for an IPv4 address in either form, and
-    for all invalid addresses."""
+    """Return one name for all addresses of a subscriber.
+
+    This covers the 2^64 IPv6 addresses of a subscriber (RFC 6177), both forms of an IPv4 address, and all invalid
+    addresses.
+    """
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:

@@ -1,9 +1,9 @@
-"""What follows when a repository, app, installation or right is removed. `bootstrap` subscribes the areas.
+"""Consequences of removing a repository, app, installation or right. `bootstrap` subscribes the packages.
 
-Whatever can take a right away calls `rights_lost` in the same transaction, which ends what the right made possible
+Code that may take a right away calls `rights_lost` in the same transaction, which ends whatever depended on the right
 (decision 20). A superfluous call changes nothing.
 
-Invitations end with the inviter's right and with the invitee's place, and do not return with them. Expired ones are
+Invitations end with the inviter's right and the invitee's membership, and do not return with them. Expired ones are
 deleted by `tokens.issue.prune`.
 """
 
@@ -26,32 +26,36 @@ from workhook.storage.metadata import big
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """A right that a person or an app has lost in a place. The database is changed already: handlers check the rights
-    that are left, not the one that was taken."""
+    """A right that a person or an app has lost in a place.
+
+    The database has already been changed: handlers check the remaining rights, not the one that was removed.
+    """
 
     account_id: int | None
-    """The organization or user whose place it is. None: every place; a consent counts in all of them, and so does being
-    disabled."""
+    """The organization or user that owns the place. None means every place, as for a consent or a disabled user."""
     repository_id: int | None
     """The project. None: all of the account's."""
     user_id: int | None
-    """Who may do less, a person or an app's bot. None: anybody there, as when a project becomes private."""
+    """The person or app's bot that lost the right. None: everyone there, as when a project becomes private."""
     app_id: int | None
-    """The app that may do less for that user. None: the user itself."""
+    """The app that lost the right to act for that user. None: the user itself."""
     actor: Actor | None
-    """Who took it: the sender of what happens because of this. None: the command line, an app itself, a page."""
+    """The actor who removed the right, and sender of the resulting events. None: the command line, an app itself, or a
+    page."""
     base: str
-    """What links in events start with, see `work.kernel.record_events`."""
+    """The prefix of links in events; see `work.kernel.record_events`."""
 
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]
-"""Gets the repository id; False: not yet, and nothing was done."""
+"""Called with the repository id. Returns False if it cannot be forgotten yet, without having changed anything."""
 ForgetApp = Callable[[Transaction, int], Awaitable[None]]
-"""Gets the id of the app."""
+"""Called with the app's id."""
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
-"""Gets the ids of the installation and of the account that it was on, and whether to remove what it made; answers the
-addresses of all that (`/repos/acme/website/hooks/7`)."""
+"""Called with the ids of the installation and its account, and whether to remove the objects it created.
+
+Returns the paths of these objects (`/repos/acme/website/hooks/7`).
+"""
 repositories = Subscribers[Forget]()
 apps = Subscribers[ForgetApp]()
 losses = Subscribers[OnLoss]()
@@ -60,12 +64,15 @@ _links = {"base": ""}
 
 
 def links_start_with(base: str) -> None:
-    """Set the base of links in events of a loss without a request."""
+    """Set the base of links in events for a loss without a request."""
     _links["base"] = base
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Return False if an area still holds the repository. The caller rolls back, or changes nothing itself."""
+    """Make all packages forget a repository. Return False if one of them still needs it.
+
+    The caller then rolls back, or changes nothing itself.
+    """
     return all([await each(tx, repository_id) for each in repositories])
 
 
@@ -79,8 +86,10 @@ async def rights_lost(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """End what the right made possible, in the transaction that takes it and after the write. The arguments are those
-    of `Loss`."""
+    """End whatever the right made possible, after the write that removes it and in the same transaction.
+
+    The arguments are those of `Loss`.
+    """
     loss = Loss(
         account_id=account_id,
         repository_id=repository_id,
@@ -102,7 +111,7 @@ _in_account = invitations.c.place.in_(_places)
 _here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 
 _invitee = accounts.alias("invitee")
-# Locked first: of two rights lost at the same time, the second loss sees the first.
+# Locked first: if two rights are lost concurrently, the second loss sees the first.
 _made = (
     sa.select(
         invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")
@@ -122,10 +131,11 @@ _of_repository = sa.delete(invitations).where(_here)
 
 
 async def end_invitations(tx: Transaction, loss: Loss) -> None:
-    """End invitations whose inviter may no longer invite there. An `OnLoss`."""
+    """End invitations whose inviter may no longer invite people there. An `OnLoss` handler."""
     if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
-        return  # consents and visibility do not make owners or admins
-    # Locked by `invitations.invite`, too: earlier invitations are seen here, later ones see that the right is gone.
+        return  # consents and visibility make no one an owner or admin
+    # `invitations.invite` takes the same lock: earlier invitations are seen here, later ones see that the right is
+    # gone.
     await lock_account(tx, loss.user_id)
     whole = loss.repository_id is None
     params = {**_where(loss.account_id, loss.repository_id), "inviter_id": loss.user_id}
@@ -142,19 +152,21 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
 
 
 def person_goes(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
-    """Delete invitations by which somebody who was removed could return to the repository, or anywhere in the account.
-    Written with the next statement."""
+    """Delete invitations with which a removed person could return to the repository, or anywhere in the account.
+
+    The rows are deleted with the next statement.
+    """
     held = _held_in_account if repository_id is None else _held_here
     tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
 
 
 def repository_goes(tx: Transaction, repository: Repository) -> None:
-    """Delete the invitations to a deleted project. Written with the next statement."""
+    """Delete the invitations to a deleted project, with the next statement."""
     tx.defer(_of_repository, [{"place": place_key(repository)}])
 
 
 def _where(account_id: int, repository_id: int | None) -> dict[str, object]:
-    """Parameters of `_in_account` or, with a repository, of `_here`."""
+    """Return the parameters of `_in_account` or, with a repository, of `_here`."""
     if repository_id is None:
         return {"account_id": account_id, "place": f"o{account_id}"}
     return {"place": f"r{repository_id}"}

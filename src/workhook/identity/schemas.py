@@ -1,4 +1,4 @@
-"""People, organizations and repositories: inside, and as GitHub's clients know them."""
+"""Accounts, organizations and repositories: internal records, and the shapes that GitHub's clients know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.storage import Row
 
 
 class Account(Record, frozen=True):
-    """A user, an organization, or the bot of an app, by its `kind`. Times are milliseconds since the epoch."""
+    """A user, an organization or the bot of an app, depending on `kind`. Times are milliseconds since the epoch."""
 
     id: int
     kind: str
@@ -36,7 +36,10 @@ class Account(Record, frozen=True):
 
 
 class Organization(msgspec.Struct, frozen=True):
-    """An organization as one caller sees it. `role`: owner or member. `is_invited`: set only where it matters."""
+    """An organization as seen by one caller.
+
+    `role` is owner or member, or None for non-members. `is_invited` is set only where it matters.
+    """
 
     account: Account
     role: str | None
@@ -44,8 +47,10 @@ class Organization(msgspec.Struct, frozen=True):
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A project as the webhook API knows it. `role`: the caller's: admin, write or read. `currency`: of its rates and
-    budget."""
+    """A project as the webhook API shows it.
+
+    `role` is the role of the caller: admin, write or read. `currency` applies to the project's rates and budget.
+    """
 
     id: int
     project_id: str
@@ -65,7 +70,7 @@ class Repository(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names in its path."""
+        """The owner and name in its path."""
         return self.owner.login, self.name
 
     @property
@@ -74,7 +79,7 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """An account that a token is confined to, with its permissions. `repository_ids` None: all of them."""
+    """An account that a token is confined to, with its permissions. `repository_ids` None means all repositories."""
 
     account_id: int
     permissions: Mapping[str, str]  # work, repository_hooks, organization_hooks → read, write
@@ -82,11 +87,17 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """The caller, with the token's rights. `grants` None: the token is not confined, its scopes decide. `need`: the
-    permission and level that the operation requires of a confined token. `user`: the app's bot for an installation.
-    `root_id`: the first of the tokens with which this one was made, if any. `family`: the consent's. `narrowed_to`: the
-    only account that an app's narrowed token reaches. `client_id`: of an OAuth app's token. `request`: filled while the
-    request is handled."""
+    """The caller and the rights of its token.
+
+    - `user`: the caller, or the app's bot for an installation.
+    - `grants`: None if the token is not confined, in which case its scopes apply.
+    - `need`: the permission and level that the operation requires of a confined token.
+    - `root_id`: the first token from which this one was derived, if any.
+    - `family`: identifies the consent under which the token was issued.
+    - `narrowed_to`: the only account that an app's narrowed token reaches.
+    - `client_id`: set for the tokens of OAuth apps.
+    - `request`: filled while the request is handled.
+    """
 
     user: Account
     token_id: int
@@ -107,8 +118,11 @@ class Actor(msgspec.Struct, frozen=True):
 
     @property
     def counted_as(self) -> str:
-        """The owner of the request limit. New tokens bring no new limit: an installation's tokens share one, as do one
-        app's for one user, and those made with one personal token."""
+        """The key of the request limit.
+
+        Creating more tokens does not raise the limit: the tokens of an installation share one, as do the tokens of an
+        app for one user and those derived from one personal token.
+        """
         if self.installation_id is not None:
             return f"installation:{self.installation_id}"
         if self.app_id is not None:
@@ -117,7 +131,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class AccountShape(msgspec.Struct):
-    """A user or organization in a body, as GitHub's clients know it."""
+    """A user or organization in a response, as GitHub's clients expect it."""
 
     login: str
     id: int
@@ -132,7 +146,7 @@ class AccountShape(msgspec.Struct):
 
 
 class Permissions(msgspec.Struct):
-    """What a person (by default the caller) may do in the repository."""
+    """The permissions of a user, by default the caller, in the repository."""
 
     admin: bool
     maintain: bool
@@ -142,7 +156,7 @@ class Permissions(msgspec.Struct):
 
 
 class RepositoryShape(msgspec.Struct):
-    """A repository in a body, as GitHub's clients know it."""
+    """A repository in a response, as GitHub's clients expect it."""
 
     id: int
     node_id: str
@@ -169,8 +183,11 @@ class RepositoryShape(msgspec.Struct):
 
 
 class OrganizationShape(msgspec.Struct):
-    """An organization in an event. Events go to outside collaborators and their webhooks too, so it holds only what
-    they see of the owner of a repository: `identity.profile_schemas` has what members see besides."""
+    """An organization in an event.
+
+    Events also go to outside collaborators and their webhooks, so this contains only what these can see of a
+    repository's owner. `identity.profile_schemas` adds the fields for members.
+    """
 
     login: str
     id: int
@@ -192,7 +209,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def shape_of(shape: type[S], source: object, **values: Any) -> S:
-    """Build the shape from these values, and otherwise from attributes of `source`, with moments as texts."""
+    """Build a shape from `values`, and from the attributes of `source` for the rest, with times formatted as text."""
     for name in shape.__struct_fields__:
         if name not in values and hasattr(source, name):
             value = getattr(source, name)
@@ -201,11 +218,11 @@ def shape_of(shape: type[S], source: object, **values: Any) -> S:
 
 
 STAND_IN_DOMAIN = "users.noreply.example"
-"""Reserved (RFC 2606), so no mail arrives there, and strict clients accept it."""
+"""A reserved domain (RFC 2606), so no mail is delivered, and strict clients accept it."""
 
 
 def stand_in_address(login: str) -> str:
-    """Return the address that is shown to those who may not see the real one."""
+    """Return the placeholder for users who may not see the real address."""
     return f"{login}@{STAND_IN_DOMAIN}"
 
 
@@ -282,7 +299,7 @@ def web_base(base: str) -> str:
 
 
 def account_of(row: Row, prefix: str = "") -> Account:
-    """Read a row whose columns have this prefix."""
+    """Read an account from a row whose columns have this prefix."""
     return Account(*map(row.__getitem__, _account_columns(prefix)))
 
 
@@ -291,7 +308,7 @@ def _account_columns(prefix: str) -> tuple[str, ...]:
     return tuple(prefix + name for name in Account.__struct_fields__)
 
 
-# Other addresses of the server begin with these names. An organization's page is `/{owner}`, a project's
+# Other addresses of the server start with these names. The page of an organization is `/{owner}` and that of a project
 # `/{owner}/{project}`, so an account or project with such a name would be unreachable.
 RESERVED_LOGINS = frozenset({
     # the API and operations
@@ -307,7 +324,7 @@ RESERVED_PROJECTS = frozenset({
     "-", "activity", "audit", "billing", "clients", "invoices", "new", "people", "projects", "services", "settings",
     "time", "webhooks",
 })  # fmt: skip
-"""Reserved names of projects, in any case: an organization's own pages."""
+"""Reserved names of projects, in any case: the pages of an organization."""
 
 
 def login_fault(login: str) -> str | None:
@@ -316,7 +333,7 @@ def login_fault(login: str) -> str | None:
 
 
 def project_fault(name: str) -> str | None:
-    """Return why the project's name is reserved, or None."""
+    """Return why the name of a project is reserved, or None."""
     return _reserved("name", name) if name.lower() in RESERVED_PROJECTS else None
 
 

@@ -1,8 +1,8 @@
 """The tables of identity.
 
-Accounts own repositories. A repository is a project: the webhook API knows it by owner and name, the work API by its
-text id. An app is an OAuth app (scopes) or an app (permissions, installations); both belong to an organization. Secrets
-are stored as digests only.
+Accounts own repositories. A repository is a project: the webhook API addresses it by owner and name, the work API by
+its text id. An app is either an OAuth app (scopes) or an app (permissions, installations); both belong to an
+organization. Only digests of secrets are stored.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ accounts = sa.Table(
     metadata,
     *table_columns(Account),
     sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case
-    # Of a user: set, nothing that stands for them is good. What they did, and their places, stay.
+    # Set for disabled users, whose credentials are then invalid. Their work and their roles are kept.
     sa.Column("disabled_at", Millis),
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
-# Deleted organizations that still have rows, see `work.administration.emptying`.
+# Deleted organizations that still have rows; see `work.administration.emptying`.
 partial_index("ix_accounts_deleting", accounts.c.id, where=sa.text("kind = 'deleting'"))
 
 memberships = sa.Table(
@@ -52,17 +52,18 @@ projects = sa.Table(
     sa.Column("archive", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
-    # Of its money: what its billing settings say, or else its account's; null: USD. `money.billing.actions` keeps it.
+    # From its billing settings, or else its account's; null: USD. Maintained by `money.billing.actions`.
     sa.Column("currency", sa.Text),
-    sa.Column("label_colors", sa.Text),  # JSON object of colours by labels, see `board.projects.schemas`; null: none
-    # Set: the project is gone for everybody. The row stays for its hooks' last deliveries; `name_key` frees the name.
+    sa.Column("label_colors", sa.Text),  # JSON object of colors by label, see `board.projects.schemas`; null: none
+    # If set, the project is deleted. The row is kept for the last deliveries of its webhooks; `name_key` frees the
+    # name.
     sa.Column("deleted_at", Millis),
     sa.UniqueConstraint("account_id", "name_key"),
     sqlite_autoincrement=True,
 )
-# The audit log tells of projects that are gone by the name that they had.
+# The audit log finds deleted projects by their former name.
 sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
-# Those of an account, as they were made, and what members see apart from what they do not.
+# An account's projects in order of creation, with private ones apart from those that members can see.
 _of = projects.c
 _there, _in_trash = _of.deleted_at.is_(None), _of.deleted_at.is_not(None)
 partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_there)
@@ -80,27 +81,27 @@ collaborators = sa.Table(
     sa.Index("ix_collaborators_user", "user_id", "repository_id"),
 )
 
-# What somebody may accept. It gives nothing before.
+# Pending invitations. They grant nothing until they are accepted.
 invitations = sa.Table(
     "invitations",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    # Of the place: an organization, or the owner of the repository.
+    # The organization, or the owner of the repository.
     of_account("account_id", nullable=False),
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
-    # Whom it is for: a user, or null and whoever has the address.
+    # The invited user; null: the owner of the e-mail address.
     of_account("user_id"),
     sa.Column("email", sa.Text),
-    # Of an organization: owner | member; of a repository: read | write | admin | client.
+    # In an organization: owner | member; in a repository: read | write | admin | client.
     sa.Column("role", sa.Text, nullable=False),
     of_account("inviter_id", nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
-    # One for each person and place: the place is "o" or "r" with its id, the invitee "u" with theirs, or "e" with the
+    # Unique together. The place is "o" or "r" with its id. The invitee is "u" with the user's id, or "e" with the
     # address in lower case.
     sa.Column("place", sa.Text, nullable=False),
     sa.Column("invitee", sa.Text, nullable=False, index=True),
-    # SHA-256 of the secret of the link to it, which is stored nowhere; null: there is no link.
+    # SHA-256 of the secret in its link, which is not stored; null: there is no link.
     sa.Column("link_digest", sa.LargeBinary),
     sa.UniqueConstraint("place", "invitee"),
     sa.Index("ix_invitations_expires_at", "expires_at"),
@@ -117,13 +118,13 @@ tokens = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token
     of_account("user_id", nullable=False, index=True),
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; empty for kinds with permissions
-    sa.Column("permissions", sa.Text),  # JSON object; of fine-grained and installation tokens
-    sa.Column("account_id", sa.BigInteger),  # of a fine-grained token: the organization or user it is confined to
-    sa.Column("repositories", sa.Text),  # JSON array of ids it is confined to; null: all there
+    sa.Column("permissions", sa.Text),  # JSON object, for fine-grained and installation tokens
+    sa.Column("account_id", sa.BigInteger),  # the organization or user that a fine-grained token is confined to
+    sa.Column("repositories", sa.Text),  # JSON array of the ids it is confined to; null: all of them
     sa.Column("app_id", sa.BigInteger, index=True),  # the app that it was issued to
     sa.Column("installation_id", sa.BigInteger, index=True),
-    sa.Column("parent_id", sa.BigInteger, index=True),  # the token it was made with; revoking that one revokes this one
-    sa.Column("root_id", sa.BigInteger),  # the first of these, which shares its request limit; null: itself
+    sa.Column("parent_id", sa.BigInteger, index=True),  # the token it was derived from, and is revoked with
+    sa.Column("root_id", sa.BigInteger),  # the first token in the chain, which shares its request limit; null: this one
     sa.Column("family", sa.Text, index=True),  # the consent; a replay revokes all of its tokens
     sa.Column("note", sa.Text),
     sa.Column("created_at", Millis, nullable=False),
@@ -146,20 +147,20 @@ audit_log = sa.Table(
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("at", Millis, nullable=False),
-    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user that was acted on; 0: unknown
+    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user affected; 0: unknown
     sa.Column("repository_id", sa.BigInteger),
     sa.Column("actor_id", sa.BigInteger),  # null: Workhook itself, or the command line
     sa.Column("token_id", sa.BigInteger),
     sa.Column("app_id", sa.BigInteger),
     sa.Column("action", sa.Text, nullable=False),  # hook.create, project.delete …
-    sa.Column("status", sa.Integer),  # of a refusal; null: it was done
+    sa.Column("status", sa.Integer),  # of a refused request; null: it succeeded
     sa.Column("request_id", sa.Text),
-    sa.Column("times", sa.Integer, nullable=False, server_default="1"),  # like refusals are one entry
+    sa.Column("times", sa.Integer, nullable=False, server_default="1"),  # similar refusals share one entry
     sa.Column("target", sa.Text, nullable=False),
     sa.Column("address", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),  # JSON, without secrets
     sa.Index("ix_audit_log_account_id", "account_id", "id"),
-    # Each with the action last: a selection is a few stretches, one for each of the actions that fit.
+    # Each ends with the action and id: a selection is a few ranges, one for each matching action.
     sa.Index("ix_audit_log_action", "account_id", "action", "id"),
     sa.Index("ix_audit_log_actor", "account_id", "actor_id", "action", "id"),
     sa.Index("ix_audit_log_repository", "account_id", "repository_id", "action", "id"),
@@ -168,13 +169,13 @@ audit_log = sa.Table(
     info={GROWS: True},
 )
 
-# Requests that tokens and apps have used of their hour, in every process together; see `identity.rate`.
+# Requests used by tokens and apps in the current hour, over all processes; see `identity.rate`.
 rate_windows = sa.Table(
     "rate_windows",
     metadata,
     sa.Column("caller", sa.Text, primary_key=True),  # token:ID, app:ID:user:ID, installation:ID or app:ID
     sa.Column("resets_at", Millis, nullable=False, index=True),
-    sa.Column("used", sa.Integer, nullable=False),  # including what processes have taken and not used yet
+    sa.Column("used", sa.Integer, nullable=False),  # including blocks that processes have taken but not yet used
     sa.Column("granted", sa.Integer, nullable=False),  # to the last process
 )
 
@@ -190,10 +191,10 @@ apps = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("description", sa.Text),
     sa.Column("homepage_url", sa.Text),
-    sa.Column("callback_urls", sa.Text, nullable=False),  # JSON array; compared exactly
+    sa.Column("callback_urls", sa.Text, nullable=False),  # JSON array, compared exactly
     sa.Column("device_flow", sa.Boolean, nullable=False),
     sa.Column("public", sa.Boolean, nullable=False),  # apps: whether other organizations may install it
-    sa.Column("permissions", sa.Text, nullable=False),  # apps: JSON object, what an installation may ask for at most
+    sa.Column("permissions", sa.Text, nullable=False),  # apps: JSON object, the maximum an installation can be granted
     sa.Column("bot_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # apps: the account that installations act as
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
@@ -206,7 +207,7 @@ app_secrets = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the secret
-    sa.Column("last_eight", sa.Text, nullable=False),  # for its owners to tell secrets apart
+    sa.Column("last_eight", sa.Text, nullable=False),  # helps owners to tell secrets apart
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("last_used_at", Millis),
     sqlite_autoincrement=True,
@@ -230,7 +231,7 @@ installations = sa.Table(
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("account_id", nullable=False, index=True),
     sa.Column("repository_selection", sa.Text, nullable=False),  # all | selected
-    sa.Column("permissions", sa.Text, nullable=False),  # JSON object; what the organization has granted
+    sa.Column("permissions", sa.Text, nullable=False),  # JSON object of the granted permissions
     sa.Column("suspended_at", Millis),
     sa.Column("suspended_by", sa.Text),  # app | organization; an app cannot lift an owner's suspension
     sa.Column("created_at", Millis, nullable=False),
@@ -252,7 +253,7 @@ installation_repositories = sa.Table(
 )
 
 
-# What a user has let an app do. Revoking it revokes every token that came of it.
+# Users' grants to apps. Revoking a grant revokes every token issued under it.
 grants = sa.Table(
     "grants",
     metadata,
@@ -272,7 +273,7 @@ authorization_codes = sa.Table(
     sa.Column("digest", sa.LargeBinary, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False),
-    sa.Column("redirect_uri", sa.Text, nullable=False),  # where the code was sent, even if it was not requested
+    sa.Column("redirect_uri", sa.Text, nullable=False),  # where the code was sent, even if not requested
     sa.Column("scopes", sa.Text, nullable=False),
     sa.Column("code_challenge", sa.Text),  # S256, the only supported method
     sa.Column("created_at", Millis, nullable=False),
@@ -294,7 +295,7 @@ device_codes = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
     sa.Column("polled_at", Millis),
-    of_account("user_id"),  # who decided
+    of_account("user_id"),  # the user who decided
     sa.Column("decision", sa.Text),  # approved | denied
     sa.Column("used_at", Millis),
     sa.Index("ix_device_codes_app_id", "app_id", "expires_at"),
@@ -309,7 +310,7 @@ refresh_tokens = sa.Table(
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False),
     sa.Column("family", sa.Text, nullable=False),
-    # It came of a flow without a secret (RFC 8252, RFC 8628), so that it is taken without one.
+    # Issued in a flow without a secret (RFC 8252, RFC 8628), and therefore accepted without one.
     sa.Column("public", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
@@ -327,8 +328,8 @@ passwords = sa.Table(
     of_account("user_id", primary_key=True),
     sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
     sa.Column("changed_at", Millis, nullable=False),
-    # What the user says their e-mail address is, which nobody has verified. It is a name to sign in with, beside the
-    # login, in a browser that knows the user; to everybody and everything else the user has none (decision 41).
+    # The unverified address that the user entered. In a browser that knows the user, it can be used to sign in instead
+    # of the login; for all other purposes the user has no address (decision 41).
     sa.Column("email", sa.Text),
 )
 
@@ -346,7 +347,7 @@ sessions = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Forms that made something, so that each does so once (`web.frame.repeats`).
+# Submitted forms that created something, so that each one does so only once (`web.frame.repeats`).
 sent_forms = sa.Table(
     "sent_forms",
     metadata,
@@ -369,17 +370,17 @@ sign_in_links = sa.Table(
     sa.Column("used_at", Millis),
 )
 
-# Failures to sign in, counted in every process together.
+# Failed sign-ins, counted over all processes.
 sign_in_failures = sa.Table(
     "sign_in_failures",
     metadata,
-    sa.Column("key", sa.Text, primary_key=True),  # of `signin.throttle`, such as login:… or mailed:…
+    sa.Column("key", sa.Text, primary_key=True),  # from `signin.throttle`, such as login:… or mailed:…
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("since", Millis, nullable=False, index=True),
     sa.Column("blocked_until", Millis, nullable=False),
 )
 
-# Whom an OpenID provider knows under which subject.
+# Users by the subject under which an OpenID provider knows them.
 identities = sa.Table(
     "identities",
     metadata,
@@ -390,7 +391,7 @@ identities = sa.Table(
 )
 
 
-# --- notifications, and what people want to be told of ----------------------------------------------------------------
+# --- notifications and their settings ---------------------------------------------------------------------------------
 
 NotificationKind = Literal["mention", "assignment", "deadline", "invoice", "payment", "invitation", "hook_disabled"]
 NOTIFICATION_KINDS: tuple[NotificationKind, ...] = get_args(NotificationKind)
@@ -406,33 +407,33 @@ _ABOUT = {
 
 
 def told_columns() -> list[sa.Column[object]]:
-    """Return references to what happened, where, and who did it. A row is deleted with what it refers to."""
+    """Return columns that reference the event, its place and its actor. A row is deleted with what it references."""
     return [
         sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
-        # The organization or person that the project belongs to, or that it is about itself.
+        # The organization or person that owns the project, or that the notification is about.
         of_account("account_id", nullable=False),
         sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
         *(sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE")) for name, (target, kind) in _ABOUT.items()),
-        sa.Column("payment_id", sa.Text),  # goes with its invoice
+        sa.Column("payment_id", sa.Text),  # deleted with its invoice
         sa.Column("invitation_id", sa.BigInteger, sa.ForeignKey("invitations.id", ondelete="CASCADE")),
-        # Of an invoice: what was done with it; of a deadline: when it is, in milliseconds; of a webhook: why it is off.
+        # Invoice: the action; deadline: its time in milliseconds; webhook: why it was disabled.
         sa.Column("detail", sa.Text),
     ]
 
 
 def index_references(table: sa.Table) -> None:
-    """Index the references by which rows are deleted."""
+    """Index the references through which rows are deleted."""
     for name in ("repository_id", *_ABOUT):
         partial_index(f"ix_{table.name}_{name}", table.c[name], where=table.c[name].is_not(None))
 
 
-# Ids grow: the newest notification of a person has the highest.
+# Ids increase: a person's newest notification has the highest one.
 notifications = sa.Table(
     "notifications",
     metadata,
     sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),  # of `NOTIFICATION_KINDS`
+    sa.Column("kind", sa.Text, nullable=False),  # one of `NOTIFICATION_KINDS`
     *told_columns(),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("read_at", Millis),
@@ -445,7 +446,7 @@ _told = notifications.c
 partial_index("ix_notifications_unread", _told.user_id, _told.id, where=_told.read_at.is_(None))
 partial_index("ix_notifications_read", _told.user_id, _told.id, where=_told.read_at.is_not(None))
 index_references(notifications)
-# An invitation that is renewed is told of once.
+# A renewed invitation creates only one notification.
 partial_index(
     "ix_notifications_invitation_id",
     _told.invitation_id,
@@ -454,7 +455,7 @@ partial_index(
     unique=True,
 )
 
-# Only what somebody has chosen has a row: without one, they want to be told.
+# Contains only explicit choices: without a row, notifications are enabled.
 notification_settings = sa.Table(
     "notification_settings",
     metadata,
@@ -465,31 +466,31 @@ notification_settings = sa.Table(
 )
 
 
-# --- mail: messages to send, and what is known of people as recipients ------------------------------------------------
+# --- mail: outgoing messages and recipients ---------------------------------------------------------------------------
 
 LinkKind = Literal["invitation_link", "sign_in_link", "password_link"]
 """Messages with a one-time link."""
 MailKind = NotificationKind | LinkKind | Literal["address_link"]
 
 ATTEMPTS_MAX = 20
-"""Then a message is given up that the mail server did not accept; refused ones are given up at once."""
+"""Number of attempts after which an unaccepted message is given up. Refused messages are given up at once."""
 
-# A message waits as long as it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
+# A message is pending while it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
 mail_messages = sa.Table(
     "mail_messages",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    # Null: whoever has the address of the invitation.
+    # Null: the owner of the invited address.
     of_account("user_id"),
-    sa.Column("kind", sa.Text, nullable=False),  # of `MailKind`
+    sa.Column("kind", sa.Text, nullable=False),  # a `MailKind`
     *told_columns(),
     sa.Column("created_at", Millis, nullable=False),
-    # Whose messages are counted together: "u" and the user's id, or "i" and the invitation's.
+    # The key by which messages are counted: "u" and the user's id, or "i" and the invitation's.
     sa.Column("recipient", sa.Text, nullable=False),
     sa.Column("language", sa.Text),  # null: the recipient's own
-    sa.Column("sealed", sa.LargeBinary),  # the path of a link, encrypted; removed once the message is sent or given up
+    sa.Column("sealed", sa.LargeBinary),  # the encrypted path of a link; removed once the message is sent or given up
     sa.Column("next_attempt_at", Millis),
-    # Attempts that were begun. Who records an outcome has to have begun the last of them.
+    # Started attempts. Only the process that started the last one may record an outcome.
     sa.Column("attempts", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("sent_at", Millis),
     sa.Column("failed_at", Millis),  # given up
@@ -504,7 +505,7 @@ partial_index("ix_mail_messages_sent", _mail.recipient, _mail.sent_at, where=_ma
 partial_index("ix_mail_messages_sent_at", _mail.sent_at, where=_mail.sent_at.is_not(None))
 partial_index("ix_mail_messages_failed_at", _mail.failed_at, where=_mail.failed_at.is_not(None))
 partial_index("ix_mail_messages_invitation_id", _mail.invitation_id, where=_mail.invitation_id.is_not(None))
-# A person's own links are a queue of their own, which comes first.
+# A person's own links have a separate queue, which is processed first.
 OWN_LINKS = ("sign_in_link", "password_link", "address_link")
 is_own_link = _mail.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])
 partial_index(
@@ -515,15 +516,15 @@ partial_index(
 )
 index_references(mail_messages)
 
-# Only people of whom something is known have a row.
+# People about whom nothing is known have no row.
 mail_recipients = sa.Table(
     "mail_recipients",
     metadata,
     of_account("user_id", primary_key=True),
-    sa.Column("language", sa.Text),  # of the pages that they last saw
-    # The address that the person has given themself, once they have shown that it is theirs.
+    sa.Column("language", sa.Text),  # of the pages last viewed
+    # The address that the person entered, once they have confirmed it.
     sa.Column("confirmed", sa.Text),
-    # The address that a server refused, when, and what it said. It counts as long as it is the person's address.
+    # The address that a server refused, when, and its reply. Valid only while it is the person's address.
     sa.Column("bounced", sa.Text),
     sa.Column("bounced_at", Millis),
     sa.Column("bounce", sa.Text),

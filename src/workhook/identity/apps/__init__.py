@@ -1,1 +1,1 @@
-"""OAuth apps and apps: their registration, secrets, keys and installations."""
+"""OAuth apps and apps: registration, secrets, keys and installations."""

@@ -1,7 +1,7 @@
-"""Writes of OAuth apps and apps. The caller checks the right to do so.
+"""Write operations on OAuth apps and apps. Callers check the rights.
 
-A concurrent change that takes the same name or installs the same app ends the transaction with `UniqueViolation`: run
-it again to get the error.
+If a concurrent change takes the same name or installs the same app, the transaction fails with `UniqueViolation`. Retry
+it to get the proper error.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _rename_bot = _rename_bot.values(assigned(("login", "login_key", "name", "update
 _leave_all = sa.delete(memberships).where(memberships.c.user_id == big("bot_id"))
 _delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == big("id"))
 _delete_key = sa.delete(app_keys).where(app_keys.c.id == big("id"))
-# Rows that could become a token, in the order in which they are locked.
+# Rows that could become a token, in locking order.
 _forget = [
     sa.delete(table).where(table.c.app_id == big("app_id"))
     for table in (grants, authorization_codes, device_codes, refresh_tokens)
@@ -66,14 +66,14 @@ _forget = [
 async def create_oauth_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
 ) -> tuple[App, str]:
-    """Return the app and its client secret, which is shown only now. Raise `Invalid` with every fault."""
+    """Return the app and its client secret, which is shown only once. Raises `Invalid` with all faults."""
     return await _store(tx, actor, "oauth", organization, create)
 
 
 async def create_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
-    """Return the app, its client secret and its private key (PEM), which are shown only now. Raise `Invalid`."""
+    """Return the app, its client secret and its private key (PEM), which are shown only once. Raises `Invalid`."""
     app, secret = await _store(tx, actor, "app", organization, create)
     key = key or await new_key()
     await _insert_new_key(tx, app, key)
@@ -99,8 +99,11 @@ async def _store(
 
 
 async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
-    """Another name changes the slug and the bot's login, too. Additional permissions take effect once an owner accepts
-    them; those that are given up are gone at once. Raise `Invalid`, `NotFound`."""
+    """Edit an app. Raises `Invalid` and `NotFound`.
+
+    A new name also changes the slug and the bot's login. Additional permissions take effect once an owner accepts them,
+    while permissions that are dropped are lost immediately.
+    """
     old = await _lock(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
@@ -127,8 +130,10 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
 
 
 async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """Delete an app with its installations, tokens, grants and webhooks. Its bot stays, as the author of what it did,
-    under a login that no app can have."""
+    """Delete an app with its installations, tokens, grants and webhooks.
+
+    Its bot is kept as the author of its actions, under a login that no app can have.
+    """
     app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
@@ -146,8 +151,8 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 
 
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
-    """Revoke the app's tokens, and delete what could become one. Return how many tokens were still valid."""
-    app = await _lock(tx, app)  # issuing a token takes the same lock: none is missed
+    """Revoke the app's tokens, and delete everything that could become one. Return how many tokens were valid."""
+    app = await _lock(tx, app)  # issuing a token takes the same lock, so none is missed
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)
     await removal.rights_lost(tx, None, app_id=app.id, actor=actor)
@@ -161,7 +166,10 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
 
 
 async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
-    """Return the secret's facts and the secret, which is shown only now. Raise `Invalid` beyond `SECRETS_MAX`."""
+    """Return a new secret's record and the secret, which is shown only once.
+
+    Raises `Invalid` beyond `SECRETS_MAX`.
+    """
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = say("an app can have at most {} secrets; delete one that is no longer used", SECRETS_MAX)
@@ -172,7 +180,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Ap
 
 
 async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_id: int) -> None:
-    """Raise `NotFound`. An app without a secret cannot call as a client."""
+    """Delete a secret. An app without a secret cannot authenticate as a client. Raises `NotFound`."""
     app = await _lock(tx, app)
     if secret_id not in [each.id for each in await queries.list_secrets(tx, app.id)]:
         raise NotFound()
@@ -181,7 +189,7 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
 
 
 async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> AppKey:
-    """Raise `Invalid` for a key that the app has, or beyond `KEYS_MAX`."""
+    """Add a key. Raises `Invalid` if the app already has it, or beyond `KEYS_MAX`."""
     app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
     if any(each.fingerprint == key.fingerprint for each in known):
@@ -195,7 +203,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
 
 
 async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int) -> None:
-    """Raise `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
+    """Delete a key. Raises `NotFound`, and `Invalid` for the last one, without which the app cannot authenticate."""
     app = await _lock(tx, app)
     known = {each.id: each for each in await queries.list_keys(tx, app.id)}
     if key_id not in known:
@@ -211,7 +219,7 @@ async def _lock(tx: Transaction, app: App) -> App:
 
 
 async def _check(tx: Transaction, app: App) -> None:
-    """Raise `Invalid` with every fault."""
+    """Raise `Invalid` with all faults of the app."""
     faults = [
         *schemas.name_faults(app.name),
         *schemas.description_faults(app.description),
@@ -274,7 +282,7 @@ R = TypeVar("R")
 
 
 async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
-    """Run `step` in a transaction, and again if somebody else did the same at the same time."""
+    """Run `step` in a transaction, and retry it once after a conflict with a concurrent change."""
     try:
         return await call.database.in_transaction(step)
     except UniqueViolation:
@@ -282,7 +290,7 @@ async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]
 
 
 async def find_named_app(call: Call, reader: Reader) -> App:
-    """Return the app of the path. Raise `NotFound`, also for one of another organization."""
+    """Return the app in the path. Raises `NotFound`, also for an app of another organization."""
     if "client_id" in call.request.path_params:
         app = await queries.find_client(reader, call.path("client_id"))
         oauth = True
@@ -298,7 +306,7 @@ async def find_named_app(call: Call, reader: Reader) -> App:
 
 
 async def make_key(public_key: str | None) -> NewKey:
-    """Make a new key, which takes a while, or take the caller's own. Raise `Invalid`."""
+    """Create a key, which takes a while, or use the caller's own. Raises `Invalid`."""
     if public_key is None:
         return await new_key()
     try:
@@ -309,7 +317,7 @@ async def make_key(public_key: str | None) -> NewKey:
 
 
 async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """Raise `NotFound`, also for an installation on another organization."""
+    """Return an installation. Raises `NotFound`, also for one on another organization."""
     found = existing(await queries.find_installation(reader, number))
     if found.account.id != named_organization(call).account.id:
         call.record.touches(found.account.id, hidden=True)

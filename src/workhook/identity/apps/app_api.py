@@ -1,6 +1,6 @@
-"""Operations of apps, with a JWT that their key signs, and of installation and user tokens.
+"""Operations of apps, authenticated by a JWT signed with their key, and of installation and user tokens.
 
-An app creates installation access tokens, which act on one organization for an hour.
+Apps create installation access tokens, which act on one organization for an hour.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ _NOT_REACHED = "There is at least one repository that does not exist or is not a
 
 
 class AccessToken(Secretive, msgspec.Struct, frozen=True):
-    """`repository_ids` None: all of the organization. `named`: those that the request narrowed it to, if it did."""
+    """A new installation access token.
+
+    `repository_ids` is None if the token covers all repositories of the organization. `named` are those that the
+    request narrowed it to, if any.
+    """
 
     issued: IssuedToken
     permissions: Mapping[str, str]
@@ -50,16 +54,19 @@ class AccessToken(Secretive, msgspec.Struct, frozen=True):
 
 
 def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:
-    """Ignore unknown keys, as clients expect. Raise `Invalid` with every fault."""
+    """Parse a request body. Ignores unknown keys, as clients expect. Raises `Invalid` with all faults."""
     known = {name: value for name, value in body.items() if name in shape.__struct_fields__}
-    if isinstance(ids := known.get("repository_ids"), list):  # JSON has one kind of number: 2.0 is the integer 2
+    if isinstance(ids := known.get("repository_ids"), list):  # JSON has only one number type: 2.0 is the integer 2
         known["repository_ids"] = [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
     return parameters.gather(shape, {}, known, resource=resource)
 
 
 async def create_access_token(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
-    """Issue a token for the bot. Raise `NotFound` for another app's installation, `Forbidden` for a suspended one, and
-    `Invalid` if more is requested than was granted."""
+    """Issue a token for the bot.
+
+    Raises `NotFound` for another app's installation, `Forbidden` for a suspended one, and `Invalid` if more is
+    requested than was granted.
+    """
     is_there = await queries.lock_app(tx, app.id)
     installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
     if installation is None or installation.app.id != app.id:
@@ -75,7 +82,7 @@ async def create_access_token(tx: Transaction, app: App, installation_id: int, w
         tx,
         INSTALLATION,
         app.bot_id,
-        permissions=permissions,  # even if they are all: a later grant must not widen the token
+        permissions=permissions,  # stored even if complete, because a later grant must not widen the token
         repository_ids=chosen,
         app_id=app.id,
         installation_id=installation.id,
@@ -115,8 +122,10 @@ def granted_permissions(installation: Installation, wanted: AccessTokenBody) -> 
 async def chosen_repositories(
     reader: Reader, installation: Installation, wanted: AccessTokenBody, *, user_id: int | None = None
 ) -> tuple[list[Repository] | None, list[Fault]]:
-    """Return the named repositories, or None if the token is not narrowed to some, and faults for those out of reach.
-    `user_id`: only those that the user sees."""
+    """Return the named repositories, or None if the token is not narrowed, and faults for those out of reach.
+
+    With `user_id`, repositories that the user cannot see are out of reach.
+    """
     names, ids = wanted.repositories or [], wanted.repository_ids or []
     if not names and not ids:
         return None, []
@@ -142,19 +151,19 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _own(reader: Reader, app_id: int, number: int) -> Installation:
-    """Raise `NotFound`, also for another app's installation."""
+    """Return an installation of the app. Raises `NotFound`, also for an installation of another app."""
     found = existing(await queries.find_installation(reader, number))
     return existing(found if found.app.id == app_id else None)
 
 
 @routes.get("/app")
 async def app_get(call: Call) -> s.IntegrationShape:
-    """Get the app that calls."""
+    """Get the authenticated app."""
     return await show_app(call, app_of(call))
 
 
 async def show_app(call: Call, app: App) -> s.IntegrationShape:
-    """Return the public facts about an app."""
+    """Return the public information about an app."""
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
     return s.integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
@@ -162,7 +171,7 @@ async def show_app(call: Call, app: App) -> s.IntegrationShape:
 
 @routes.get("/app/installations")
 async def app_installations_list(call: Call, page: Page) -> Paged[list[s.InstallationShape]]:
-    """List the app's installations."""
+    """List the installations of the app."""
     found, total = await queries.list_installations_of(call.database, app_of(call).id, page)
     return Paged([s.installation_shape(each, call.base) for each in found], total)
 
@@ -194,7 +203,7 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
     )
     if made.named is not None:
         shape.repositories = [s.app_repository_shape(each, call.base) for each in made.named]
-    # The token can be deleted there, with itself as the credential.
+    # The token can be revoked at this URL, using itself as the credential.
     return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
 
 
@@ -206,9 +215,9 @@ async def app_installations_suspend(write: Write, installation_id: int) -> None:
 
 @routes.delete(f"{_ONE}/suspended")
 async def app_installations_unsuspend(write: Write, installation_id: int) -> None:
-    """Resume a suspended installation.
+    """Unsuspend an installation.
 
-    The app lifts its own suspension only. An owner's suspension is lifted by an owner.
+    An app can only lift a suspension of its own. An owner's suspension must be lifted by an owner.
     """
     await installing.unsuspend(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id), by="app")
 
@@ -238,7 +247,7 @@ async def app_installation_of_repository_by_number(call: Call, repository_id: in
 
 @routes.get("/app/installation-requests", action="installation.list_requests")
 async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
-    """List requests to install the app: always empty, because owners install it themselves."""
+    """List requests to install the app. Always empty, because owners install apps themselves."""
     return []
 
 
@@ -262,7 +271,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[s.Inst
 
 @routes.delete("/installation/token", access="installation", action="installation.revoke_token")
 async def installation_token_revoke(write: Write) -> None:
-    """Revoke the token that is used for this call."""
+    """Revoke the installation access token that is used for this request."""
     actor = write.actor
     [grant] = actor.grants or ()
     await revoke(write.tx, [actor.token_id])
@@ -289,7 +298,7 @@ async def user_installations_list(call: Call, page: Page) -> Paged[s.UserInstall
 async def user_installation_repositories_list(
     call: Call, installation_id: int, page: Page
 ) -> Paged[s.InstallationRepositories]:
-    """List the repositories of an installation that the user sees."""
+    """List the repositories of an installation that the user can see."""
     actor = actor_of(call)
     found = await queries.find_of_user(
         call.database, actor.app_id or 0, actor.user.id, installation_id, place_id=actor.narrowed_to

@@ -1,6 +1,6 @@
-"""OAuth apps, apps and installations on the wire.
+"""The API form of OAuth apps, apps and installations.
 
-GitHub's typed clients require some keys of objects that do not exist here. These are links under the account or
+GitHub's typed clients require URLs of resources that do not exist here. These URLs point below the account or
 repository, where nothing is served.
 """
 
@@ -30,7 +30,7 @@ from workhook.identity.schemas import (
 )
 
 NAMED_MAX = 500
-"""Repositories in one request to narrow a token."""
+"""Maximum number of repositories in one request to narrow a token."""
 
 Level = Literal["read", "write"]
 PermissionMap = Annotated[
@@ -78,7 +78,7 @@ class IntegrationShape(msgspec.Struct, kw_only=True):
 
 
 class InstallationShape(msgspec.Struct, kw_only=True):
-    """An app on an organization."""
+    """An app installed on an organization."""
 
     id: int
     account: OwnerShape
@@ -137,11 +137,11 @@ else:
 
 
 class InstallationRequest(msgspec.Struct):
-    """There are none."""
+    """A request to install an app. Never returned."""
 
 
 class InstallationTokenShape(Secretive, msgspec.Struct, kw_only=True):
-    """An installation access token. It is shown only here."""
+    """An installation access token. It is shown only once."""
 
     token: str
     expires_at: Annotated[Time, Meta(description="In an hour.")]
@@ -153,7 +153,7 @@ class InstallationTokenShape(Secretive, msgspec.Struct, kw_only=True):
 
 
 class InstallationRepositories(msgspec.Struct):
-    """A page of the repositories of an installation."""
+    """A page of an installation's repositories."""
 
     total_count: int
     repository_selection: Selection
@@ -168,7 +168,7 @@ class UserInstallations(msgspec.Struct):
 
 
 class AccessTokenBody(msgspec.Struct):
-    """Limits the token to some of the installation's repositories and permissions. Default: all of them."""
+    """Limits the token to some of the installation's repositories and permissions. Defaults to all of them."""
 
     repositories: (
         Annotated[
@@ -237,7 +237,7 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
 
 
 def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
-    """`permissions`: include what the caller may do in it."""
+    """Return the shape of a repository. `permissions` adds the caller's permissions."""
     shape = repository_shape(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
@@ -257,7 +257,7 @@ def _path(name: str) -> str:
     return name.replace("_", "/")
 
 
-# --- for those who manage apps ----------------------------------------------------------------------------------------
+# --- for managers of apps ---------------------------------------------------------------------------------------------
 
 Name = Annotated[
     str,
@@ -305,7 +305,7 @@ class SecretShape(Secretive, msgspec.Struct, kw_only=True):
 
 
 class KeyShape(Secretive, msgspec.Struct, kw_only=True):
-    """The public half of a key that the app signs with."""
+    """The public part of a key that the app signs with."""
 
     id: int
     fingerprint: Annotated[str, Meta(examples=["SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="])]
@@ -315,7 +315,7 @@ class KeyShape(Secretive, msgspec.Struct, kw_only=True):
 
 
 class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
-    """An OAuth app: it acts for users, with scopes."""
+    """An OAuth app, which acts for users and has scopes."""
 
     id: int
     client_id: str
@@ -334,7 +334,7 @@ class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
 
 
 class AppShape(OauthAppShape, kw_only=True):
-    """An app: it acts for itself where it is installed, and for users, with permissions."""
+    """An app, which acts for itself where it is installed and for users, and has permissions."""
 
     public: Public
     permissions: PermissionMap
@@ -345,7 +345,7 @@ class AppShape(OauthAppShape, kw_only=True):
 
 
 class OwnInstallationShape(InstallationShape, kw_only=True):
-    """An installation, as the organization's owners see it."""
+    """An installation, as shown to the organization's owners."""
 
     repository_ids: Annotated[list[int] | None, Meta(description="Selected repositories; null: all.")]
     app_permissions: Annotated[
@@ -380,7 +380,7 @@ class AppCreate(OauthAppCreate, kw_only=True):
 
 
 class OauthAppEdit(msgspec.Struct, kw_only=True):
-    """Fields that are absent stay as they are."""
+    """Fields that are omitted are not changed."""
 
     name: Name | UnsetType = UNSET
     callback_urls: Callbacks | UnsetType = UNSET
@@ -390,14 +390,14 @@ class OauthAppEdit(msgspec.Struct, kw_only=True):
 
 
 class AppEdit(OauthAppEdit, kw_only=True):
-    """Fields that are absent stay as they are."""
+    """Fields that are omitted are not changed."""
 
     permissions: Wanted | UnsetType = UNSET
     public: Public | UnsetType = UNSET
 
 
 class KeyCreate(msgspec.Struct):
-    """A key to add. Without `public_key` a key is made, and its private half is shown in this answer only."""
+    """A key to add. Without `public_key`, a key is generated, and its private part is shown only in this response."""
 
     public_key: PublicKey | None = None
 
@@ -414,7 +414,8 @@ class InstallationCreate(msgspec.Struct, kw_only=True):
 
 
 class InstallationEdit(msgspec.Struct, kw_only=True):
-    """Fields that are absent stay as they are. To accept what the app asks for now, grant it in `permissions`."""
+    """Fields that are omitted are not changed. To accept the permissions the app requests now, grant them in
+    `permissions`."""
 
     permissions: Annotated[
         dict[str, Level] | UnsetType, Meta(description="Among the permissions the app requests.")
@@ -430,7 +431,7 @@ def app_path(app: App, organization: Account) -> str:
 
 
 def app_shape(app: App, organization: Account, base: str) -> OauthAppShape:
-    """Return an `AppShape` for an app, without its secrets and keys."""
+    """Return an `AppShape` for an app, or an `OauthAppShape` for an OAuth app, without secrets and keys."""
     owner, url = account_shape(organization, base), base + app_path(app, organization)
     urls = list(app.callback_urls)
     if app.is_oauth:

@@ -1,6 +1,6 @@
 """Credentials of apps: a JSON Web Token signed with the app's key, or the client id and secret.
 
-Private keys and secrets are created here and not stored.
+Private keys and secrets are generated here and not stored.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from workhook.storage import Database, Reader
 from workhook.storage.metadata import big
 
 LIFETIME_MAX_S = 10 * 60
-SKEW_S = 60  # clocks differ, and clients antedate `iat` by as much
+SKEW_S = 60  # clocks differ, and clients backdate `iat` by as much
 _ALGORITHMS = ["RS256"]  # fixed, so that a token cannot choose a weaker one
 _LENGTH_MAX = 4096
-_COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1
+_COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, section 7.1
 _UNDECODABLE = "A JSON web token could not be decoded"
 
 _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
@@ -42,12 +42,12 @@ _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_
 
 
 async def authenticate_app(reader: Reader, token: str) -> App:
-    """Return the app whose key signed the JWT (RFC 7519). Raise `Unauthenticated`, in the words that clients know."""
+    """Return the app whose key signed the JWT (RFC 7519). Raises `Unauthenticated` with GitHub's messages."""
     claims = _unverified_claims(token)
     app = await _issuer(reader, claims)
     if app is None or app.is_oauth:
         raise Unauthenticated("Integration not found")
-    # All of its keys: the header's `kid`, `jwk`, `jku` or `x5u` cannot be trusted to choose one.
+    # Try all of its keys, because the header's `kid`, `jwk`, `jku` or `x5u` cannot be trusted to choose one.
     if not any(_is_signed_with(token, each.public_key) for each in await queries.list_keys(reader, app.id)):
         raise Unauthenticated(_UNDECODABLE)
     _check_times(claims)
@@ -61,7 +61,7 @@ async def authenticate_client(database: Database, client_id: str, client_secret:
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
     now = now_ms()
-    for row in matching:  # shows which secret is still used during a rotation
+    for row in matching:  # shows which secret is still in use during a rotation
         if now - (row["last_used_at"] or 0) >= USE_NOTED_MS:
             await note_use(database, app_secrets, row["id"], now)
     return app if matching else None
@@ -80,11 +80,11 @@ def basic_credentials(header: str | None) -> tuple[str, str] | None:
 
 
 def _unverified_claims(token: str) -> dict[str, Any]:
-    """Parse the claims once: the same are trusted after the signature is verified."""
+    """Parse the claims once: the same ones are trusted after the signature is verified."""
     if len(token) > _LENGTH_MAX or not _COMPACT.fullmatch(token):
         raise Unauthenticated(_UNDECODABLE)
     header, claims = (_object(part) for part in token.split(".")[:2])
-    # RFC 7515, 4.1.11: a token with an unknown `crit` is refused, and all are unknown here.
+    # RFC 7515, section 4.1.11: a token with an unknown `crit` is rejected, and all are unknown here.
     if header.get("alg") not in _ALGORITHMS or "crit" in header:
         raise Unauthenticated(_UNDECODABLE)
     return claims
@@ -101,7 +101,7 @@ def _object(part: str) -> dict[str, Any]:
 
 
 async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
-    """Find the app by `iss`: its id, as a number or a text, or its client id."""
+    """Return the app named by `iss`: its id, as a number or a string, or its client id."""
     issuer = claims.get("iss")
     if isinstance(issuer, int) and not isinstance(issuer, bool):
         issuer = str(issuer)
@@ -119,7 +119,7 @@ def _is_signed_with(token: str, pem: str) -> bool:
     from joserfc.jwk import RSAKey
 
     try:
-        # The token cannot choose the algorithm (RFC 8725, 3.1), such as HMAC with the public key.
+        # The token cannot choose the algorithm (RFC 8725, section 3.1), such as HMAC with the public key.
         jws.deserialize_compact(token, RSAKey.import_key(pem), algorithms=_ALGORITHMS)
     except (JoseError, ValueError, RecursionError):
         return False
@@ -127,7 +127,7 @@ def _is_signed_with(token: str, pem: str) -> bool:
 
 
 def _check_times(claims: dict[str, Any]) -> None:
-    """Raise `Unauthenticated` in the words by which clients tell that their clock is wrong."""
+    """Raise `Unauthenticated` with the messages by which clients recognize that their clock is wrong."""
     now_s = now_ms() // 1000
     issued, expires, begins = (claims.get(name) for name in ("iat", "exp", "nbf"))
     if not _is_number(issued) or issued > now_s + SKEW_S:
@@ -147,7 +147,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 BITS = 2048
-BITS_MAX = 8192  # bounds the time to check a signature
+BITS_MAX = 8192  # limits the time to verify a signature
 EXPONENT_MAX = 2**32  # likewise; nearly every key has 65537
 PEM_MAX = 8192
 
@@ -156,7 +156,7 @@ _CLIENT_ID_LENGTH = 20
 
 
 class NewKey(Secretive, msgspec.Struct, frozen=True):
-    """Both keys are PEM. `private_key`: None for the caller's own key. `fingerprint`: see `fingerprint_of`."""
+    """A key pair in PEM. `private_key` is None for the caller's own key. For `fingerprint`, see `fingerprint_of`."""
 
     public_key: str
     fingerprint: str
@@ -170,7 +170,7 @@ def new_client_id(kind: str) -> str:
 
 
 async def new_key() -> NewKey:
-    """Make an RSA key of 2048 bits. It takes a good part of a second: do it before a transaction."""
+    """Generate an RSA key of 2048 bits. Takes a good part of a second, so do it before a transaction."""
     return await asyncio.to_thread(_make)
 
 
@@ -186,7 +186,7 @@ def _make() -> NewKey:
 
 
 def own_key(pem: str) -> NewKey:
-    """Parse the caller's own public key. Raise `ValueError` that says what it has to be."""
+    """Parse the caller's own public key. Raises `ValueError` with the accepted format."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import load_pem_public_key

@@ -1,4 +1,4 @@
-"""Installations: an app on an organization, with chosen repositories and permissions.
+"""Installations: an app on an organization, with selected repositories and permissions.
 
 An installation is also a membership: the app's bot is in the organization, with the role `app`.
 """
@@ -52,8 +52,11 @@ async def install(
     repository_ids: Collection[int] | None = None,
     known: Sequence[Fault] = (),
 ) -> Installation:
-    """Install the app. `permissions` None: all that it asks for; `repository_ids` None: all, including future ones.
-    Raise `Invalid` with these faults and the `known` ones."""
+    """Install an app.
+
+    `permissions` None grants all those that it requests. `repository_ids` None selects all repositories, including
+    future ones. Raises `Invalid` with its own faults and the `known` ones.
+    """
     fresh = await queries.find_app(tx, app.id, for_update=True)
     if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
         raise _invalid([*known, no_such_app()])
@@ -75,16 +78,18 @@ async def install(
     await tx.execute(add_membership, member)
     installation = await _lock(tx, number)
     await _audit(tx, actor, installation, "installation.create", **_settings(installation))
-    forget_after_commit(tx)  # tokens of the app's users reach further
+    forget_after_commit(tx)  # tokens of the app's users now reach further
     return installation
 
 
 async def uninstall(
     tx: Transaction, actor: Actor | None, installation: Installation, *, remove_webhooks: bool = False
 ) -> list[str]:
-    """End the installation and its tokens. Webhooks that it made stay, as on GitHub, unless the owner removes them.
-    Return their addresses. Raise `NotFound`."""
-    await _lock(tx, installation.id)  # issuing a token takes the same lock: none is missed
+    """End the installation and its tokens, and return the paths of its webhooks.
+
+    The webhooks remain, as on GitHub, unless the owner removes them. Raises `NotFound`.
+    """
+    await _lock(tx, installation.id)  # issuing a token takes the same lock, so none is missed
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
     if installation.app.bot_id is not None:
@@ -109,8 +114,10 @@ async def edit_installation(
     repository_ids: Collection[int] | UnsetType | None = UNSET,
     known: Sequence[Fault] = (),
 ) -> Installation:
-    """Grant other permissions, at most those that the app asks for, or choose other repositories (None: all). Raises
-    `Invalid` with the faults that are `known` already, and `NotFound`."""
+    """Change the permissions, within those that the app requests, or the repositories (None: all).
+
+    Raises `Invalid` with its own faults and the `known` ones, and `NotFound`.
+    """
     app = existing(await queries.find_app(tx, installation.app.id, for_update=True))
     old = await _lock(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)
@@ -142,8 +149,10 @@ async def _weakened(tx: Transaction, actor: Actor | None, installation: Installa
 
 
 async def suspend(tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization") -> None:
-    """Stop the installation's tokens, and those of its users on this organization. An owner's suspension replaces the
-    app's own, and the app cannot lift it."""
+    """Suspend the installation's tokens, and those of its users on this organization.
+
+    An owner's suspension replaces the app's own, and the app cannot lift it.
+    """
     current = await _lock(tx, installation.id)
     if current.suspended_at is None or (current.suspended_by, by) == ("app", "organization"):
         await _set_suspended(tx, actor, current, now_ms(), by)
@@ -152,7 +161,7 @@ async def suspend(tx: Transaction, actor: Actor | None, installation: Installati
 async def unsuspend(
     tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization"
 ) -> None:
-    """Raise `Forbidden` for an app that an owner has suspended."""
+    """Lift a suspension. Raises `Forbidden` if an app tries to lift an owner's."""
     current = await _lock(tx, installation.id)
     if current.suspended_at is None:
         return
@@ -162,7 +171,7 @@ async def unsuspend(
 
 
 async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """Reduce the installations' permissions to what the app asks for now."""
+    """Reduce the permissions of all installations to those that the app requests now."""
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         kept = weaker(app.permissions, installation.permissions)
         if kept == dict(installation.permissions):
@@ -193,7 +202,7 @@ async def _lock(tx: Transaction, installation_id: int) -> Installation:
 async def _repository_faults(
     tx: Transaction, account: Account, ids: Collection[int] | None, *, kept: Collection[int] = ()
 ) -> list[Fault]:
-    """`kept`: repositories that were chosen before, which may be in the trash."""
+    """Return the faults of the repository ids. `kept` were selected before, and may be in the trash."""
     if ids is None:
         return []
     if not 1 <= len(ids) <= REPOSITORIES_MAX:
@@ -224,7 +233,7 @@ async def _audit(
 
 
 def no_such_app() -> Fault:
-    """The same fault for an unknown app and for another organization's private one."""
+    """Return the same fault for an unknown app and for another organization's private one."""
     message = "app must be the slug or client id of an app that is public or the organization's own"
     return Fault("app", "invalid", message, resource=_RESOURCE)
 

@@ -1,4 +1,4 @@
-"""Operations for an organization's owners on its OAuth apps, apps and installations, and the public facts of an app."""
+"""Operations for owners on their organization's OAuth apps, apps and installations, and an app's public information."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def _listed(call: Call, found: tuple[list[App], int]) -> Paged[list[Any]]:
 
 @oauth_apps.get("/orgs/{org}/oauth-apps")
 async def oauth_apps_list(call: Call, page: Page) -> Paged[list[s.OauthAppShape]]:
-    """List the OAuth apps of the organization."""
+    """List the OAuth apps of an organization."""
     place = named_organization(call).account
     return _listed(call, await queries.list_apps(call.database, place.id, "oauth", page))
 
 
 @apps.get("/orgs/{org}/apps")
 async def apps_list(call: Call, page: Page) -> Paged[list[s.AppShape]]:
-    """List the apps of the organization."""
+    """List the apps of an organization."""
     return _listed(call, await queries.list_apps(call.database, named_organization(call).account.id, "app", page))
 
 
@@ -117,13 +117,13 @@ async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
 
 @oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}", retry=Retry(UniqueViolation))
 async def oauth_apps_update(write: Write, edit: s.OauthAppEdit) -> s.OauthAppShape:
-    """Change an OAuth app."""
+    """Update an OAuth app."""
     return await _with_secrets(write.call, write.tx, await _edited(write, edit))
 
 
 @apps.patch("/orgs/{org}/apps/{slug}", retry=Retry(UniqueViolation))
 async def apps_update(write: Write, edit: s.AppEdit) -> s.AppShape:
-    """Change an app."""
+    """Update an app."""
     return await _with_keys(write.call, write.tx, await _edited(write, edit))
 
 
@@ -137,16 +137,16 @@ async def apps_update(write: Write, edit: s.AppEdit) -> s.AppShape:
 async def apps_delete(write: Write) -> None:
     """Delete an app.
 
-    Its installations, its tokens and the consents of its users are deleted, too.
+    Also deletes its installations, its tokens and its users' grants.
     """
     await actions.delete_app(write.tx, write.actor, await actions.find_named_app(write.call, write.tx))
 
 
 @both.post("/secrets", problems=(422,))
 async def create_secret(write: Write) -> Created[s.SecretShape]:
-    """Make another client secret.
+    """Create a client secret.
 
-    An app has at most two, so that you can rotate them without a gap.
+    An app can have two secrets, so that you can rotate them without downtime.
     """
     app = await actions.find_named_app(write.call, write.tx)
     made, secret = await actions.add_secret(write.tx, write.actor, app)
@@ -157,7 +157,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 
 @both.get("/secrets/{secret_id}")
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
-    """Get the facts about a client secret, without the secret."""
+    """Get the metadata of a client secret."""
     app = await actions.find_named_app(call, call.database)
     return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 
@@ -170,9 +170,9 @@ async def delete_secret(write: Write, secret_id: int) -> None:
 
 @both.delete("/tokens")
 async def revoke_tokens(write: Write) -> None:
-    """Revoke every token of an {called}.
+    """Revoke all tokens of an {called}.
 
-    Users have to authorise it again.
+    Users must authorize it again.
     """
     await actions.revoke_tokens(write.tx, write.actor, await actions.find_named_app(write.call, write.tx))
 
@@ -187,7 +187,7 @@ async def apps_list_keys(call: Call) -> list[s.KeyShape]:
 @apps.post("/orgs/{org}/apps/{slug}/keys")
 async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
     """Add a key to an app."""
-    app = await actions.find_named_app(call, call.database)  # before a key is made
+    app = await actions.find_named_app(call, call.database)  # before a key is generated
     key = await actions.make_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
     shape = shape_of(s.KeyShape, made)
@@ -206,7 +206,7 @@ async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
 async def apps_delete_key(write: Write, key_id: int) -> None:
     """Delete a key of an app.
 
-    The last key cannot be deleted: an app calls with a key.
+    The last key cannot be deleted, because the app needs one to authenticate.
     """
     await actions.remove_key(write.tx, write.actor, await actions.find_named_app(write.call, write.tx), key_id)
 
@@ -235,14 +235,14 @@ def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
 
 @installations.get("/orgs/{org}/installations")
 async def installations_list(call: Call, page: Page) -> Paged[s.OwnInstallations]:
-    """List the installations on the organization."""
+    """List the installations on an organization."""
     found, total = await queries.list_installations_on(call.database, named_organization(call).account.id, page)
     return Paged(s.OwnInstallations(total, [_shape(each, call.base) for each in found]), total)
 
 
 @installations.post("/orgs/{org}/installations", retry=Retry(UniqueViolation))
 async def installations_create(write: Write, create: s.InstallationCreate) -> Created[s.OwnInstallationShape]:
-    """Install an app on the organization."""
+    """Install an app on an organization."""
     organization, base = named_organization(write.call).account, write.call.base
     chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
     # In this order: a slug may equal another app's client id in lower case.
@@ -269,9 +269,9 @@ async def installations_get(call: Call, installation_id: int) -> s.OwnInstallati
 
 @installations.patch(_ONE)
 async def installations_update(write: Write, installation_id: int, edit: s.InstallationEdit) -> s.OwnInstallationShape:
-    """Change an installation.
+    """Update an installation.
 
-    New permissions that the app asks for take effect once they are granted here.
+    Additional permissions that the app requests take effect once they are granted here.
     """
     installation = await actions.find_named_installation(write.call, write.tx, installation_id)
     selection = edit.repository_selection
@@ -297,8 +297,8 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
 async def installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall an app.
 
-    Its tokens end. Webhooks that it made belong to the organization: they stay and go on, unless you remove them with
-    it. The audit log says how many.
+    Its tokens are revoked. Webhooks that it created belong to the organization and remain active, unless you remove
+    them as well. The audit log records how many there are.
     """
     remove = write.call.query_text("remove_webhooks") or "false"
     if remove not in ("true", "false"):
@@ -312,7 +312,7 @@ async def installations_delete(write: Write, installation_id: int) -> None:
 async def installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation.
 
-    Its tokens do nothing until the suspension is lifted.
+    Its tokens cannot be used until the suspension is lifted.
     """
     await installing.suspend(
         write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
@@ -321,7 +321,7 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 
 @installations.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
-    """Lift a suspension."""
+    """Unsuspend an installation."""
     await installing.unsuspend(
         write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
     )
@@ -331,7 +331,7 @@ async def installations_unsuspend(write: Write, installation_id: int) -> None:
 async def user_installation_repositories_add(write: Write, installation_id: int, repository_id: int) -> None:
     """Add a repository to an installation.
 
-    For owners of the organization on which the app is installed.
+    Only owners of the organization on which the app is installed can call this.
     """
     installation = await _owned(write, installation_id, repository_id)
     if installation.repository_ids is not None:  # otherwise it covers all
@@ -343,8 +343,8 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
 async def user_installation_repositories_remove(write: Write, installation_id: int, repository_id: int) -> None:
     """Remove a repository from an installation.
 
-    For owners of the organization on which the app is installed. 422: the installation covers all repositories, or this
-    is the last one.
+    Only owners of the organization on which the app is installed can call this. Returns 422 if the installation covers
+    all repositories, or this is the last one.
     """
     installation = await _owned(write, installation_id, repository_id)
     chosen = installation.repository_ids
@@ -362,8 +362,10 @@ def _not_removable(why: str) -> Invalid:
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
-    """Lock an installation on an organization that the caller owns and that has the repository. Raise `NotFound` and
-    `Forbidden`."""
+    """Lock an installation that covers the repository, on an organization that the caller owns.
+
+    Raises `NotFound` and `Forbidden`.
+    """
     tx = write.tx
     found = existing(await queries.find_installation(tx, number))
     role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)
@@ -381,9 +383,9 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
 
 @installations.get("/apps/{slug}", access=None)
 async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
-    """Get the public facts about an app.
+    """Get an app.
 
-    A private app is visible only to members of its organization.
+    Returns public information. A private app is visible only to members of its organization.
     """
     app = await queries.find_slug(call.database, slug)
     if app is None or app.is_oauth or not (app.public or await _is_insider(call, caller_of(call).actor, app)):
@@ -402,7 +404,7 @@ async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
 async def _chosen(
     tx: Transaction, account: Account, selection: str | UnsetType, names: list[str] | UnsetType
 ) -> tuple[list[int] | UnsetType | None, list[Fault]]:
-    """Return the ids of the named repositories (None: all; UNSET: nothing is said) and faults."""
+    """Return the ids of the named repositories (None: all; UNSET: unspecified) and faults."""
     if names is UNSET:
         if selection == "selected":
             message = "repositories must name the chosen ones where repository_selection is selected"

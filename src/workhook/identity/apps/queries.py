@@ -1,4 +1,4 @@
-"""Reads of apps and of their installations."""
+"""Queries for apps and their installations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ installed = (
     .join_from(installations, apps, apps.c.id == installations.c.app_id)
     .join(accounts, accounts.c.id == installations.c.account_id)
 )
-"""Every installation, for `installation_of`."""
+"""Selects all installations, for `installation_of`."""
 _installation = installed.where(installations.c.id == big("id"))
 _installation_locked = _installation.with_for_update(of=installations)
 _of_app = installed.where(installations.c.app_id == big("app_id"))
@@ -74,7 +74,7 @@ _list_on_account = listed(
 
 
 def app_of(row: Row, prefix: str = "") -> App:
-    """Read a row of `app_columns` with this prefix."""
+    """Read an app from a row of `app_columns` with this prefix."""
     values = {name: row[prefix + name] for name in APP_COLUMNS}
     values["callback_urls"] = tuple(json.decode(values["callback_urls"]))
     values["permissions"] = json.decode(values["permissions"])
@@ -108,8 +108,10 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Return whether the app exists, and keep its tokens from being ended together. Whoever issues one locks the app
-    before everything else (docs/decisions/0014-oauth.md)."""
+    """Lock an app, so that its tokens are not revoked in the meantime. Return whether it exists.
+
+    Code that issues a token locks the app before anything else (docs/decisions/0014-oauth.md).
+    """
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 
@@ -118,12 +120,12 @@ async def find_client(reader: Reader, client_id: str) -> App | None:
 
 
 async def find_slug(reader: Reader, slug: str) -> App | None:
-    """Find an OAuth app or app."""
+    """Return an OAuth app or app by its slug."""
     return await _app(reader, _by_slug, slug=slug.lower())
 
 
 async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVERYTHING) -> tuple[list[App], int]:
-    """Oldest first, and how many there are."""
+    """Return the account's apps, oldest first, and their number."""
     rows, total = await read_page(reader, _list_of_account, {"account_id": account_id, "kind": kind}, page)
     return [app_of(row) for row in rows], total
 
@@ -157,12 +159,12 @@ async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> 
 async def list_installations_on(
     reader: Reader, account_id: int, page: Page = EVERYTHING
 ) -> tuple[list[Installation], int]:
-    """List the installations of all apps on the account, oldest first, and their number."""
+    """Return all installations on the account, oldest first, and their number."""
     return await _page(reader, _list_on_account, page, account_id=account_id)
 
 
 async def list_installations_of(reader: Reader, app_id: int, page: Page = EVERYTHING) -> tuple[list[Installation], int]:
-    """List the app's installations, oldest first, and their number."""
+    """Return the app's installations, oldest first, and their number."""
     return await _page(reader, _list_of_app, page, app_id=app_id)
 
 
@@ -207,7 +209,7 @@ _collaborator = (
     .correlate(installations)
     .exists()
 )
-# By the roles of the user, so that the number of other installations does not matter.
+# Starts from the user's roles, so that the number of other installations does not matter.
 _mine, _added, _inside = memberships.alias("mine"), collaborators.alias("added"), projects.alias("inside")
 _places = sa.union(
     sa.select(_mine.c.organization_id).where(_mine.c.user_id == big("user_id")),
@@ -239,7 +241,7 @@ sees = sa.or_(
     _as_member == "app",
     sa.and_(_as_member == "member", projects.c.private.is_(sa.false())),
 )
-"""The parameter `user_id` has a role in it, as found by `repository_of`."""
+"""Condition: the user in the parameter `user_id` has a role in the project, by the rule of `repository_of`."""
 _seen = repositories.where(
     projects.c.account_id == big("account_id"),
     sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids")),
@@ -254,7 +256,7 @@ class OwnedOrganization(NamedTuple):
 
 
 async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrganization]:
-    """List the organizations that the user owns and on which the app can be, or is, installed."""
+    """Return the organizations that the user owns and on which the app is or can be installed."""
     rows = await reader.fetch_all(_owned, {"user_id": user_id, "app_id": app.id})
     found = [OwnedOrganization(account_of(row), row["installation_id"] is not None) for row in rows]
     return [each for each in found if app.public or each.account.id == app.account_id]
@@ -267,7 +269,7 @@ async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
 async def find_reaching(
     reader: Reader, app: App, *, named: tuple[str, str] | None = None, repository_id: int = 0
 ) -> Installation | None:
-    """Find the app's installation that covers the repository, by its owner and name or else by its number."""
+    """Return the app's installation that covers the repository, by owner and name or else by id."""
     if named is None:
         row = await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id})
     else:
@@ -283,7 +285,7 @@ async def find_reaching(
 async def find_of_user(
     reader: Reader, app_id: int, user_id: int, installation_id: int, *, place_id: int | None = None
 ) -> Installation | None:
-    """Find an installation that the user has access to. `place_id`: only on this account."""
+    """Return an installation that the user has access to. `place_id` limits the search to one account."""
     params = {"app_id": app_id, "user_id": user_id, "installation_id": installation_id, "place_id": place_id or 0}
     return await _one(reader, _one_of_user, **params)
 
@@ -291,15 +293,20 @@ async def find_of_user(
 async def list_of_user(
     reader: Reader, app_id: int, user_id: int, page: Page, *, place_id: int | None = None
 ) -> tuple[list[Installation], int]:
-    """List the app's installations that the user has access to as a member or through a repository, oldest first, and
-    their number. `place_id`: only on this account."""
+    """Return the installations that the user has access to, oldest first, and their number.
+
+    Access is through membership or a repository. `place_id` limits the result to one account.
+    """
     return await _page(reader, _list_of_user, page, app_id=app_id, user_id=user_id, place_id=place_id or 0)
 
 
 async def list_repositories(
     reader: Reader, account: Account, repository_ids: Collection[int] | None, user_id: int, page: Page
 ) -> tuple[list[Repository], int]:
-    """List the repositories that the user sees, oldest first, and their number. `repository_ids`: only these."""
+    """Return the repositories that the user can see, oldest first, and their number.
+
+    `repository_ids` limits the result to these.
+    """
     params = {
         "account_id": account.id,
         "all": repository_ids is None,

@@ -1,4 +1,4 @@
-"""OAuth apps, apps and installations, and the rules for their registration."""
+"""OAuth apps, apps and installations, and the rules for registering them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from workhook.identity.schemas import Account
 
 
 class App(msgspec.Struct, frozen=True):
-    """An OAuth app (`kind` oauth) or app (`kind` app). `permissions`: the most that an installation of the app may
-    have; `bot_id`: the account that its installations act as."""
+    """An OAuth app (`kind` oauth) or app (`kind` app).
+
+    `permissions` are the most that an installation of the app can have. `bot_id` is the account its installations act
+    as.
+    """
 
     id: int
     kind: str
@@ -42,12 +45,12 @@ class App(msgspec.Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """The name in errors."""
+        """The name used in errors."""
         return "OauthApp" if self.is_oauth else "App"
 
 
 class AppSecret(Record, frozen=True):
-    """A client secret, without the secret."""
+    """The metadata of a client secret."""
 
     id: int
     last_eight: str
@@ -65,7 +68,7 @@ class AppKey(Record, frozen=True):
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """An app on an organization (`account`). `repository_ids` None: all of its repositories, including future ones."""
+    """An app on an organization (`account`). `repository_ids` None means all repositories, including future ones."""
 
     id: int
     app: App
@@ -82,7 +85,7 @@ class Installation(msgspec.Struct, frozen=True):
         return "all" if self.repository_ids is None else "selected"
 
 
-BOT_SUFFIX = "[bot]"  # no person's login can end so
+BOT_SUFFIX = "[bot]"  # no user's login can end like this
 NAME_MAX = 34  # its bot's login is `slug[bot]`, and logins have at most 39 characters
 DESCRIPTION_MAX = 1000
 URL_MAX = 2000
@@ -95,7 +98,7 @@ _URL_CHARACTERS = re.compile(r"(?:[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=]|%[0-9A-Fa-f
 
 
 def slug_of(name: str) -> str:
-    """Return the name in lower-case ASCII letters, digits and hyphens, which may be empty."""
+    """Return the name in lower-case ASCII letters, digits and hyphens. It may be empty."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
@@ -128,7 +131,7 @@ def homepage_faults(url: str | None) -> list[Fault]:
 
 
 def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
-    """Return every fault of every URL. URLs are compared exactly later, so they must be unambiguous (RFC 9700)."""
+    """Return all faults of all URLs. They are later compared exactly, so they must be unambiguous (RFC 9700)."""
     if required and not urls:
         message = "callback_urls must have at least one URL, unless the app uses the device flow"
         return [Fault(field="callback_urls", code="missing_field", message=message)]
@@ -148,7 +151,7 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
 
 
 def _without_user(url: str) -> str:
-    """Hide user and password, also in a malformed URL."""
+    """Hide user and password, even in a malformed URL."""
     return re.sub("//.*@", "//…@", url, flags=re.DOTALL)
 
 
@@ -171,7 +174,7 @@ def callback_complaint(url: str) -> str | None:
 
 
 def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str] | None = None) -> list[Fault]:
-    """`most`: the highest levels allowed."""
+    """Return the faults of permissions, whose levels must not exceed `most`."""
     faults = []
     for name, level in permissions.items():
         if name not in PERMISSIONS:

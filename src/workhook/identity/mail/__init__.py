@@ -1,1 +1,1 @@
-"""Mail: messages that wait to be sent, each a row in the commit of what it tells, and what is known of an address."""
+"""Mail: outgoing messages, queued in the transaction of the change they report, and facts about recipients."""

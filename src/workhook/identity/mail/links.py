@@ -1,7 +1,7 @@
-"""Links in mail, and the limits of what is sent to a mailbox.
+"""Links in mail, and limits on the mail sent to a mailbox.
 
-Links that work once are stored encrypted until the message is sent. Others are signed with the data folder's key, and
-not stored.
+One-time links are stored encrypted until the message is sent. Other links are signed with the data folder's key and not
+stored.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ from workhook.storage.metadata import big, insert_into
 
 
 def mailbox_of(address: str) -> str:
-    """Return a digest of the mailbox. Many providers deliver `a.da+news@` and `Ada@` to the same one, and quotes,
-    backslashes and IDNA are other spellings of one address."""
+    """Return a digest that identifies the mailbox.
+
+    Many providers deliver `a.da+news@` and `Ada@` to the same mailbox, and quotes, backslashes and IDNA are alternative
+    spellings of one address.
+    """
     name, _, domain = unicodedata.normalize("NFKC", address.strip()).casefold().rpartition("@")
     unquoted = name.replace('"', "").replace("\\", "")
     plain = unquoted.partition("+")[0].replace(".", "")
@@ -42,14 +45,14 @@ def _host_of(domain: str) -> str:
         return domain.rstrip(".")
 
 
-# --- links that work once ---------------------------------------------------------------------------------------------
+# --- one-time links ---------------------------------------------------------------------------------------------------
 
 PER_INVITER = 100
-"""Invitations that one person sends by e-mail in a day."""
+"""Maximum number of invitations that one person can send by e-mail per day."""
 PER_PLACE = 5
-"""Invitations that the projects of one organization send to a mailbox in a day."""
+"""Maximum number of invitations to one mailbox per day from the projects of one organization."""
 PER_MAILBOX = 10
-"""Invitations to a mailbox in a day, from all inviters."""
+"""Maximum number of invitations to one mailbox per day from all inviters."""
 
 _TEXTS = ("kind", "recipient", "language", "detail")
 _NUMBERS = ("user_id", "actor_id", "account_id", "repository_id", "invitation_id", "created_at")
@@ -77,7 +80,7 @@ _sent = (
 
 
 async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, Undelivered]:
-    """Return why the last message of these invitations was given up."""
+    """Return why the latest message of each of these invitations was given up."""
     rows = await reader.fetch_all(_sent, {"invitation_ids": invitation_ids})
     last = {row["invitation_id"]: row for row in rows}
     return {
@@ -97,9 +100,12 @@ async def queue_invitation_link(
     language: str | None,
     now: int,
 ) -> None:
-    """`invitation`: `invitation_id`, `account_id`, `repository_id` and `actor_id` (the inviter). Replaces a message
-    that still waits. Raise `TooManyRequests` for what the inviter's organization has sent; an address to which others
-    have sent too much silently gets nothing."""
+    """Queue the link of an invitation, replacing an unsent message.
+
+    `invitation` contains `invitation_id`, `account_id`, `repository_id` and `actor_id` (the inviter). Raises
+    `TooManyRequests` if the inviter or the organization has sent too many. If others have sent too many to the address,
+    nothing is queued and no error is raised.
+    """
     await tx.execute(_replace_link, {"invitation_id": invitation["invitation_id"]})
     if not await _may_send(tx, invitation, mailbox_of(address)):
         return
@@ -109,7 +115,10 @@ async def queue_invitation_link(
 
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
-    """Count a link to the mailbox, even if the invitation was deleted in between."""
+    """Count a link to the mailbox, and return whether it may be sent.
+
+    Deleting an invitation does not reduce the count.
+    """
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
@@ -126,7 +135,7 @@ async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailb
 async def queue_own_link(
     tx: Transaction, vault: Vault, user_id: int, kind: LinkKind, path: str, *, expires_at: int, now: int
 ) -> None:
-    """Queue a link for a user's own account. `expires_at`: milliseconds since the epoch."""
+    """Queue a link for a user's own account. `expires_at` is in milliseconds since the epoch."""
     texts = {"kind": kind, "recipient": f"u{user_id}", "language": None, "detail": str(expires_at)}
     numbers = {"user_id": user_id, "account_id": user_id, "actor_id": None, "repository_id": None}
     await tx.execute(_queue, {**texts, **numbers, "invitation_id": None, "sealed": vault.seal(path), "created_at": now})
@@ -138,12 +147,12 @@ _SIGNATURE_BYTES = 18
 
 
 def sign(vault: Vault, purpose: str, what: str) -> str:
-    """Return 24 letters, digits, hyphens and underscores."""
+    """Return a signature of 24 letters, digits, hyphens and underscores."""
     return _signature(vault.derive(purpose)[0], what)
 
 
 def is_signed(vault: Vault, purpose: str, what: str, signature: str) -> bool:
-    """Compare in constant time, with every key of the vault."""
+    """Verify a signature in constant time, with every key of the vault."""
     found = [hmac.compare_digest(_signature(key, what).encode(), signature.encode()) for key in vault.derive(purpose)]
     return any(found)
 
@@ -153,17 +162,17 @@ def _signature(key: bytes, what: str) -> str:
     return base64.urlsafe_b64encode(signed).decode()
 
 
-# --- a link confirms an address ---------------------------------------------------------------------------------------
-# A user confirms an address that they have entered. The link is for one user and address, valid for a day. Links are
-# counted per user, who sees an error, and per address over all accounts. Beyond that limit nothing is sent, but the
-# answer is the same: it must not show what others have requested.
+# --- links that confirm an address ------------------------------------------------------------------------------------
+# A user confirms an address that they have entered. The link is for one user and address, and valid for a day. Links
+# are counted per user, who sees an error, and per address over all accounts. Beyond the latter limit nothing is sent,
+# but the response is the same, so that it does not reveal the requests of others.
 
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
 ASKED_MAX = 5
-"""Links for one person in a day, so that nobody can pester strangers."""
+"""Maximum number of links per user and day, so that no one can spam strangers."""
 ADDRESS_MAX = 10
-"""Links to one address within a day of the first, from all accounts together."""
+"""Maximum number of links to one address within a day of the first, from all accounts."""
 
 _CONFIRM = "mail-address"
 _mail = mail_messages.c
@@ -181,8 +190,10 @@ _queue_confirmation = insert_into(
 
 
 async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
-    """Mail a link to an address that the user claims, unless others had too many sent there. Raise `TooManyRequests`
-    for the user's own requests."""
+    """Mail a confirmation link to an address that the user claims, unless it has already received too many.
+
+    Raises `TooManyRequests` if the user has requested too many.
+    """
     row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
         message = say("A link was sent to you several times today. Check your spam folder, or try again tomorrow.")
@@ -195,7 +206,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
 
 def is_queued_for(detail: str | None, address: str) -> bool:
-    """Tell whether the message with this `detail` was for this address: the user may have changed it since."""
+    """Tell whether the message with this `detail` was sent to this address, which the user may have changed since."""
     return detail == mailbox_of(address)
 
 
@@ -205,7 +216,7 @@ def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
 
 
 def is_confirmed_by(vault: Vault, user_id: int, address: str, token: str, now: int) -> bool:
-    """Tell whether the token after `CONFIRM_PATH` was sent to this address of the user, and is still valid."""
+    """Tell whether the token after `CONFIRM_PATH` was sent to this address of the user and is still valid."""
     until, _, signature = token.partition(".")
     if not (until.isascii() and until.isdigit() and len(until) <= 15 and int(until) > now):
         return False
@@ -216,8 +227,9 @@ def _confirmed(user_id: int, address: str, until: str) -> str:
     return f"{user_id}\0{address}\0{until}"
 
 
-# --- a link ends a kind of mail ---------------------------------------------------------------------------------------
-# One kind of mail to one person, without signing in (RFC 8058). The link holds both and works as long as the key does.
+# --- links that unsubscribe -------------------------------------------------------------------------------------------
+# A link unsubscribes one person from one kind of mail, without signing in (RFC 8058). It contains both, and is valid as
+# long as the key.
 
 UNSUBSCRIBE_PATH = "/mail/unsubscribe/"
 _UNSUBSCRIBE = "mail-unsubscribe"
@@ -225,7 +237,7 @@ _UNSUBSCRIBE_MAX_CHARS = 100
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A kind of mail that a person gets."""
+    """A kind of mail that a person receives."""
 
     user_id: int
     kind: NotificationKind
@@ -237,7 +249,7 @@ def unsubscribe_path(vault: Vault, subscription: Subscription) -> str:
 
 
 def read_subscription(vault: Vault, token: str) -> Subscription | None:
-    """Parse what follows `UNSUBSCRIBE_PATH`; None if it was not signed here."""
+    """Parse the token after `UNSUBSCRIBE_PATH`. Return None unless it was signed by this server."""
     what, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
     if not is_signed(vault, _UNSUBSCRIBE, what, signature):
         return None

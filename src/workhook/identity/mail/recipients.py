@@ -1,7 +1,7 @@
-"""Recipients of mail: address, language, and why a message did not arrive.
+"""Recipients of mail: address, language, and why a message was not delivered.
 
-The reason is derived from the mail server's enhanced status code (RFC 3463) or its reply code (RFC 5321, 4.2.3). Its
-text is for the operator only, since it names addresses and hosts of both sides.
+The reason is derived from the mail server's enhanced status code (RFC 3463) or its reply code (RFC 5321, section
+4.2.3). Only the operator sees its text, because it contains addresses and host names of both sides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
 from workhook.storage.metadata import big
 
-# Processes without a mail server queue nothing, so that nothing is sent late.
+# Processes without a mail server queue no messages, so that none is sent late.
 _senders = {"count": 0}
 
 
 def start_sending() -> Callable[[], None]:
-    """Queue messages from now on. Return a function that stops that."""
+    """Start queuing messages. Return a function that stops it."""
     _senders["count"] += 1
 
     def undo() -> None:
@@ -37,12 +37,16 @@ def sends_mail() -> bool:
     return _senders["count"] > 0
 
 
-# --- why a message did not arrive -------------------------------------------------------------------------------------
+# --- why a message was not delivered ----------------------------------------------------------------------------------
 
 Cause = Literal["no_such_address", "closed", "full", "too_large", "refused", "ascii_only", "not_delivered"]
-"""`closed`: the mailbox takes no mail. `refused`: the server takes no such message, or none of this sender.
-`ascii_only`: the mail server in use cannot send to an address with such letters. `not_delivered`: nobody took it within
-the time that it was tried."""
+"""The cause of a failed delivery.
+
+- `closed`: the mailbox does not accept mail.
+- `refused`: the server does not accept this message, or any from this sender.
+- `ascii_only`: the mail server in use cannot send to an address with non-ASCII characters.
+- `not_delivered`: no server accepted the message before the retries ended.
+"""
 
 ASCII_ONLY = "The mail server takes only addresses in ASCII."
 
@@ -65,15 +69,18 @@ _BY_REPLY: Mapping[str, Cause] = {
 
 
 class Undelivered(msgspec.Struct, frozen=True):
-    """`code`: the server's numbers, such as `550 5.1.1`, to look up; may be empty."""
+    """A failed delivery. `code` contains the server's codes, such as `550 5.1.1`, and may be empty."""
 
     cause: Cause
     code: str = ""
 
 
 def explain(said: str, *, was_tried: bool = False) -> Undelivered:
-    """`was_tried`: the message was given up after its last attempt. Then a permanent error concerns the sender: those
-    of a recipient end a message at once."""
+    """Classify the mail server's reply.
+
+    `was_tried` means that the message was given up after its last attempt. A permanent error then concerns the sender,
+    because an error about the recipient would have ended the attempts at once.
+    """
     if said == ASCII_ONLY:
         return Undelivered("ascii_only")
     found = _REPLY.match(said)
@@ -90,16 +97,16 @@ def _cause_of(reply: str, status: str, *, was_tried: bool) -> Cause:
         return "refused"
     detail = status[2:]
     by_status = _BY_DETAIL.get(detail) or _BY_SUBJECT.get(detail.partition(".")[0])
-    if detail == "4.1" and not is_for_good:  # then it means no answer from a host (RFC 3463)
+    if detail == "4.1" and not is_for_good:  # a temporary 4.1 means that the host did not answer (RFC 3463)
         by_status = None
     if by_status is None:
         by_status = _BY_REPLY.get(reply) if detail.partition(".")[0] in ("", "0") else None
-    if by_status == "closed" and not is_for_good:  # such as `4.2.0`, for greylisting
+    if by_status == "closed" and not is_for_good:  # such as `4.2.0` for greylisting
         by_status = None
     return by_status or ("refused" if is_for_good else "not_delivered")
 
 
-# --- what is known of a person ----------------------------------------------------------------------------------------
+# --- facts about a person ---------------------------------------------------------------------------------------------
 
 _own = mail_recipients.alias("own")
 _refused = mail_recipients.alias("refused")
@@ -111,9 +118,9 @@ _confirmed = (
     .correlate_except(_own, _given)
     .scalar_subquery()
 )
-# An address that people have entered themselves counts once it is confirmed.
+# An address that users entered themselves counts only after it is confirmed.
 mail_address = sa.func.coalesce(sa.func.nullif(accounts.c.email, ""), _confirmed)
-"""Where a person in `accounts` gets e-mail, or null."""
+"""The address for e-mail to a user in `accounts`, or null."""
 can_be_mailed = sa.and_(
     accounts.c.disabled_at.is_(None),
     mail_address.is_not(None),
@@ -123,19 +130,22 @@ can_be_mailed = sa.and_(
         .correlate_except(_refused)
     ),
 )
-"""A person in `accounts` has an address that no mail server has refused."""
+"""Condition: a user in `accounts` has an address that no mail server has refused."""
 
 
 class Recipient(Secretive, msgspec.Struct, frozen=True):
-    """`language`: of the pages that the person last saw. `bounce`: the server's words when it refused the address, for
-    the operator only; `bounced_at`: milliseconds since the epoch."""
+    """A recipient of mail.
+
+    `language` is that of the pages that the person last viewed. `bounce` is the mail server's reply when it refused the
+    address, for the operator only. `bounced_at` is in milliseconds since the epoch.
+    """
 
     address: str | None
     language: str | None
     bounce: str | None
     bounced_at: int | None
     own: str | None
-    """What the person has given themself as an address, where it is not confirmed and there is no other."""
+    """The unconfirmed address that the person entered, if there is no other address."""
 
     @property
     def can_be_mailed(self) -> bool:
@@ -200,24 +210,24 @@ _confirm = (
 
 
 async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
-    """Return None for an unknown or disabled user."""
+    """Return a recipient, or None for an unknown or disabled user."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
     return Recipient(*(row[name] for name in Recipient.__struct_fields__)) if row else None
 
 
 async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, Undelivered]:
-    """Return why a server refused the address that owners see."""
+    """Return why a server refused the address that owners can see, by user id."""
     rows = await reader.fetch_all(_bounces, {"user_ids": user_ids})
     return {row["id"]: explain(row["bounce"] or "") for row in rows}
 
 
 def note_language(tx: Transaction, user_id: int, language: str) -> None:
-    """Written with the next statement."""
+    """Store the user's language with the next statement."""
     tx.defer(_note_language, [{"user_id": user_id, "language": language}])
 
 
 async def note_bounce(tx: Transaction, user_id: int, address: str, said: str) -> None:
-    """Send nothing to the address until `forget_bounce`."""
+    """Stop all mail to the address until `forget_bounce`."""
     await tx.execute(_note_bounce, {"user_id": user_id, "bounced": address, "bounce": said})
 
 

@@ -1,1 +1,1 @@
-"""The authorization code flow, the device flow and the refreshing of tokens."""
+"""The authorization code flow, the device flow and the refresh of tokens."""

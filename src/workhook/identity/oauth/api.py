@@ -1,4 +1,4 @@
-"""Where programs get tokens, and the metadata of the server."""
+"""Endpoints that issue tokens, and the server metadata."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ BODY_MAX_BYTES = 64 * 1024
 FIELDS_MAX = 100
 INVALID_REQUEST = "invalid_request"
 FORM = "application/x-www-form-urlencoded"
-# RFC 6749 5.1: tokens must not be cached.
+# RFC 6749, section 5.1: tokens must not be cached.
 NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
-    """Return the known fields of a form or JSON object that are not empty (RFC 6749 3.2), or a refusal for a repeated
-    one. Raise `Malformed` for other bodies and for values that are not texts."""
+    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2).
+
+    Returns a refusal if a parameter is repeated. Raises `Malformed` for other bodies and for values that are not
+    strings.
+    """
     data = await call.body(BODY_MAX_BYTES)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type.endswith("json") or data.lstrip().startswith(b"{"):
@@ -69,7 +72,7 @@ def _form(data: bytes) -> list[tuple[str, str]]:
 
 
 def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Answer:
-    """Answer with JSON if it is requested, otherwise with a form, as GitHub does."""
+    """Respond with JSON if requested, otherwise with a form, as GitHub does."""
     if "json" in (call.header("accept") or "").lower():
         return Answer(body, status, NOT_KEPT)
     fields = {name: each for name, each in msgspec.structs.asdict(body).items() if each is not msgspec.UNSET}
@@ -77,8 +80,10 @@ def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Answer:
 
 
 def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Answer:
-    """Answer 200, as GitHub: its clients look for `error` in the body. Only a request that no client sends and that is
-    ambiguous gets 400 (RFC 6749 5.2)."""
+    """Respond with status 200 as GitHub does, whose clients check the body for `error`.
+
+    Only ambiguous requests, which no client sends, get status 400 (RFC 6749, section 5.2).
+    """
     status = 400 if why.error == INVALID_REQUEST else 200
     where = f"{call.base_for_others}/docs#{call.operation.name}"
     fields = {"error": why.error, "error_description": why.description, "error_uri": where}
@@ -99,7 +104,7 @@ class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
 
 
 class ServerMetadata(msgspec.Struct):
-    """What a client has to know about this server (RFC 8414)."""
+    """OAuth metadata of this server (RFC 8414)."""
 
     issuer: Url
     authorization_endpoint: Url
@@ -126,14 +131,14 @@ _NO_DEVICE_FLOW = Refusal(
     "device_flow_disabled", "The device flow is not enabled for this app: its owner can enable it."
 )
 
-# Errors of invalid credentials. The others are steps of a flow, or faults of a program.
+# Errors for invalid credentials. All others are steps of a flow or programming errors.
 _NOT_GOOD = {
     _WRONG_CLIENT.error, "bad_verification_code", "bad_refresh_token", "incorrect_device_code", "redirect_uri_mismatch",
 }  # fmt: skip
 
 Fields = Mapping[str, str]
 
-# The field of each grant type, and GitHub's error for an invalid one.
+# The required field of each grant type, and GitHub's error code if it is invalid.
 _TAKEN = {
     "authorization_code": ("code", "bad_verification_code"),
     "refresh_token": ("refresh_token", "bad_refresh_token"),
@@ -142,7 +147,7 @@ _TAKEN = {
 
 
 def _texts(described: Mapping[str, str]) -> dict[str, object]:
-    """Return the schema of a body whose fields are all texts."""
+    """Return the schema of a body with only string fields."""
     properties = {name: {"type": ["string", "null"], "description": text} for name, text in described.items()}
     return {"type": "object", "properties": properties}
 
@@ -171,7 +176,7 @@ routes = Routes(OAUTH, "OAuth")
 
 
 class OauthClient(NamedTuple):
-    """The client. Without `secret_shown` its identity is not proved."""
+    """The client of a request. Its identity is not proven unless `secret_shown`."""
 
     app: App
     secret_shown: bool
@@ -180,7 +185,7 @@ class OauthClient(NamedTuple):
 async def _asked(
     call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
 ) -> tuple[Fields, OauthClient] | Answer:
-    """Return the body's fields and the client that sends it, or the answer that refuses it."""
+    """Return the fields of the body and the client that sent it, or the response that refuses it."""
     fields = await read(call, known)
     if isinstance(fields, Refusal):
         return refusal(call, fields, shape)
@@ -192,7 +197,10 @@ async def _asked(
 
 
 async def _client(call: Call, fields: Fields) -> OauthClient | None:
-    """Identify by HTTP Basic or in the body (RFC 6749 2.3.1). None for a wrong id or secret, or two ids."""
+    """Identify the client by HTTP Basic or the body (RFC 6749, section 2.3.1).
+
+    Returns None for a wrong id or secret, and for two different ids.
+    """
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))
     if basic is not None:
@@ -209,8 +217,10 @@ async def _client(call: Call, fields: Fields) -> OauthClient | None:
 
 
 def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Answer:
-    """Record invalid credentials in the audit log. Only a client that has shown its secret gets an entry in its owners'
-    log: otherwise anybody could write there."""
+    """Respond with a refusal, and record invalid credentials in the audit log.
+
+    Only a client that presented its secret gets an entry in its owner's log; otherwise anyone could write to it.
+    """
     if why.error in _NOT_GOOD and why is not _NO_CLIENT:
         call.refused = Unauthenticated(why.description, code=why.error)
         if client is not None and client.secret_shown:
@@ -230,7 +240,7 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
     action="oauth_token.issue",
 )
 async def oauth_access_token(call: Call) -> Answer:
-    """Get a token."""
+    """Create an access token."""
     asked = await _asked(call, _TOKEN_FIELDS, TokenAnswer)
     if isinstance(asked, Answer):
         return asked
@@ -275,7 +285,7 @@ async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenA
     action="device_code.create",
 )
 async def oauth_device_code(call: Call) -> Answer:
-    """Begin the device flow."""
+    """Start the device flow."""
     asked = await _asked(call, _DEVICE_FIELDS, DeviceAnswer)
     if isinstance(asked, Answer):
         return asked
@@ -294,9 +304,9 @@ async def oauth_device_code(call: Call) -> Answer:
 
 @routes.get("/.well-known/oauth-authorization-server", problems=(429,), etag=False)
 async def oauth_metadata(call: Call) -> ServerMetadata:
-    """Get the facts about this server that OAuth clients need.
+    """Get the OAuth server metadata.
 
-    RFC 8414.
+    See RFC 8414.
     """
     base = call.base_for_others
     return ServerMetadata(

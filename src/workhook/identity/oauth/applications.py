@@ -1,7 +1,7 @@
-"""Operations of an app on the tokens that were issued to it.
+"""Operations of an app on the tokens issued to it.
 
-It may narrow a user's token to one account, some repositories and some permissions. The narrower token ends with the
-old one and shares its request limit.
+An app may narrow a user's token to one account, some repositories and some permissions. The narrowed token expires with
+the original one and shares its request limit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AuthorizationApp(msgspec.Struct):
 
 
 class ScopedInstallation(msgspec.Struct):
-    """What a narrowed token may reach, as far as the installation still may."""
+    """The resources that a narrowed token can access, as far as the installation still permits."""
 
     permissions: s.PermissionMap
     repository_selection: s.Selection
@@ -82,7 +82,7 @@ class ScopedInstallation(msgspec.Struct):
 
 
 class Authorization(Secretive, msgspec.Struct):
-    """A token of the app that asks, with its user and its rights."""
+    """A token of the calling app, with its user and permissions."""
 
     id: int
     url: Url
@@ -105,7 +105,7 @@ class Authorization(Secretive, msgspec.Struct):
 
 
 class TokenNamed(Secretive, msgspec.Struct):
-    """Which token is meant."""
+    """The token to check, reset or revoke."""
 
     access_token: Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -124,13 +124,13 @@ async def oauth_token_check(call: Call) -> Answer:
 
 @routes.patch("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
 async def oauth_token_reset(call: Call) -> Answer:
-    """Exchange a token of the app."""
+    """Reset a token of the app."""
     row, token = await _change(call, "oauth_token.reset", _issue_again)
     return Answer(await authorization(call, app_of(call), row, token), headers=NOT_KEPT)
 
 
 async def _issue_again(tx: Transaction, app: App, row: Row) -> tuple[Row, str]:
-    """The new token has the same user and scopes. A narrowed one stays so, and keeps its end."""
+    """Issue a token with the same user and scopes. A narrowed token stays narrowed and keeps its expiry."""
     if row["parent_id"] is not None and not await lock_living(tx, row["parent_id"]):
         raise NotFound()
     await revoke(tx, [row["id"]])
@@ -158,7 +158,7 @@ async def oauth_token_delete(call: Call) -> None:
     """Revoke a token of the app."""
 
     async def end(tx: Transaction, _: App, row: Row) -> int:
-        # A narrowed token ends alone, others with their refresh token.
+        # A narrowed token is revoked alone, any other one with its refresh token.
         return await revoke_with_family(tx, row["id"], row["family"] if row["parent_id"] is None else None)
 
     await _change(call, "oauth_token.revoke", end)
@@ -166,12 +166,12 @@ async def oauth_token_delete(call: Call) -> None:
 
 @routes.delete("/applications/{client_id}/grant", **_ASKED, action="grant.revoke")
 async def oauth_grant_delete(call: Call) -> None:
-    """Revoke what a user has granted."""
+    """Revoke a user's grant."""
     await _change(call, "grant.revoke", lambda tx, app, row: revoke_grant(tx, app.id, row["user_id"]))
 
 
 async def _change(call: Call, action: str, change: Callable[[Transaction, App, Row], Awaitable[T]]) -> T:
-    """Change something about the token of the body, with its grant locked."""
+    """Run a change to the token in the body, with its grant locked."""
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> T:
@@ -184,7 +184,7 @@ async def _change(call: Call, action: str, change: Callable[[Transaction, App, R
 
 
 def named_app(call: Call) -> App:
-    """Raise `NotFound` if the path names another app than the caller."""
+    """Return the calling app. Raises `NotFound` if the path names another one."""
     app = app_of(call)
     if call.path("client_id") != app.client_id:
         raise NotFound()
@@ -201,19 +201,19 @@ async def _asked(call: Call) -> tuple[App, str]:
 
 
 async def find_issued(reader: Reader, app_id: int, token: str) -> Row | None:
-    """Find a valid token that was issued to the app, with its user (`user_`)."""
+    """Return the row of a valid token that was issued to the app, with its user (`user_`)."""
     return await reader.fetch_one(_issued, {"digest": digest_of(token), "app_id": app_id, "now": now_ms()})
 
 
 async def _token(reader: Reader, app: App, token: str) -> Row:
-    """Raise `NotFound` unless it is a valid token that was issued to the app for a user."""
+    """Return the row of a token. Raises `NotFound` unless it is valid and was issued to the app for a user."""
     if kind_of(token) not in (OAUTH, APP_USER):
         raise NotFound()
     return existing(await find_issued(reader, app.id, token))
 
 
 async def locked(tx: Transaction, app: App, token: str) -> Row:
-    """Find such a token and lock its grant: nothing else is issued or ended meanwhile."""
+    """Return the row of a token and lock its grant, so that no other token is issued or revoked meanwhile."""
     row = await _token(tx, app, token)
     await lock_grant(tx, app.id, row["user_id"])
     return await _token(tx, app, token)
@@ -225,7 +225,7 @@ async def record(tx: Transaction, app: App, row: Row, action: str, **more: objec
 
 
 def repository_ids_of(row: Row) -> list[int] | None:
-    """Return the repositories to which the token was narrowed."""
+    """Return the repositories that the token is narrowed to."""
     return None if row["repositories"] is None else json.decode(row["repositories"])
 
 
@@ -248,7 +248,7 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
 
 
 async def authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
-    """Show a token's row (`find_issued`) to its app."""
+    """Return the token of a row (`find_issued`) as shown to its app."""
     expires_at = row["expires_at"]
     return Authorization(
         id=row["id"],
@@ -273,8 +273,10 @@ _RESOURCE = "OauthAccess"
 
 
 class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
-    """A token of the app, and the limits of the narrower one. Without repositories and permissions it has all that the
-    app's installation on the target has."""
+    """A token of the app, and the limits of the narrower one.
+
+    Without repositories and permissions, the new token has all those of the app's installation on the target.
+    """
 
     access_token: Annotated[str, Meta(min_length=1, description="A user token that has not been scoped before.")]
     target: (
@@ -291,10 +293,11 @@ class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
     etag=False,
 )
 async def oauth_token_scope(call: Call) -> Answer:
-    """Create a narrower token from an app's token for a user.
+    """Create a scoped access token.
 
-    The new token is limited to one organization on which the app is installed, and to some repositories and permissions
-    there. It ends with the old one, and no later. An OAuth app has no such tokens: 404.
+    Creates a narrower token from an app's token for a user. It is limited to one organization on which the app is
+    installed, and optionally to some of its repositories and permissions. It expires together with the original token.
+    Returns 404 for OAuth apps, which have no such tokens.
     """
     app = named_app(call)
     wanted = app_api.parse_narrowing(await call.json_object(), ScopedTokenBody, _RESOURCE)
@@ -314,14 +317,17 @@ def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
 
 
 async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
-    """Return the new token's row (`find_issued`) and the token. Raise `NotFound` for an invalid token or another
-    app's, `Forbidden` for a suspended installation, and `Invalid`."""
+    """Return the new token with its row (`find_issued`).
+
+    Raises `NotFound` for an invalid token and for one of another app, `Forbidden` for a suspended installation, and
+    `Invalid`.
+    """
     if app.is_oauth:
         raise NotFound()  # its tokens have no installation
     parent = await locked(tx, app, wanted.access_token)
     if parent["parent_id"] is not None:
-        raise _invalid("access_token", "access_token must be a token that has not been scoped before")
-    if not await lock_living(tx, parent["id"]):  # its user revokes it without the grant's lock
+        raise _invalid("access_token", "access_token must be a token that was not narrowed before")
+    if not await lock_living(tx, parent["id"]):  # the user can revoke it without the grant's lock
         raise NotFound()
     user_id = parent["user_id"]
     installation = await _target(tx, app, user_id, wanted)
@@ -350,7 +356,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
 
 
 async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBody) -> Installation:
-    """Raise the same `Invalid` if the app is not installed or the user has no access."""
+    """Return the installation on the target. Raises the same `Invalid` if it is missing or hidden from the user."""
     account = None
     if wanted.target is not UNSET:
         account = await find_account(reader, wanted.target)

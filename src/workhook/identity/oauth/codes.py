@@ -1,8 +1,8 @@
 """Authorization requests, authorization codes and device codes.
 
-A request (RFC 6749 4.1.1) is checked with its redirect URI (RFC 6749 3.1.2, RFC 8252, RFC 9700 4.1) and PKCE challenge
-(RFC 7636, S256 only). The user's consent creates a code. In the device flow (RFC 8628) a device shows a code, which a
-person enters elsewhere, and polls for the decision.
+A request (RFC 6749, section 4.1.1) is validated with its redirect URI (RFC 6749, section 3.1.2, RFC 8252, RFC 9700,
+section 4.1) and its PKCE challenge (RFC 7636, S256 only). The user's consent creates a code. In the device flow (RFC
+8628), a device shows a code for the user to enter elsewhere, and polls for the decision.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 def challenge_of(verifier: str) -> str:
-    """The SHA-256 of a verifier in base64url, without padding (RFC 7636 4.2)."""
+    """Return the SHA-256 of a verifier in base64url, without padding (RFC 7636, section 4.2)."""
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
 
 
 def challenge_fault(challenge: str | None, method: str | None) -> str | None:
-    """Return what is wrong with the two parameters of an authorization request."""
+    """Return what is wrong with the PKCE parameters of an authorization request, or None."""
     if challenge is None:
         return "code_challenge_method came without code_challenge" if method is not None else None
-    if method != METHOD:  # None means "plain" (RFC 7636 4.3), which protects nothing
+    if method != METHOD:  # None means "plain" (RFC 7636, section 4.3), which protects nothing
         return "code_challenge_method must be S256"
     if not _CHALLENGE.fullmatch(challenge):
         return "code_challenge must be the SHA-256 of the code_verifier in base64url: 43 characters, without padding"
@@ -56,8 +56,11 @@ def challenge_fault(challenge: str | None, method: str | None) -> str | None:
 
 
 def verifier_fault(verifier: str | None, challenge: str | None) -> str | None:
-    """Return what is wrong with the verifier of a token request. One without a challenge is refused too: removing the
-    challenge from the request would otherwise disable the protection (RFC 9700 4.8.2)."""
+    """Return what is wrong with the verifier of a token request, or None.
+
+    A verifier without a challenge is rejected too: otherwise an attacker could disable the protection by removing the
+    challenge from the request (RFC 9700, section 4.8.2).
+    """
     if challenge is None:
         return None if verifier is None else "code_verifier came for a code that was asked for without code_challenge"
     if verifier is None:
@@ -72,28 +75,32 @@ def verifier_fault(verifier: str | None, challenge: str | None) -> str | None:
 # --- redirect URIs ----------------------------------------------------------------------------------------------------
 
 _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
-# A browser opens these itself.
+# Browsers handle these schemes themselves.
 _OF_THE_BROWSER = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "filesystem", "view-source"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
 def fits(asked: str, registered: Collection[str]) -> bool:
-    """Tell whether `asked` is exactly a registered URI, except for the port of a loopback address, which a native app
-    cannot know beforehand (RFC 8252 7.3)."""
+    """Tell whether `asked` exactly matches a registered URI.
+
+    The port of a loopback address may differ, because a native app cannot know it beforehand (RFC 8252, section 7.3).
+    """
     found = _LOOPBACK.fullmatch(asked)
     loopbacks = [each.groups() for each in map(_LOOPBACK.fullmatch, registered) if each is not None]
     return asked in registered or (found is not None and found.groups() in loopbacks)
 
 
 def is_native(uri: str) -> bool:
-    """Tell whether it leads to a program on the user's own machine, by a loopback address or an app's scheme (RFC
-    8252). Such a program cannot keep a secret or prove its identity."""
+    """Tell whether the URI belongs to a program on the user's machine, by its loopback address or scheme (RFC 8252).
+
+    Such a program can neither keep a secret nor prove its identity.
+    """
     scheme = _scheme(uri)
     return scheme not in ("http", "https") or _LOOPBACK.fullmatch(uri) is not None or _host(uri) == "localhost"
 
 
 def can_be_sent_to(uri: str) -> bool:
-    """Tell whether a browser may be sent there at all, whatever is registered."""
+    """Tell whether a browser may be redirected to this URI, registered or not."""
     scheme = _scheme(uri)
     if not scheme or scheme in _OF_THE_BROWSER or not uri.isprintable() or "#" in uri:
         return False
@@ -114,7 +121,7 @@ def _host(uri: str) -> str:
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
-# The page's form submits them, to be checked again.
+# Submitted by the page's form to be validated again.
 PARAMETERS = (
     "client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method",
     "login", "prompt",
@@ -122,7 +129,7 @@ PARAMETERS = (
 
 
 class Redirected(Exception):
-    """The request is invalid, and the client is told so: `uri` has `error`, `error_description` and `state`."""
+    """An invalid request whose client is notified: `uri` has `error`, `error_description` and `state`."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -130,7 +137,7 @@ class Redirected(Exception):
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True):
-    """A request that a person can decide about. `redirect_uri`: requested or registered."""
+    """A valid request that awaits the user's decision. `redirect_uri` is the requested or else the registered one."""
 
     app: App
     redirect_uri: str
@@ -149,7 +156,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
         return is_native(self.redirect_uri)
 
     def answer(self, issuer: str, *parameters: tuple[str, str | None]) -> str:
-        """Return the redirect. `iss` tells the client which server it comes from (RFC 9207)."""
+        """Return the redirect URI with the parameters. `iss` names the issuing server (RFC 9207)."""
         return with_parameters(self.redirect_uri, [*parameters, ("state", self.state), ("iss", issuer)])
 
     def refusal(self, issuer: str, error: str, description: str) -> str:
@@ -157,7 +164,10 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
 
 
 def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: str) -> AuthorizationRequest:
-    """Raise `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for the others."""
+    """Parse and validate an authorization request.
+
+    Raises `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for other invalid ones.
+    """
     if app is None:
         raise NotFound("No app has this client_id. The address that brought you here is wrong or out of date.")
     request = AuthorizationRequest(
@@ -176,7 +186,7 @@ def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: st
 
 
 def client_id_of(given: Mapping[str, Sequence[str]]) -> str:
-    """Raise `Malformed` unless there is exactly one."""
+    """Return the client id. Raises `Malformed` unless it is given exactly once."""
     values = given.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id is required, exactly once")]
@@ -204,7 +214,7 @@ def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
 
 
 def _fault(given: Mapping[str, Sequence[str]], request: AuthorizationRequest) -> tuple[str, str] | None:
-    """Return code and description of RFC 6749 4.1.2.1."""
+    """Return the code and description of an error (RFC 6749, section 4.1.2.1), or None."""
     repeated = [name for name in PARAMETERS if len(given.get(name, ())) > 1]
     if repeated:
         return "invalid_request", f"{', '.join(repeated)}: name each parameter once"
@@ -222,7 +232,7 @@ CODE_MS = 10 * MINUTE_MS
 async def create_code(
     tx: Transaction, app: App, user_id: int, *, redirect_uri: str, scopes: frozenset[str], challenge: str | None
 ) -> str:
-    """Return 40 hexadecimal characters, valid for ten minutes."""
+    """Create an authorization code of 40 hexadecimal digits, valid for ten minutes."""
     code = secrets.token_hex(20)
     asked = {"redirect_uri": redirect_uri, "scopes": " ".join(sorted(scopes)), "code_challenge": challenge}
     owner = {"app_id": app.id, "user_id": user_id, "family": new_guid()}
@@ -233,8 +243,10 @@ async def create_code(
 async def redeem_code(
     tx: Transaction, app: App, code: str, *, redirect_uri: str | None, verifier: str | None, secret_shown: bool
 ) -> grants.TokenAnswer | grants.Refusal:
-    """Exchange a code for a token. A code that is used twice revokes every token that came of it (RFC 6749 4.1.2);
-    other faults leave it valid."""
+    """Exchange a code for a token.
+
+    A code that is used twice revokes every token issued for it (RFC 6749, section 4.1.2). Other errors leave it valid.
+    """
     bad = grants.Refusal("bad_verification_code", "The code passed is incorrect or expired.")
     row = await one_time.find(tx, authorization_codes, app.id, code)
     if row is None:
@@ -274,11 +286,14 @@ EXPIRES_S = 900
 INTERVAL_S = 5
 SLOWER_S = 5
 WAITING_MAX = 1000
-"""Undecided codes of one app. They are requested with its client id alone."""
+"""Maximum number of undecided codes per app. They can be requested with its client id alone."""
 HEARD_OF_MS = MINUTE_MS
-"""A code counts as long as its device was heard of in so many milliseconds. Devices poll every few seconds; who only
-asks for codes, so that nobody else gets any, would have to poll for each of them, which the request limit forbids."""
-# No vowels, which could spell words, and no look-alikes (RFC 8628 6.1): 20⁸ codes.
+"""The time for which a code counts after its device last polled, in milliseconds.
+
+Devices poll every few seconds. An attacker who requests codes to lock out others would need to poll for each of them,
+which the request limit prevents.
+"""
+# No vowels, which could spell words, and no similar characters (RFC 8628, section 6.1): 20⁸ codes.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _USER_CODE = re.compile(f"[{_LETTERS}]{{8}}")
 
@@ -309,7 +324,7 @@ _polled = _polled.values(polled_at=big("now"), interval_s=sa.bindparam("seconds"
 
 
 class DeviceRequest(msgspec.Struct, frozen=True):
-    """A request that a person can decide about. `user_code` is without the hyphen."""
+    """A request that awaits the user's decision. `user_code` has no hyphen."""
 
     app: App
     user_code: str
@@ -317,8 +332,10 @@ class DeviceRequest(msgspec.Struct, frozen=True):
 
 
 async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) -> tuple[str, str] | grants.Refusal:
-    """Return the device's code, 40 hexadecimal characters, and the person's, `ABCD-EFGH`. Concurrent requests may
-    exceed `WAITING_MAX`: they take no lock."""
+    """Return the device code of 40 hexadecimal digits and the user code, such as `ABCD-EFGH`.
+
+    Concurrent requests take no lock and may exceed `WAITING_MAX`.
+    """
     device_code, now = secrets.token_hex(20), now_ms()
     waiting = {"app_id": app.id, "now": now, "heard_after": now - HEARD_OF_MS, "most": WAITING_MAX}
     row = await tx.fetch_one(_count_waiting, waiting)
@@ -336,7 +353,7 @@ def format_user_code(user_code: str) -> str:
 
 
 def parse_user_code(text: str) -> str | None:
-    """Return the letters of a code in any case and with any separators."""
+    """Normalize a user code, typed in any case and with any separators. Return None if it is invalid."""
     letters = re.sub(r"[\W_]", "", text).upper()
     return letters if _USER_CODE.fullmatch(letters) else None
 
@@ -351,7 +368,7 @@ async def find_request(reader: Reader, text: str) -> DeviceRequest | None:
 
 
 async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, approved: bool) -> None:
-    """Raise `Conflict` if the code has expired or was decided on."""
+    """Store the user's decision. Raises `Conflict` if the code has expired or was already decided."""
     if approved:
         await grants.allow(tx, request.app, user_id, grants.wanted(request.app, request.scopes))
     outcome = "approved" if approved else "denied"
@@ -361,7 +378,7 @@ async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, appro
 
 
 async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswer | grants.Refusal:
-    """Answer the device that waits for the decision (RFC 8628 3.5)."""
+    """Respond to a device that polls for the decision (RFC 8628, section 3.5)."""
     row = await one_time.find(tx, device_codes, app.id, device_code)
     invalid = grants.Refusal("incorrect_device_code", "The device_code provided is not valid.")
     if row is None or row["used_at"] is not None:

@@ -1,7 +1,7 @@
-"""What users have allowed apps, and the tokens that come of it.
+"""Grants of users to apps, and the tokens issued under them.
 
-Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that nothing is
-issued behind a revocation (docs/decisions/0014-oauth.md).
+Issuing or revoking a grant's tokens locks the row of the grant first, and issuing locks the row of the app before that,
+so that no token can be issued after a revocation (docs/decisions/0014-oauth.md).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SEPARATORS = re.compile(r"[\s,]+")
 
 
 def requested(text: str | None) -> frozenset[str]:
-    """Parse scopes separated by spaces or commas, without unknown ones and those that another one includes."""
+    """Parse scopes separated by spaces or commas, dropping unknown scopes and those implied by others."""
     known = set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES)
     return _strongest(known)
 
@@ -46,14 +46,14 @@ def _strongest(scopes: Iterable[str]) -> frozenset[str]:
 
 
 def wanted(app: App, scopes: frozenset[str]) -> frozenset[str]:
-    """Return what a grant has to cover: the scopes, or the permissions with which an app was registered."""
+    """Return what a grant must cover: the scopes, or the permissions of an app that declares them."""
     if app.is_oauth:
         return scopes
     return frozenset(f"{name}:{level}" for name, level in app.permissions.items())
 
 
 def covers(app: App, granted: frozenset[str], asked: frozenset[str]) -> bool:
-    """Tell whether `granted` includes `asked`, both as returned by `wanted`."""
+    """Tell whether `granted` covers `asked`, both in the form returned by `wanted`."""
     if app.is_oauth:
         return asked <= expand(granted)
     return all(one in granted or one.partition(":")[0] + ":write" in granted for one in asked)
@@ -90,13 +90,13 @@ _end_open = [
 
 
 async def is_allowed(reader: Reader, app: App, user_id: int, asked: frozenset[str]) -> bool:
-    """`asked`: as returned by `wanted`."""
+    """Tell whether the user has granted `asked`, in the form returned by `wanted`."""
     row = await reader.fetch_one(_find, {"app_id": app.id, "user_id": user_id})
     return row is not None and covers(app, parse_stored(row["scopes"]), asked)
 
 
 async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) -> None:
-    """Store the user's consent, in addition to earlier ones."""
+    """Store the user's consent in addition to earlier ones."""
     await lock_app(tx, app.id)
     named, now = {"app_id": app.id, "user_id": user_id}, now_ms()
     await tx.execute(_begin, {**named, "scopes": "", "created_at": now, "updated_at": now})
@@ -106,13 +106,13 @@ async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) 
 
 
 async def lock_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """Return False if there is no grant, or its user is disabled."""
+    """Lock a grant. Return False if it does not exist or its user is disabled."""
     named = {"app_id": app_id, "user_id": user_id}
     return await lock_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
 
 
 async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """Revoke a grant with its tokens, refresh tokens and codes. Return whether there was one."""
+    """Revoke a grant with its tokens, refresh tokens and codes. Return whether it existed."""
     named = {"app_id": app_id, "user_id": user_id}
     deleted = await tx.execute(_delete, named)
     for statement in _end_open:
@@ -123,8 +123,11 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why there is no token. A value rather than an exception, since what a refusal revokes or counts is committed.
-    `error`: GitHub's code; `interval`: seconds, with `slow_down` only."""
+    """The reason why no token was issued.
+
+    It is returned, not raised, because the changes that accompany a refusal are committed. `error` is GitHub's code.
+    `interval`, in seconds, is only set for `slow_down`.
+    """
 
     error: str
     description: str
@@ -132,7 +135,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
-    """A token, or `error`, both with the status 200: clients expect exactly that."""
+    """A token, or `error`. Clients expect status 200 for both."""
 
     access_token: str | UnsetType = UNSET
     token_type: Annotated[str | UnsetType, Meta(description="Always `bearer`.")] = UNSET
@@ -151,7 +154,7 @@ class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
 
 APP_USER_TOKEN_S = 8 * 3600
 REFRESH_TOKEN_S = 184 * 86400
-ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as on GitHub; then the oldest ends
+ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as on GitHub; then the oldest is revoked
 
 log = structlog.get_logger(__name__)
 
@@ -171,7 +174,10 @@ _alike = (
 async def issue_to(
     tx: Transaction, app: App, user_id: int, scopes: frozenset[str], *, family: str, public: bool
 ) -> TokenAnswer:
-    """Issue a token of the app's kind. `family`: the consent's; `public`: the client showed no secret."""
+    """Issue a token of the app's kind.
+
+    `family` identifies the consent. `public` means that the client did not present a secret.
+    """
     if app.is_oauth:
         issued = await issue(tx, OAUTH, user_id, scopes=scopes, app_id=app.id, family=family)
         await _record(tx, app, user_id, "oauth_token.issue", token_id=issued.id)
@@ -188,24 +194,27 @@ async def issue_to(
 
 
 async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
-    """Revoke everything that came of the same consent, since `what` was used twice. Recorded only if that ends
-    something: the app could repeat it for ever."""
+    """Revoke every token issued under the same consent, because `what` was used twice.
+
+    Recorded only if any token was revoked, since the app could repeat the request indefinitely.
+    """
     revoked = await revoke_of(tx, family=row["family"])
     if not revoked:
         return
     facts = {"what": what, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
-    tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, even if the transaction is repeated
+    tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, even if the transaction is retried
     await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=what, tokens=revoked)
 
 
 async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail: object) -> None:
-    """Record in the user's audit log."""
     await audit.record(tx, None, action, app.slug, account_id=user_id, detail={"client_id": app.client_id, **detail})
 
 
 async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) -> TokenAnswer | Refusal:
-    """Exchange a refresh token for a new pair; the old access token ends with it (RFC 9700 4.14). One that was used
-    before has been stolen, and its family is revoked."""
+    """Exchange a refresh token for a new pair and revoke the old access token (RFC 9700, section 4.14).
+
+    A refresh token that was already used is considered stolen, and its family is revoked.
+    """
     bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
     known = token_checks_out(token, REFRESH_PREFIX)
     row = await one_time.find(tx, refresh_tokens, app.id, token) if known else None
@@ -240,12 +249,12 @@ _app_of = sa.select(grants.c.app_id).where(grants.c.id == big("grant_id"), grant
 
 
 async def list_grants(reader: Reader, user_id: int) -> list[Row]:
-    """Columns id, scopes, created_at, app_name, app_kind, owner."""
+    """Return the user's grants, with the columns id, scopes, created_at, app_name, app_kind and owner."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id}))
 
 
 async def revoke_own_grant(tx: Transaction, user_id: int, grant_id: int) -> int | None:
-    """Revoke one of the user's grants with its tokens. Return the app's id, or None if there is no such grant."""
+    """Revoke one of the user's grants with its tokens. Return the app's id, or None if the grant does not exist."""
     row = await tx.fetch_one(_app_of, {"grant_id": grant_id, "user_id": user_id})
     if row is None or not await revoke_grant(tx, row["app_id"], user_id):
         return None

@@ -1,1 +1,1 @@
-"""How people sign in: passwords, sessions, one-time links, an OpenID provider."""
+"""Sign-in with passwords, sessions, one-time links and an OpenID provider."""

@@ -1,4 +1,4 @@
-"""Users by a provider's subject: known, found by a verified e-mail address, or created."""
+"""Users for a provider's subject: known, matched by a verified e-mail address, or created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 
 LOGIN_MAX_CHARS = 39
-SUBJECT_MAX_CHARS = 255  # OpenID Connect Core 1.0, 2
+SUBJECT_MAX_CHARS = 255  # OpenID Connect Core 1.0, section 2
 _LOGINS_TRIED = 50
 _NAME_MAX_CHARS = 255
 
@@ -42,7 +42,7 @@ _NOT_OF_A_LOGIN = re.compile(r"[^A-Za-z0-9]+")
 
 
 async def find(reader: Reader, claims: Claims) -> Account | None:
-    """Find the user who signed in with this subject before."""
+    """Return the user who has signed in with this subject before."""
     row = await _find(reader, claims)
     return account_of(row) if row else None
 
@@ -52,9 +52,12 @@ async def _find(reader: Reader, claims: Claims) -> Row | None:
 
 
 async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple[Account, str | None]:
-    """Return the user and what was done: `linked`, `created` or None. An address counts only if the provider has
-    verified it and exactly one user, without another identity there, has it: a subject that inherits an address does
-    not inherit the account. Raise `SignInRefused`, and `UniqueViolation` for a concurrent sign-in: try again."""
+    """Return the user, and what was done: `linked`, `created` or None.
+
+    An address is matched only if the provider has verified it and exactly one user has it, without another identity at
+    that issuer: a subject that inherits an address must not inherit the account. Raises `SignInRefused`, and
+    `UniqueViolation` for a concurrent sign-in, which should be retried.
+    """
     known = await _find(tx, claims)
     if known is not None:
         return _enabled(known), None
@@ -73,7 +76,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
 
 
 async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
-    """Return False if the subject signs in as this user already. Raise `Conflict` if it is another user's."""
+    """Link a subject to a user. Return False if it already is. Raises `Conflict` if it belongs to another user."""
     known = await find(tx, Claims(issuer, subject))
     if known is not None and known.id != user.id:
         raise Conflict(f"{subject} of {issuer} signs in as {known.login} already, and a subject is one user's.")
@@ -89,7 +92,7 @@ async def _store(tx: Transaction, user: Account, issuer: str, subject: str) -> N
 
 async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
     if claims.email is None or any(each.lower().isascii() and not each.isascii() for each in claims.email):
-        return None  # the kelvin sign is `k` in lower case: such an address matches no user
+        return None  # the Kelvin sign becomes `k` in lower case: such an address matches no user
     rows = await tx.fetch_all(_addressed, {"issuer": claims.issuer, "email": claims.email.lower(), "limit": 2})
     if len(rows) > 1:
         raise SignInRefused(
@@ -105,7 +108,7 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
 
 
 def _enabled(row: Row) -> Account:
-    """Raise `SignInRefused` for a disabled user: no other user is found or created instead."""
+    """Raise `SignInRefused` for a disabled user, so that no other user is matched or created instead."""
     if row["disabled_at"] is not None:
         raise SignInRefused("Your account is disabled. Ask your administrator.")
     return account_of(row)

@@ -1,8 +1,8 @@
-"""OpenID Connect 1.0 with the provider: discovery, and the exchange of a code for verified claims.
+"""OpenID Connect 1.0 client: discovery, and the exchange of a code for verified claims.
 
-Authorization code flow with PKCE (RFC 7636, S256), `state` and `nonce`. Claims count only with a valid signature,
-issuer, audience, authorized party, times and nonce (Core, 3.1.3.7). Never call this in a transaction: it uses the
-network.
+Uses the authorization code flow with PKCE (RFC 7636, S256), `state` and `nonce`. Claims are accepted only with a valid
+signature, issuer, audience, authorized party, times and nonce (Core, section 3.1.3.7). Never call this within a
+transaction, because it uses the network.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
     from joserfc.jwk import KeySet
 
-ALGORITHMS = ("RS256", "ES256")  # a token cannot choose a weaker one, or none
+ALGORITHMS = ("RS256", "ES256")  # fixed, so that a token cannot choose a weaker one or none
 SCOPE = "openid profile email"
 SKEW_S = 60
 TOKEN_AGE_MAX_S = 600
 TIMEOUT_S = 10
 ANSWER_MAX_BYTES = 256 * 1024
 KEYS_MAX = 64  # providers have a few; each costs up to a millisecond
-KNOWN_FOR_S = 3600.0  # how long the provider's addresses and keys are cached
-KEYS_AGAIN_S = 10.0  # the least time between refreshes for unknown keys
-FAILED_FOR_S = 3.0  # until a failed provider is tried again
+KNOWN_FOR_S = 3600.0  # how long the provider's endpoints and keys are cached
+KEYS_AGAIN_S = 10.0  # minimum time between refreshes because of unknown keys
+FAILED_FOR_S = 3.0  # until a failed provider is retried
 
 log = structlog.get_logger(__name__)
 
 
 class SignInRefused(Forbidden):
-    """The provider's answer lets nobody in. The message says what to do."""
+    """The provider's response does not identify a user who may sign in. The message explains what to do."""
 
     code = "oidc_refused"
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """A person, according to the provider. `email`: only a verified one."""
+    """A person, according to the provider. `email` is set only if it is verified."""
 
     issuer: str
     subject: str
@@ -64,8 +64,10 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
-    """Binds the provider's answer to the browser that began. The provider sees `state`, `nonce` and the digest of
-    `verifier`."""
+    """Binds the provider's response to the browser that started the sign-in.
+
+    The provider sees `state`, `nonce` and the digest of `verifier`.
+    """
 
     state: str
     nonce: str
@@ -77,7 +79,7 @@ class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """OpenID Connect Discovery 1.0, 3."""
+    """Provider metadata (OpenID Connect Discovery 1.0, section 3)."""
 
     issuer: str
     authorization_endpoint: str
@@ -89,7 +91,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Provider:
-    """A provider, with its cached metadata and keys."""
+    """A provider with its cached metadata and keys."""
 
     def __init__(self, issuer: str, client_id: str, client_secret: str | None) -> None:
         self.issuer = issuer
@@ -104,7 +106,7 @@ class Provider:
         return f"Provider({self.issuer!r})"
 
     async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Raise `Unavailable`."""
+        """Return the URL to redirect the browser to. Raises `Unavailable`."""
         metadata = await self.metadata()
         query = {
             "response_type": "code",
@@ -119,7 +121,7 @@ class Provider:
         return with_parameters(metadata.authorization_endpoint, query.items())
 
     async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
-        """Redeem the code. Raise `SignInRefused` and `Unavailable`."""
+        """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
         metadata = await self.metadata()
         async with _session() as session:
             tokens = await self._redeem(session, metadata, code, attempt, redirect_uri)
@@ -129,7 +131,7 @@ class Provider:
         return _claims(self.issuer, claims)
 
     async def metadata(self) -> Metadata:
-        """Raise `Unavailable`."""
+        """Return the metadata, from the cache if possible. Raises `Unavailable`."""
         now = time.monotonic()
         if now - self._known_since >= KNOWN_FOR_S:
             await self._discover(now)
@@ -137,7 +139,7 @@ class Provider:
         return self._metadata
 
     async def _discover(self, wanted_at: float) -> None:
-        """Fetch addresses and keys, unless that was done since `wanted_at`."""
+        """Fetch endpoints and keys, unless they were fetched since `wanted_at`."""
         async with self._lock:
             if self._known_since >= wanted_at:
                 return
@@ -165,7 +167,7 @@ class Provider:
         headers = {"Accept": "application/json"}
         if self._client_secret is not None:
             if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-                # RFC 6749, 2.3.1: both are form-encoded first.
+                # RFC 6749, section 2.3.1: both are form-encoded first.
                 pair = f"{quote(self._client_id, safe='')}:{quote(self._client_secret, safe='')}"
                 headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
             else:
@@ -191,8 +193,10 @@ class Provider:
 
 
 def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
-    """Return the claims of a token that one of the keys has signed. Raise `LookupError` if none has, and
-    `SignInRefused`."""
+    """Return the claims of a token signed with one of the keys.
+
+    Raises `LookupError` if none of the keys matches, and `SignInRefused` for an invalid token.
+    """
     # Few servers need the library.
     from joserfc import jws, jwt
     from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
@@ -200,7 +204,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
     strict = jws.JWSRegistry(algorithms=list(ALGORITHMS), strict_check_header=False)
     try:
         claims = jwt.decode(token, keys or _key_set({"keys": []}), algorithms=list(ALGORITHMS), registry=strict).claims
-        builtin_json.dumps(claims, ensure_ascii=False).encode()  # no lone surrogates, which databases refuse
+        builtin_json.dumps(claims, ensure_ascii=False).encode()  # no lone surrogates, which databases reject
     except InvalidKeyIdError:
         raise LookupError("unknown_key") from None
     except BadSignatureError as error:
@@ -211,7 +215,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
 
 
 def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str, now_s: int) -> None:
-    """OpenID Connect Core 1.0, 3.1.3.7 and 3.1.2.1. Raise `SignInRefused`."""
+    """Validate claims (OpenID Connect Core 1.0, sections 3.1.3.7 and 3.1.2.1). Raises `SignInRefused`."""
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
     party = claims.get("azp")
@@ -258,7 +262,10 @@ def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
 async def _with_userinfo(
     session: ClientSession, address: str, access_token: str, claims: dict[str, Any]
 ) -> dict[str, Any]:
-    """Add the address that some providers return only here (Core, 5.3). Signed claims win, but do not vouch for it."""
+    """Add the address, which some providers return only here (Core, section 5.3).
+
+    Signed claims take precedence, but do not verify this address.
+    """
     more = await _json(session, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
     if more.get("sub") != claims["sub"]:
         raise _refused("userinfo_sub")
@@ -267,7 +274,7 @@ async def _with_userinfo(
 
 
 async def _metadata(session: ClientSession, issuer: str) -> Metadata:
-    """Raise `Unavailable`, also for a document of another issuer (Discovery, 4.3)."""
+    """Fetch the metadata. Raises `Unavailable`, also for the document of another issuer (Discovery, section 4.3)."""
     document = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     try:
         found = msgspec.convert(document, Metadata)
@@ -315,7 +322,7 @@ def _session() -> ClientSession:
 
 
 async def _json(session: ClientSession, method: str, address: str, **more: Any) -> dict[str, Any]:
-    """Fetch an object. Raise `SignInRefused` if the provider refuses, otherwise `Unavailable`."""
+    """Fetch a JSON object. Raises `SignInRefused` if the provider refuses, and otherwise `Unavailable`."""
     from aiohttp import ClientError
     from yarl import URL
 
@@ -365,6 +372,6 @@ def _unusable(issuer: str, why: str) -> Unavailable:
 
 
 def _refused(reason: str) -> SignInRefused:
-    """The exact reason is for the operator, in the log."""
+    """Return the error, and log the exact reason for the operator."""
     log.warning("oidc_token_refused", reason=reason)
     return SignInRefused("The identity provider's answer could not be verified. Start again at the sign-in page.")

@@ -1,6 +1,6 @@
-"""Passwords: rules, hashes (argon2id, RFC 9106), signing in and resetting, without HTTP.
+"""Passwords: rules, hashes (argon2id, RFC 9106), sign-in and reset, independent of HTTP.
 
-Neither an answer nor its time shows whether an account exists.
+Neither a response nor its timing reveals whether an account exists.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LENGTH_MIN, LENGTH_MAX = 10, 1024
-# The most common ones of sufficient length, without case and punctuation.
+# The most common passwords of sufficient length, without case and punctuation.
 COMMON_PASSWORDS = frozenset(
     """
     0123456789 1029384756 10293847565 1111111111 1122334455 112233445566 123123123123 1234512345 12345678910
@@ -63,15 +63,15 @@ COMMON_PASSWORDS = frozenset(
     """.split()  # noqa: SIM905  # a hundred and fifty quoted words would be read by nobody
 )
 
-# OWASP's password storage guidance: 19 MiB, two passes, one lane. About 25 ms of one core.
+# OWASP's password storage guidance: 19 MiB, two passes, one lane. Takes about 25 ms on one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
-# Two at a time take 38 MiB and leave processor time to the loop. Requests that would wait over a second are refused.
+# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait over a second are refused.
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(
     passwords.c.user_id == big("user_id")
 )
-# Locked until the session is stored, so that a later change of the password ends that session, too.
+# Locked until the session is stored, so that a later change of the password ends that session too.
 _lock_hash = _find.with_for_update(read=True)
 _set = (
     upsert(passwords)
@@ -90,7 +90,7 @@ _waiting = 0
 
 
 def normal(password: str) -> str:
-    """The same letters are the same password, however a keyboard composes them (NFC, RFC 8265)."""
+    """Normalize a password to NFC (RFC 8265), so that it does not depend on how a keyboard composes characters."""
     return unicodedata.normalize("NFC", password)
 
 
@@ -112,7 +112,7 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
 
 
 def _is_unicode(text: str) -> bool:
-    """A terminal can pass bytes that are not text."""
+    """Tell whether the text is valid Unicode: a terminal can pass arbitrary bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -131,7 +131,7 @@ def _plain(text: str) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """Tell whether it is one or two characters repeated, or a sequence of digits or letters."""
+    """Tell whether the text repeats one or two characters, or is a sequence of digits or letters."""
     if len(set(text)) <= 2:
         return True
     around = 10 if text.isascii() and text.isdigit() else 0x110000  # 0 comes after 9
@@ -140,19 +140,19 @@ def _repeats(text: str) -> bool:
 
 
 async def make_hash(password: str) -> str:
-    """Raise `Unavailable` if too many are waiting."""
+    """Hash a password. Raises `Unavailable` if too many requests are waiting."""
     return await _in_thread(lambda: _hasher().hash(normal(password)))
 
 
 async def matches(stored: str | None, password: str) -> bool:
-    """Verify the password; `stored` None takes the same work. Raise `Unavailable`."""
+    """Verify a password. `stored` None takes the same time. Raises `Unavailable`."""
     return await _in_thread(lambda: _matches(stored, normal(password)))
 
 
 def _matches(stored: str | None, password: str) -> bool:
     from argon2.exceptions import InvalidHashError, VerificationError
 
-    nobody = _hash_of_nobody()  # always made, so that the first request takes no longer
+    nobody = _hash_of_nobody()  # always computed, so that the first request takes no longer
     try:
         right = _hasher().verify(nobody if stored is None else stored, password)
     except (VerificationError, InvalidHashError):
@@ -190,12 +190,12 @@ async def hash_of(reader: Reader, user_id: int) -> str | None:
 
 
 async def changed_at(reader: Reader, user_id: int) -> int:
-    """Return when the password was changed, or 0 without one."""
+    """Return when the password was changed, or 0 if there is none."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
     return 0 if row is None else int(row["changed_at"])
 
 
-LOGIN_MAX_CHARS = 320  # an e-mail address has no more (RFC 5321)
+LOGIN_MAX_CHARS = 320  # the maximum length of an e-mail address (RFC 5321)
 
 _known = (
     sa.select(*account_columns("user_"), passwords.c.hash.label("hash"), passwords.c.changed_at.label("changed_at"))
@@ -203,14 +203,14 @@ _known = (
     .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
-# The database's own `lower` on both sides: they differ in letters beyond ASCII.
+# The database's own `lower` on both sides: databases differ in non-ASCII letters.
 _typed = sa.func.lower(sa.bindparam("email", type_=sa.Text))
 _by_email = (
     _known.where(sa.func.lower(accounts.c.email) == _typed)
     .add_columns(accounts.c.email.label("address"))
     .limit(sa.literal(2, sa.BigInteger))
 )
-# An address that people have entered themselves counts once it is confirmed.
+# An address that users entered themselves counts only after it is confirmed.
 _by_confirmed = (
     _known.join(mail_recipients, mail_recipients.c.user_id == accounts.c.id)
     .where(
@@ -235,11 +235,14 @@ class KnownDevice(Protocol):
         """Users who have signed in there, with any password."""
 
     def __call__(self, user_id: int, changed_at: int) -> str | None:
-        """Return the browser's id, if the user has signed in there since the password was changed."""
+        """Return the browser's id if the user has signed in there since the password was changed."""
 
 
 class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
-    """A password that was tried. `user`: None for an unknown or disabled one. `right` implies a user."""
+    """The result of a password check.
+
+    `user` is None for an unknown or disabled user. `right` implies a user.
+    """
 
     user: Account | None
     right: bool
@@ -251,10 +254,13 @@ class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
 async def check_password(
     database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
 ) -> PasswordCheck:
-    """`login`: a login, or an e-mail address of one user, given by others or confirmed. Unknown ones take the same path
-    and time. `known_device`: in a browser with earlier sign-ins, one of its users may also use an unconfirmed address.
-    The attempt counts as failed until `complete`. No password is right after too many attempts by another name
-    (`throttle.CountedAttempt.held`). Raise `TooManyRequests`, `Unavailable`."""
+    """Check a password for a login or e-mail address.
+
+    An address must belong to one user, and be assigned by others or confirmed. Unknown names take the same path and
+    time. In a browser with earlier sign-ins (`known_device`), its users may also use an unconfirmed address. The
+    attempt counts as failed until `complete` is called. After too many attempts under another name, no password is
+    right (`throttle.CountedAttempt.held`). Raises `TooManyRequests` and `Unavailable`.
+    """
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
     whose = throttle.nobody(login) if user is None else str(user.id)
@@ -270,7 +276,10 @@ async def check_password(
 
 
 async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
-    """Call in the transaction of what the password gives access to. Return False if it has been changed meanwhile."""
+    """Complete a sign-in, in the transaction of whatever the password grants access to.
+
+    Returns False if the password has changed in the meantime.
+    """
     if not checked.right or checked.user is None or checked.stored is None:
         return False
     whose = {"user_id": checked.user.id}
@@ -284,7 +293,7 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
 
 
 async def new_hash(password: str, user: Account) -> str:
-    """Hash a password before the transaction of `set_password`: it takes a while. Raise `Invalid`."""
+    """Hash a new password, before the transaction of `set_password` because it takes a while. Raises `Invalid`."""
     faults = faults_of(password, user)
     if faults:
         raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
@@ -292,7 +301,7 @@ async def new_hash(password: str, user: Account) -> str:
 
 
 async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
-    """End the user's sessions and links, too."""
+    """Store a password hash, and end the user's sessions and links."""
     await tx.execute(_set, {"user_id": user.id, "hash": hashed, "now": now_ms()})
     await sessions.end_all(tx, user.id)
 
@@ -304,12 +313,12 @@ async def find_email(reader: Reader, user_id: int) -> str | None:
 
 
 async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
-    """Return False if the user has no password."""
+    """Set the address that the user claims. Return False if the user has no password."""
     return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
 
 
 async def find_named(reader: Reader, login: str) -> tuple[Account, bool] | None:
-    """Find an enabled user by login or e-mail address, and whether they have a password."""
+    """Return an enabled user by login or e-mail address, and whether they have a password."""
     user, stored, _ = await _find_user(reader, login.strip())
     return None if user is None else (user, stored is not None)
 
@@ -317,18 +326,18 @@ async def find_named(reader: Reader, login: str) -> tuple[Account, bool] | None:
 async def _find_user(
     reader: Reader, login: str, known_device: KnownDevice | None = None
 ) -> tuple[Account | None, str | None, int]:
-    """Return the user, the password's hash, and when it was changed (0 without one)."""
+    """Return the user, the password's hash, and when it was changed (0 without a password)."""
     if "\0" in login or len(login) > LOGIN_MAX_CHARS:
         return None, None, 0
-    if "@" in login:  # no login has one
+    if "@" in login:  # no login contains it
         given = await reader.fetch_all(_by_email, {"email": login})
-        confirmed = await reader.fetch_all(_by_confirmed, {"email": login})  # always, for the same time
+        confirmed = await reader.fetch_all(_by_confirmed, {"email": login})  # always, to take the same time
         rows = given or confirmed
-        row = rows[0] if len(rows) == 1 else None  # a shared address names no user
+        row = rows[0] if len(rows) == 1 else None  # a shared address identifies no user
         if row is not None and throttle.login_key(row["address"]) != throttle.login_key(login):
-            row = None  # the database folds more letters than the count does, which must not be bypassed
+            row = None  # the database folds more letters than the throttle does, which must not bypass the count
         if known_device is not None and not (row and known_device(row["user_id"], row["changed_at"] or 0)):
-            # Preferred, so that a refusal does not show a user that the address they entered is another's.
+            # Preferred, so that a refusal does not reveal that the address also belongs to someone else.
             row = await _find_own(reader, login, known_device) or row
     else:
         row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})
@@ -338,7 +347,7 @@ async def _find_user(
 
 
 async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Row | None:
-    """Find the one user of this browser who claims this address."""
+    """Return the only user of this browser who claims this address, or None."""
     rows = await reader.fetch_all(_by_id, {"user_ids": list(known_device.user_ids)})
     key = throttle.login_key(login)
     fitting = [
@@ -349,10 +358,10 @@ async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Ro
     return fitting[0] if len(fitting) == 1 else None
 
 
-# --- a forgotten password ---------------------------------------------------------------------------------------------
+# --- forgotten passwords ----------------------------------------------------------------------------------------------
 
 LINK_MINUTES = 60
-AGAIN_MS = 5 * MINUTE_MS  # until a user's next link, so that a double click sends one message
+AGAIN_MS = 5 * MINUTE_MS  # between two links of a user, so that a double click sends one message
 ANSWERED_AFTER_S = 0.3  # longer than all of it normally takes
 
 _recent_link = (
@@ -365,8 +374,11 @@ _recent_link = (
 async def mail_password_link(
     database: Database, vault: Vault, login: str, address: str | None, *, without_password: bool
 ) -> None:
-    """Mail a link to the user with this login or e-mail address, if they can be mailed. `address`: the client's.
-    `without_password`: also to a user without one, whom an identity provider may keep out. Raise `TooManyRequests`."""
+    """Mail a password link to the user with this login or e-mail address, if they can receive mail.
+
+    `address` is the client's IP address. With `without_password`, users without a password get one too, whom an
+    identity provider may have blocked. Raises `TooManyRequests`.
+    """
     began = time.monotonic()
     await throttle.count_asked(database, login, address)
     found = await find_named(database, login)

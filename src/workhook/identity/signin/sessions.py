@@ -74,14 +74,14 @@ class ActiveSession(NamedTuple):
 
 
 async def is_first_user(reader: Reader, user_id: int) -> bool:
-    """Tell whether the user is the server's only one, and has never signed in."""
+    """Tell whether the user is the only one of the server and has never signed in."""
     if await reader.fetch_one(_other_user, {"user_id": user_id}) is not None:
         return False
     return await reader.fetch_one(_sign_in, {"user_id": user_id}) is None
 
 
 async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:
-    """Return the new session's id, and the secret for its cookie, which is seen only here."""
+    """Start a session. Return its id and the secret for its cookie; only the secret's digest is stored."""
     secret, now = secrets.token_urlsafe(_SECRET_BYTES), now_ms()
     params = {
         "digest": digest_of(secret),
@@ -97,7 +97,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
 
 
 async def find(reader: Reader, secret: str) -> ActiveSession | None:
-    """Return None for a session that is unknown, ended or idle, or whose user is disabled."""
+    """Return a session, or None if it is unknown, ended or idle, or its user is disabled."""
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None
@@ -115,7 +115,7 @@ async def is_alive(reader: Reader, session_id: int) -> bool:
 
 
 async def note_seen(database: Database, found: ActiveSession) -> None:
-    """Postpone the end by idleness, up to the absolute end. Most calls write nothing."""
+    """Extend the idle expiry, up to the absolute one. Most calls write nothing."""
     now = now_ms()
     if now - found.seen_at < SEEN_NOTED_MS:
         return
@@ -125,12 +125,12 @@ async def note_seen(database: Database, found: ActiveSession) -> None:
 
 
 async def list_of(reader: Reader, user_id: int) -> list[Row]:
-    """Columns id, created_at, seen_at, address, user_agent; the last used first."""
+    """Return the user's sessions with id, created_at, seen_at, address and user_agent, most recently used first."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
 
 
 async def end(tx: Transaction, user_id: int, session_id: int) -> bool:
-    """End one of the user's own sessions. Return whether there was one."""
+    """End one of the user's own sessions. Return whether it existed."""
     return await tx.execute(_end, {"session_id": session_id, "user_id": user_id}) > 0
 
 
@@ -139,11 +139,11 @@ async def end_by_secret(tx: Transaction, secret: str) -> None:
 
 
 async def end_others(tx: Transaction, user_id: int, kept_id: int = 0) -> int:
-    """End the user's sessions but one. Return how many ended."""
+    """End all of the user's sessions except `kept_id`. Return how many were ended."""
     return await tx.execute(_end_others, {"user_id": user_id, "session_id": kept_id})
 
 
-SIGN_IN, SET_PASSWORD = "sign_in", "set_password"  # no secret
+SIGN_IN, SET_PASSWORD = "sign_in", "set_password"  # not secrets
 _LENGTH_MAX = 100
 
 _good = (
@@ -181,7 +181,7 @@ async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: f
 
 
 async def find_link(reader: Reader, secret: str) -> SignInLink | None:
-    """Return None for a link that is unknown, used or expired, or whose user is disabled."""
+    """Return a link, or None if it is unknown, used or expired, or its user is disabled."""
     if len(secret) > _LENGTH_MAX:
         return None
     row = await reader.fetch_one(_find_link, {"link_digest": digest_of(secret), "now": now_ms()})
@@ -189,7 +189,7 @@ async def find_link(reader: Reader, secret: str) -> SignInLink | None:
 
 
 async def use_link(tx: Transaction, secret: str) -> bool:
-    """Return whether it was valid. Only one of two concurrent uses succeeds."""
+    """Use up a link. Return whether it was valid. Only one of two concurrent uses succeeds."""
     return await tx.execute(_use, {"link_digest": digest_of(secret), "now": now_ms()}) > 0
 
 

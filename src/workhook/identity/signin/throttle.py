@@ -1,17 +1,18 @@
-"""Limits on attempts to sign in, counted in the database for all processes.
+"""Limits on sign-in attempts, counted in the database for all processes.
 
-Wrong passwords count by login and address together, so that nobody can be kept out from elsewhere; by address; and by
-login over all addresses, with a higher limit, against distributed guessing. A browser in which the user has signed in
-before has only its own count, so that others cannot keep the user out there.
+Wrong passwords are counted by login and IP address, so that users cannot be locked out from elsewhere; by IP address;
+and by login over all addresses, with a higher limit, against distributed guessing. A browser in which the user has
+signed in before has a count of its own, so that others cannot lock the user out there.
 
 Users have two names, login and e-mail address, and unknown names are counted in the same way, so that pauses reveal
-nothing. Attempts also count for the user by either name. Beyond that limit attempts are answered as wrong
-(`CountedAttempt.held`), since a refusal would show that the two names belong together. Unknown names have such a count,
-too, so that both take the same time.
+nothing. Attempts under either name also count for the user. Beyond that limit, attempts are treated as wrong
+(`CountedAttempt.held`), since a refusal would reveal that the two names belong together. Unknown names have such a
+count too, so that both cases take the same time.
 
-Invalid links count by address alone. Mail to unconfirmed addresses counts by that address, by the database's clock.
+Invalid links are counted by IP address only. Mail to unconfirmed addresses is counted by that address, using the
+database's clock.
 
-Attempts are counted first and uncounted on success, so that concurrent ones cannot exceed the limit.
+Attempts are counted first, and success undoes the count, so that concurrent attempts cannot exceed the limit.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
 from workhook.storage.metadata import big
 
-FREE_BY_LOGIN = 5  # failures of a login at one address, or in one known browser, before the first pause
+FREE_BY_LOGIN = 5  # failures of a login from one address or in one known browser, before the first pause
 FREE_EVERYWHERE = 50  # of a login over all addresses
-FREE_BY_ADDRESS = 30  # many people can share one
+FREE_BY_ADDRESS = 30  # many people may share one
 FIRST_PAUSE_MS = 5 * SECOND_MS
-LONGEST_PAUSE_MS = 15 * MINUTE_MS  # so that nobody can lock another out for good
-COUNTED_MS = DAY_MS  # from the first failure of a count to its restart
+LONGEST_PAUSE_MS = 15 * MINUTE_MS  # so that no one can lock out a user permanently
+COUNTED_MS = DAY_MS  # from the first failure of a count to its reset
 
-FREE_ASKED = 3  # requests for links by a name before the first pause
+FREE_ASKED = 3  # requests for links by a name, before the first pause
 
 _SIGN_IN, _LINKS = say("failed sign-in attempts"), say("invalid links")
 _ASKED = say("requests for a link")
@@ -59,7 +60,7 @@ _block = (
 )
 _blocked = sa.select(sa.func.max(_failures.blocked_until).label("until")).where(any_of(_failures.key, "keys"))
 _clear = sa.delete(sign_in_failures).where(_failures.key == sa.bindparam("failures_key"))
-# The pause is removed only if it is still the one that this attempt began.
+# The pause is removed only if it is still the one that this attempt started.
 _take_back = (
     sa.update(sign_in_failures)
     .where(_failures.key == sa.bindparam("failures_key"), _failures.failures > 0)
@@ -70,7 +71,7 @@ _take_back = (
 )
 
 
-# One statement for beginning a pause, uncounting the attempt, or neither: all take the same time.
+# One statement to start a pause, to undo the count, or to do neither, so that all cases take the same time.
 _settle = (
     sa.update(sign_in_failures)
     .where(_failures.key == sa.bindparam("failures_key"))
@@ -97,7 +98,8 @@ _mailed = (
 
 
 class Limit(NamedTuple):
-    """`free`: failures before the first pause. `cleared`: a success clears the count, rather than undoing one."""
+    """A limit. `free` is the number of failures before the first pause. `cleared` means that a success resets the
+    count."""
 
     key: str
     free: int
@@ -105,8 +107,10 @@ class Limit(NamedTuple):
 
 
 class CountedAttempt(NamedTuple):
-    """An attempt that may be made, with its limits and the ends of the pauses that it began (ms since the epoch, or 0).
-    `held`: the user was tried too often by another name, so the right password is refused, too."""
+    """An admitted attempt, with its limits and the ends of the pauses it started (ms since the epoch, or 0).
+
+    `held` means that the user had too many attempts under another name, so even the right password is refused.
+    """
 
     limits: tuple[Limit, ...]
     untils: tuple[int, ...]
@@ -114,13 +118,16 @@ class CountedAttempt(NamedTuple):
 
 
 def login_key(login: str) -> str:
-    """Return the key of the typed text, whether or not it is a login. It is a digest, since some people type their
-    password there. All spellings of an account's name have the same key."""
+    """Return the key of the entered text, whether or not it is a login.
+
+    It is a digest, because some people enter their password there. All spellings of an account's name have the same
+    key.
+    """
     return "login:" + _digest(login)
 
 
 def nobody(login: str) -> str:
-    """Return `whose` for a name that no user has."""
+    """Return the value of `whose` for an unknown name."""
     return f"?{_digest(login)}"
 
 
@@ -129,7 +136,7 @@ def _digest(login: str) -> str:
 
 
 def pause_ms(failures: int, free: int) -> int:
-    """Return the pause after so many failures: none, then 5 s, 10 s, 20 s … 15 min."""
+    """Return the pause after this many failures: 0, then 5 s, 10 s, 20 s … 15 min."""
     if failures < free:
         return 0
     return min(FIRST_PAUSE_MS << min(failures - free, 20), LONGEST_PAUSE_MS)
@@ -144,17 +151,20 @@ async def begin(
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
 ) -> CountedAttempt:
-    """Count an attempt as failed, for now. Raise `TooManyRequests` during a pause. `whose`: the id of the user with
-    this `login`, or `nobody`; None if a user has only one name. `device`: the id of a browser that the user is known
-    in. `everywhere`: failures of the login over all addresses before the first pause."""
+    """Count an attempt as failed for the time being. Raises `TooManyRequests` during a pause.
+
+    `whose` is the id of the user with this `login`, or `nobody`; None if users have only one name. `device` is the id
+    of a browser in which the user is known. `everywhere` is the number of failures of the login over all addresses
+    before the first pause.
+    """
     limits = limits_of(login, address, device, everywhere)
     keys = [each.key for each in limits]
-    _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
+    _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood only causes reads
     by_user = limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
 
     async def count(tx: Transaction) -> CountedAttempt:
-        now = now_ms()  # before the other pauses begin, so that the user's end no later
-        # Always in this order, so that two attempts never deadlock.
+        now = now_ms()  # before the other pauses start, so that the user's ends no later
+        # Always in this order, so that two attempts cannot deadlock.
         attempt = CountedAttempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
         return await _count_for_user(tx, by_user, attempt, now) if by_user else attempt
 
@@ -162,7 +172,7 @@ async def begin(
 
 
 def limits_of(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
-    """Limits of a name: everywhere, at the address, and of the address; or of a known browser."""
+    """Return the limits of a name: overall, at the address, and of the address; or of a known browser."""
     if device is not None:
         return (Limit(f"device:{device}", FREE_BY_LOGIN, cleared=True),)
     at = subscriber(address)
@@ -174,7 +184,7 @@ def limits_of(login: str, address: str | None, device: str | None, everywhere: i
 
 
 def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
-    """Limits of a user by any name: everywhere, and at the address."""
+    """Return the limits of a user under any name: overall, and at the address."""
     return (
         Limit(f"user:{whose}", everywhere, cleared=True),
         Limit(f"place:{whose}:{subscriber(address)}", FREE_BY_LOGIN, cleared=True),
@@ -182,18 +192,18 @@ def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Li
 
 
 async def refuse_links(reader: Reader, address: str | None) -> None:
-    """Raise `TooManyRequests` in a pause, for valid links too."""
+    """Raise `TooManyRequests` during a pause, for valid links too."""
     _refuse(await reader.fetch_one(_blocked, {"keys": [_key_of_links(address)]}), now_ms(), _LINKS)
 
 
 async def count_link(database: Database, address: str | None) -> None:
-    """Count an invalid link or form behind one. Raise `TooManyRequests` in a pause."""
+    """Count an invalid link, or a form behind one. Raises `TooManyRequests` during a pause."""
     key = _key_of_links(address)
     await database.in_transaction(lambda tx: _count_one(tx, key, FREE_BY_ADDRESS, _LINKS))
 
 
 async def count_asked(database: Database, login: str, address: str | None) -> None:
-    """Count a request for a link by mail. Raise `TooManyRequests` in a pause."""
+    """Count a request for a link by mail. Raises `TooManyRequests` during a pause."""
 
     async def count(tx: Transaction) -> None:
         await _count_one(tx, f"asked:{_digest(login)}", FREE_ASKED, _ASKED)
@@ -203,8 +213,10 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
 
 
 async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
-    """Count a message. Return False if the key has had `most` within a day from the first. Concurrent requests do not
-    exceed it."""
+    """Count a message. Return False if the key has reached `most` within a day of the first message.
+
+    Concurrent requests cannot exceed the limit.
+    """
     return await tx.fetch_one(_mailed, {"key": key, "most": most, "counted_ms": COUNTED_MS}) is not None
 
 
@@ -213,8 +225,11 @@ def _key_of_links(address: str | None) -> str:
 
 
 async def take_back(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
-    """Uncount an attempt that was not made or has `succeeded`, which also clears the login's failures. The address only
-    gets this attempt back: a guesser cannot clear its count with an account of their own."""
+    """Undo the count of an attempt that was not made or has `succeeded`.
+
+    A success also resets the failures of the login. The address only gets this one attempt back, so that an attacker
+    cannot reset its count with an account of their own.
+    """
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
         statement = _clear if succeeded and limit.cleared else _take_back
         await tx.execute(statement, {"failures_key": limit.key, "until": until or -1})
@@ -236,7 +251,7 @@ async def _count_one(tx: Transaction, key: str, free: int, what: str = _SIGN_IN)
 async def _count_for_user(
     tx: Transaction, limits: tuple[Limit, ...], attempt: CountedAttempt, now: int
 ) -> CountedAttempt:
-    """Count the attempt for its user as well, or return it as `held`. Both take the same time."""
+    """Also count the attempt for its user, or return it as `held`. Both take the same time."""
     rows = [await tx.fetch_one(_attempt, {"key": each.key, "now": now, "old": now - COUNTED_MS}) for each in limits]
     held = None in rows
     untils = []

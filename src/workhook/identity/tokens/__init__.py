@@ -1,1 +1,1 @@
-"""Tokens of every kind: how they are told apart, issued, looked up, confined and revoked."""
+"""Tokens of every kind: how they are distinguished, issued, looked up, confined and revoked."""

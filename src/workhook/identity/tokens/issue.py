@@ -1,7 +1,6 @@
-"""The kinds of token (the table in "Tokens and permissions"), with issuing, revoking and pruning. The caller checks
-rights.
+"""Kinds of tokens (the table in "Tokens and permissions"), and issuing, revoking and pruning. Callers check the rights.
 
-A used refresh token is kept until it would have expired: a second use shows that it was stolen.
+A used refresh token is kept until it would have expired, because a second use shows that it was stolen.
 """
 
 from __future__ import annotations
@@ -38,7 +37,10 @@ from workhook.storage.sweeping import in_batches
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`confined`: it has permissions on chosen organizations and repositories rather than scopes."""
+    """A kind of token.
+
+    `confined` kinds have permissions on selected organizations and repositories instead of scopes.
+    """
 
     name: str
     prefix: str
@@ -48,7 +50,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def not_accessible(self) -> str:
-        """The message for missing permissions, in the words that clients know."""
+        """The message for missing permissions, as GitHub words it."""
         return f"Resource not accessible by {'integration' if self.of_app else 'personal access token'}"
 
 
@@ -63,7 +65,7 @@ REFRESH_PREFIX = "whr_"  # of refresh tokens
 
 
 def kind_of(token: str) -> Kind | None:
-    """Return the kind by prefix and checksum, so that a typing error or foreign secret costs no look-up."""
+    """Return the kind by prefix and checksum, so that a typo or an unrelated secret costs no lookup."""
     for kind in KINDS.values():
         if token.startswith(kind.prefix):
             return kind if token_checks_out(token, kind.prefix) else None
@@ -71,15 +73,15 @@ def kind_of(token: str) -> Kind | None:
 
 
 def digest_of(secret: str) -> bytes:
-    """Return the stored form of a token, code or client secret. These are random, so one SHA-256 is enough."""
+    """Return the stored form of a token, code or client secret. They are random, so one SHA-256 is enough."""
     return hashlib.sha256(secret.encode()).digest()
 
 
-# The tokens and all tokens made with them, transitively.
+# The tokens and all tokens derived from them, transitively.
 _made = sa.select(tokens.c.id).where(any_of(tokens.c.id, "ids")).cte("made", recursive=True)
 _made = _made.union(sa.select(tokens.c.id).where(tokens.c.parent_id == _made.c.id))
 _living = sa.select(tokens.c.id).where(tokens.c.id.in_(sa.select(_made.c.id)), tokens.c.revoked_at.is_(None))
-# In one order, so that two revocations never deadlock. As strong as the UPDATE's own lock.
+# In a fixed order, so that two revocations cannot deadlock. As strong as the UPDATE's own lock.
 _living = _living.order_by(tokens.c.id).with_for_update(of=tokens, key_share=True)
 _revoke = sa.update(tokens).where(any_of(tokens.c.id, "ids"), tokens.c.revoked_at.is_(None))
 _revoke = _revoke.values(revoked_at=big("now"))
@@ -90,7 +92,7 @@ _end_family = _end_family.values(used_at=big("now"))
 
 
 class IssuedToken(Secretive, msgspec.Struct, frozen=True):
-    """A new token, which is seen only here. `expires_at`: milliseconds since the epoch."""
+    """A new token, which is shown only once. `expires_at` is in milliseconds since the epoch."""
 
     id: int
     token: str
@@ -114,7 +116,10 @@ async def issue(
     note: str | None = None,
     expires_at: int | None = None,
 ) -> IssuedToken:
-    """Store a new token's digest. `user_id`: the bot's for an installation. See `identity.tables.tokens`."""
+    """Store the digest of a new token and return it. See `identity.tables.tokens`.
+
+    `user_id` is the bot's for an installation.
+    """
     token = new_token(kind.prefix)
     params = {
         "kind": kind.name,
@@ -137,9 +142,9 @@ async def issue(
 
 
 async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
-    """Revoke the tokens and every token that was made with them. Return how many were still valid."""
+    """Revoke the tokens and all tokens derived from them. Return how many were valid."""
     changed = 0
-    # Repeated, since a token may have made another one while its lock was waited for (`personal.lock_living`).
+    # Repeated, because another token may have been derived while this waited for the lock (`personal.lock_living`).
     while ids := [row["id"] for row in await tx.fetch_all(_living, {"ids": list(token_ids)})]:
         changed += await tx.execute(_revoke, {"ids": ids, "now": now_ms()})
         forget_after_commit(tx, ids)
@@ -160,7 +165,7 @@ async def revoke_of(
     installation_id: int | None = None,
     user_id: int | None = None,
 ) -> int:
-    """Revoke the tokens with these values, at least one. A family's refresh tokens end, too."""
+    """Revoke the tokens that match all given values, at least one. A family's refresh tokens end too."""
     values = {"family": family, "app_id": app_id, "installation_id": installation_id, "user_id": user_id}
     params = {name: value for name, value in values.items() if value is not None}
     if not params:
@@ -172,24 +177,26 @@ async def revoke_of(
 
 
 async def revoke_with_family(tx: Transaction, token_id: int, family: str | None) -> int:
-    """Revoke a token, those made with it, and those of the same consent, by which an app could renew it. Return how
-    many were still valid."""
+    """Revoke a token, those derived from it, and those of the same consent, with which an app could renew it.
+
+    Returns how many were valid.
+    """
     ended = await revoke_of(tx, family=family) if family else 0  # first: refresh tokens are locked before tokens
     return ended + await revoke(tx, [token_id])
 
 
 def forget_after_commit(tx: Transaction, token_ids: Collection[int] = (0,)) -> None:
-    """Clear these tokens from every process's cache after the commit; 0: all tokens."""
+    """Remove these tokens from the caches of all processes after the commit. 0 means all tokens."""
     tx.signal(TOKENS, frozenset(token_ids))
 
 
 TOKENS_KEPT_MS = 90 * DAY_MS
-"""After their end, for `workhook token list`."""
+"""Retention after their end, for `workhook token list`."""
 REST_KEPT_MS = DAY_MS
 COUNTS_KEPT_MS = 2 * DAY_MS
-"""Twice as long as they count, since some count by the database's clock."""
+"""Twice as long as they count, because some are counted by the database's clock."""
 DEVICE_CODES_KEPT_MS = HOUR_MS
-"""Not longer: anybody can create them, and a replay revokes nothing."""
+"""Short, because anyone can create them and a replay revokes nothing."""
 BATCH = 1000
 
 
@@ -225,8 +232,10 @@ _DELETES = (
 
 
 async def prune(database: Database, now: int) -> int:
-    """Delete ended tokens after 90 days, device codes after an hour, the rest after a day. Return the number of rows.
-    Several processes may do this at once. Raise `Unavailable`."""
+    """Delete ended rows: tokens after 90 days, device codes after an hour, others after a day. Return their number.
+
+    Several processes may run this concurrently. Raises `Unavailable`.
+    """
     params = {
         "tokens_before": now - TOKENS_KEPT_MS,
         "codes_before": now - DEVICE_CODES_KEPT_MS,

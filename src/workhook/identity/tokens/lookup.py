@@ -1,7 +1,7 @@
-"""The actor of a token, by one SELECT or from the cache, and where it may act.
+"""The actor of a token, found with one SELECT or in the cache, and where it may act.
 
-A classic or OAuth token reaches whatever its user does, within its scopes. A confined token has grants: accounts and
-repositories with permissions. The user's own role is always checked besides.
+A classic or OAuth token reaches everything its user can, within its scopes. A confined token has grants: accounts and
+repositories with permissions. The user's own role is always checked as well.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ LEVELS = (None, "read", "write")
 
 
 def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
-    """Tell whether the permissions suffice. `need`: a permission and its level; write includes read."""
+    """Tell whether a grant includes the permission and level in `need`; write includes read."""
     return need is None or LEVELS.index(grant.permissions.get(need[0])) >= LEVELS.index(need[1])
 
 
 def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
-    """Tell whether the token reaches the account and, if given, its repository, with any permissions."""
+    """Tell whether the token reaches the account and, if given, its repository, with any permission."""
     return actor.grants is None or _grant_for(actor, account_id, repository_id) is not None
 
 
 def check_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> None:
-    """Raise `NotFound` outside the token's grants, and `Forbidden` if its permissions do not suffice."""
+    """Raise `NotFound` outside the token's grants, and `Forbidden` if its permissions are insufficient."""
     if actor.grants is None:
         return
     grant = _grant_for(actor, account_id, repository_id)
@@ -50,7 +50,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
 
 
 def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
-    """Tell whether the token has this permission there, whatever the current operation needs."""
+    """Tell whether the token has this permission there, regardless of the current operation."""
     if actor.grants is None:
         return True
     grant = _grant_for(actor, account_id, repository_id)
@@ -58,7 +58,7 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """Refuse tokens of chosen repositories, too, such as for a new one. Raise as `check_reach`."""
+    """Refuse tokens for selected repositories too, for example to create one. Raises the errors of `check_reach`."""
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
@@ -66,7 +66,7 @@ def check_whole_account(actor: Actor, account_id: int) -> None:
 
 
 def not_accessible(actor: Actor) -> Forbidden:
-    """The error for insufficient permissions."""
+    """Return the error for insufficient permissions."""
     return Forbidden(KINDS[actor.token_kind].not_accessible, code="missing_permission")
 
 
@@ -81,8 +81,10 @@ def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Gran
 def within_reach(
     account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any] | None
 ) -> sa.ColumnElement[bool]:
-    """Condition for lists that span projects, with the parameters `reach_params`. Without a `repository_id`: for what
-    belongs to the account itself."""
+    """Return the condition for lists that span projects, with the parameters `reach_params`.
+
+    Without `repository_id`, it applies to what belongs to the account itself.
+    """
     wide = sa.bindparam("reach_everything", type_=sa.Boolean())
     if repository_id is None:
         return sa.or_(wide, any_of(account_id, "reach_accounts"))
@@ -90,7 +92,7 @@ def within_reach(
 
 
 def reach_params(actor: Actor) -> Mapping[str, object]:
-    """Only grants with the permission that the operation needs count."""
+    """Return the parameters of `within_reach`. Only grants with the permission that the operation needs count."""
     fitting = [each for each in actor.grants or () if allows(each, actor.need)]
     chosen = {one for each in fitting for one in each.repository_ids or ()}
     return {
@@ -148,9 +150,11 @@ _tokens = _every.where(any_of(tokens.c.id, "token_ids"))
 
 
 async def find_actor(reader: Reader, token: str) -> Actor | None:
-    """Find the actor of a valid token, without the call's `address` and `need`. Raise `Forbidden` for a suspended
-    installation. Tokens are compared only by the index over their digests: its timing tells something of a guess's
-    SHA-256, which the guesser cannot choose, and nothing of a token."""
+    """Return the actor of a valid token, without the call's `address` and `need`.
+
+    Raises `Forbidden` for a suspended installation. Tokens are compared only through the index on their digests: its
+    timing reveals something about the SHA-256 of a guess, which an attacker cannot choose, and nothing about a token.
+    """
     row = await reader.fetch_one(_token, {"digest": digest_of(token)})
     actor = _actor_of(row) if row else None
     if actor is not None and _is_suspended(actor):
@@ -159,7 +163,7 @@ async def find_actor(reader: Reader, token: str) -> Actor | None:
 
 
 async def find_actors(reader: Reader, token_ids: Collection[int]) -> dict[int, Actor]:
-    """Find the actors of those tokens that are valid, by the tokens' ids."""
+    """Return the actors of the valid tokens, by token id."""
     rows = await reader.fetch_all(_tokens, {"token_ids": sorted(token_ids)})
     found = {row["token_id"]: _actor_of(row) for row in rows}
     return {token_id: actor for token_id, actor in found.items() if actor is not None and not _is_suspended(actor)}
@@ -191,7 +195,7 @@ def _is_suspended(actor: Actor) -> bool:
 
 
 def is_current(actor: Actor) -> bool:
-    """Cached tokens expire, too."""
+    """Tell whether the actor's token has not expired, which cached tokens may have."""
     return actor.expires_at is None or actor.expires_at > now_ms()
 
 
@@ -206,7 +210,7 @@ def _reaches_of(row: Row) -> tuple[Grant, ...] | None:
     found = []
     for account_id, permissions, selection, chosen in json.decode(row["reaches"]):
         granted = json.decode(permissions)
-        rows = json.decode(chosen) if isinstance(chosen, str) else chosen  # SQLite nests the array as a text
+        rows = json.decode(chosen) if isinstance(chosen, str) else chosen  # SQLite nests the array as text
         repository_ids = None if selection == "all" else frozenset(one for (one,) in rows)
         if own_ids is not None:
             repository_ids = own_ids if repository_ids is None else own_ids & repository_ids
@@ -215,13 +219,16 @@ def _reaches_of(row: Row) -> tuple[Grant, ...] | None:
 
 
 def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """Return what both permit."""
+    """Return the permissions that both grant."""
     both = {name: min(level, other[name], key=LEVELS.index) for name, level in one.items() if name in other}
     return {name: level for name, level in both.items() if level}
 
 
 class Lookup:
-    """Cached tokens of this process. Another process's change arrives by signal, or after `STANDS_S` at the latest."""
+    """This process's cache of tokens.
+
+    Changes by other processes arrive by signal, or after `STANDS_S` at the latest.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -247,7 +254,7 @@ class Lookup:
         return found
 
     def _changed(self, ids: frozenset[int] | None) -> None:
-        """`ids`: of tokens. None, or 0 among them: any may have changed."""
+        """Drop changed tokens from the cache. If `ids` is None or contains 0, any token may have changed."""
         self._changes += 1
         if ids is None or 0 in ids:
             self._seen.clear()

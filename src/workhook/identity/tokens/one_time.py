@@ -1,6 +1,6 @@
-"""Secrets that work once: authorization codes, device codes and refresh tokens; and links, which are only stored here.
+"""Single-use secrets: authorization codes, device codes and refresh tokens. Links only use `store`.
 
-Only their digests are stored, with the time of their use: a code that is used twice was stolen.
+Only their digests are stored, with the time of use: a code that is used twice was stolen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _use = {
 
 
 class SecretLink(Secretive, msgspec.Struct, frozen=True):
-    """`path` holds the secret, which is seen only here. `expires_at`: milliseconds since the epoch."""
+    """A link with a secret in its `path`, which is shown only once. `expires_at` is in milliseconds since the epoch."""
 
     path: str
     expires_at: int
@@ -40,7 +40,7 @@ def _insert(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
 
 
 async def store(tx: Transaction, table: sa.Table, secret: str, good_ms: int, **values: object) -> int:
-    """Store the digest of a new secret with these values. Return when it expires, in milliseconds since the epoch."""
+    """Store the digest of a new secret with these values. Return its expiry in milliseconds since the epoch."""
     now = now_ms()
     row = {**values, "digest": digest_of(secret), "created_at": now, "expires_at": now + good_ms}
     await tx.execute(_insert(table, tuple(row)), row)
@@ -48,11 +48,11 @@ async def store(tx: Transaction, table: sa.Table, secret: str, good_ms: int, **v
 
 
 async def find(reader: Reader, table: sa.Table, app_id: int, secret: str) -> Row | None:
-    """Find a secret of the app, even if it has expired or was used."""
+    """Return a secret of the app, even if it has expired or was used."""
     row = await reader.fetch_one(_find[table], {"digest": digest_of(secret)})
     return row if row is not None and row["app_id"] == app_id else None
 
 
 async def use(tx: Transaction, table: sa.Table, secret: str) -> bool:
-    """Return whether the secret was unused. Only one of two concurrent uses succeeds."""
+    """Use up a secret. Return whether it was unused. Only one of two concurrent uses succeeds."""
     return await tx.execute(_use[table], {"digest": digest_of(secret), "now": now_ms()}) > 0

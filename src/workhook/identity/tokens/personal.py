@@ -1,7 +1,7 @@
-"""Personal tokens, which users create for themselves, or the command line for them.
+"""Personal tokens, which users create themselves or have created on the command line.
 
-A token creates only tokens that can do no more and end no later. They are revoked with it (`parent_id`) and share the
-request limit of the first one (`root_id`), so that a thief gains nothing.
+A token can only create tokens that can do no more and expire no later. They are revoked with it (`parent_id`) and share
+the request limit of the first one (`root_id`), so that a thief gains nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Days = Annotated[
 
 
 class TokenCreate(msgspec.Struct):
-    """A personal token to create. It can do no more than the token that asks for it, and does not outlive it."""
+    """A personal token to create. It can do no more than the token used to create it, and does not outlive it."""
 
     kind: Literal["classic", "fine_grained"] = "classic"
     note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="Description."), ON_ONE_LINE] | None = None
@@ -148,15 +148,18 @@ class TokenShape(msgspec.Struct):
 
 
 class CreatedToken(Secretive, TokenShape, kw_only=True):
-    """A new token. This is the only time that it is shown."""
+    """A new token. It is shown only once."""
 
     token: Annotated[str, Meta(examples=["whp_…"])]
 
 
 class TokenDetails(Record, frozen=True):
-    """A token, with the names of what it is confined to. Times: milliseconds since the epoch. `allowed`: the
-    permissions it has at most. `repositories`: full names of those that the viewer may see; None: all, or it is not
-    confined. `family`: what ends with it; None for a token that was made with another."""
+    """A token, with the names of what it is confined to. Times are milliseconds since the epoch.
+
+    - `allowed`: the permissions that it has at most.
+    - `repositories`: full names of those that the viewer can see; None if it has all or is not confined.
+    - `family`: the tokens that end with it; None for a token that was derived from another one.
+    """
 
     id: int
     kind: str
@@ -178,7 +181,7 @@ class TokenDetails(Record, frozen=True):
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:
-        """The repositories as shown."""
+        """The repositories in their API form."""
         if self.repositories is not None:
             return list(self.repositories)
         return "all" if self.organization is not None else None
@@ -190,7 +193,7 @@ def token_shape(shape: type[S], details: TokenDetails, base: str, **values: Any)
 
 
 _places = accounts.alias("places")
-# Permissions beside the scopes: an app's user has at most those of the app.
+# The permissions besides scopes: a user token of an app has at most those of the app.
 _of_app = sa.and_(tokens.c.kind == APP_USER.name, tokens.c.permissions.is_(None))
 _allowed = sa.case((_of_app, apps.c.permissions), else_=tokens.c.permissions).label("allowed")
 _tokens = (
@@ -231,7 +234,7 @@ _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 
 async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
-    """Find a valid token of the user. `user_id` None: any token, also a revoked one."""
+    """Return a valid token of the user. `user_id` None: any token, even a revoked one."""
     if user_id is None:
         rows = await reader.fetch_all(_one, {"token_id": token_id})
     else:
@@ -241,27 +244,34 @@ async def find(reader: Reader, token_id: int, user_id: int | None = None) -> Tok
 
 
 async def count_living(tx: Transaction, user_id: int) -> int:
-    """Count the user's valid personal tokens, and keep others from counting until the transaction ends: of two
-    concurrent requests the second one sees the token of the first."""
+    """Count the user's valid personal tokens, under a lock on the account.
+
+    Concurrent requests are serialized: the second one sees the token that the first one created.
+    """
     await lock_account(tx, user_id)
     row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
     return int(row["total"]) if row else 0
 
 
 async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
-    """List all tokens, oldest first, including revoked ones."""
+    """Return all tokens, oldest first, including revoked ones."""
     rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_every)
     return await _with_names(reader, rows, None)
 
 
 async def lock_living(tx: Transaction, token_id: int) -> bool:
-    """Return whether the token is not revoked, and keep it from being revoked: what is made with it meanwhile is then
-    revoked with it."""
+    """Lock a token against revocation, and return whether it is still valid.
+
+    Tokens derived from it in the meantime are then revoked with it.
+    """
     return await tx.fetch_one(_living_locked, {"token_id": token_id}) is not None
 
 
 async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
-    """Add repository names, with one more SELECT if needed. `user_id`: only those that the user sees; None: all."""
+    """Add repository names, with one more SELECT if needed.
+
+    With `user_id`, only repositories that the user can see are named.
+    """
     chosen = {row["id"]: tuple(json.decode(row["repositories"])) for row in rows if row["repositories"] is not None}
     wanted = sorted({each for ids in chosen.values() for each in ids})
     names = {}
@@ -294,9 +304,9 @@ def _allowed_by(row: Row) -> dict[str, str]:
 FINE_GRAINED_DEFAULT_DAYS = 30
 FINE_GRAINED_MAX_DAYS = 366
 LIVING_MAX = 100
-"""Valid personal tokens of one user."""
+"""Maximum number of valid personal tokens per user."""
 
-# The scope that is needed to grant a permission. Write includes deleting, which `write:repo_hook` does not.
+# The scope needed to grant a permission. Write includes deleting, unlike `write:repo_hook`.
 _COVERED_BY = {
     ("repository_hooks", "read"): "read:repo_hook",
     ("repository_hooks", "write"): "admin:repo_hook",
@@ -310,9 +320,11 @@ _COVERED_BY = {
 async def create(
     tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
 ) -> tuple[IssuedToken, TokenDetails]:
-    """Return the new token, which is seen only here. `by` None: the command line, which may give every scope. A user of
-    the pages has no token, so theirs has no parent. Raise `Invalid` with every fault, and `Unauthenticated` if the
-    parent was revoked meanwhile."""
+    """Create a personal token. Only this function returns the token itself.
+
+    `by` None is the command line, which may grant every scope. Users of the pages have no token, so their new tokens
+    have no parent. Raises `Invalid` with all faults, and `Unauthenticated` if the parent was revoked in the meantime.
+    """
     parent_id = (by.token_id or None) if by is not None else None
     if parent_id is not None and not await lock_living(tx, parent_id):
         raise Unauthenticated("Bad credentials")
@@ -351,8 +363,10 @@ async def create(
 
 
 async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
-    """Find the token itself, or one of the user's that can do no more: a stolen token must neither see nor end stronger
-    ones. Raise `NotFound`."""
+    """Return the caller's token, or another one of the user that can do no more. Raises `NotFound`.
+
+    A stolen token must neither see nor revoke stronger ones.
+    """
     found = await find(reader, token_id, actor.user.id)
     if found is not None and _sees(actor, found.id, found.scopes, found.allowed):
         return found
@@ -363,7 +377,7 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
 
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[TokenDetails], int]:
-    """List what `find_own` finds, newest first, and their number."""
+    """Return the tokens that `find_own` can find, newest first, and their number."""
     mine = {"user_id": actor.user.id, "now": now_ms()}
     rows = await reader.fetch_all(_my_permissions, mine)
     seen = [row["id"] for row in rows if _sees(actor, row["id"], row["scopes"].split(), _allowed_by(row))]
@@ -377,7 +391,7 @@ def _sees(actor: Actor, token_id: int, scopes: Collection[str], allowed: Mapping
 
 
 async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
-    """Return how many tokens were still valid, of it and what came of it. `by` None: the command line."""
+    """Revoke a token and those derived from it. Return how many were valid. `by` None: the command line."""
     ended = await revoke_with_family(tx, token.id, token.family)
     if ended:
         await _record(tx, by, "token.revoke", token, token.user_id)
@@ -429,7 +443,7 @@ def _permission_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
 
 
 def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int | None:
-    """Return milliseconds since the epoch, or None."""
+    """Return the expiry in milliseconds since the epoch, or None."""
     days, ends = wanted.expires_in_days, by.expires_at if by else None
     confined = wanted.kind == FINE_GRAINED.name
     if days is None:
@@ -449,7 +463,7 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
 async def _place(
     tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
 ) -> tuple[int, tuple[int, ...] | None] | None:
-    """Return the ids of the account and of the repositories (None: all there), or None with faults."""
+    """Return the ids of the account and of its repositories (None: all), or None with faults."""
     if isinstance(wanted.organization, UnsetType):
         message = "organization is required for a fine-grained token: an organization you are in, or your own login"
         faults.append(_fault("organization", message, "missing"))
@@ -495,10 +509,10 @@ def _shape(call: Call, actor: Actor, token: TokenDetails) -> TokenShape:
 
 @routes.get("/user/tokens")
 async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
-    """List the tokens that act for you.
+    """List your tokens.
 
-    Newest first: your personal tokens, and those that you let apps have. Tokens that can do more than the one that
-    asks, and revoked or expired ones, are left out.
+    Returns your personal tokens and those issued to apps on your behalf, newest first. Tokens that can do more than the
+    one used for this request, and revoked or expired ones, are not included.
     """
     actor = actor_of(call)
     found, total = await list_own(call.database, actor, page)
@@ -512,7 +526,7 @@ async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
     f"token and shares its request limit. A user has at most {LIVING_MAX} valid ones.",
 )
 async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
-    """Make a personal token."""
+    """Create a personal token."""
     issued, details = await create(write.tx, write.actor.user, wanted, write.actor)
     shape = token_shape(CreatedToken, details, write.call.base, current=False, token=issued.token)
     return Created(shape, shape.url, NOT_KEPT)
@@ -520,17 +534,17 @@ async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedTok
 
 @routes.get("/user/tokens/{token_id}")
 async def tokens_get(call: Call, token_id: int) -> TokenShape:
-    """Get a token that acts for you."""
+    """Get one of your tokens."""
     actor = actor_of(call)
     return _shape(call, actor, await find_own(call.database, actor, token_id))
 
 
 @routes.delete("/user/tokens/{token_id}", action="token.revoke")
 async def tokens_delete(write: Write, token_id: int) -> None:
-    """Revoke a token that acts for you.
+    """Revoke one of your tokens.
 
-    Revokes the token that asks, or one that can do no more, with every token made with it. It takes effect everywhere
-    within a second.
+    You can revoke the token used for this request, or one that can do no more. All tokens derived from it are revoked
+    too. Takes effect everywhere within a second.
     """
     found = await find_own(write.tx, write.actor, token_id)
     if not await end(write.tx, write.actor, found):

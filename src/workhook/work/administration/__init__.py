@@ -1,4 +1,4 @@
-"""The administration of a server's accounts, and the deletion of organizations.
+"""Administration of a server's accounts, and deletion of organizations.
 
-Begin with `accounts`. `deletion` hides an organization, `emptying` removes its data.
+Start with `accounts`. `deletion` hides an organization, and `emptying` removes its data.
 """

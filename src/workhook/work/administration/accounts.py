@@ -1,7 +1,7 @@
-"""`/admin/users` and `/admin/organizations`: list, create, lock out and remove accounts of the server.
+"""`/admin/users` and `/admin/organizations`: list, create, disable and remove accounts of the server.
 
-Events in organizations name no administrator, who may be in another one: Workhook itself is the sender. The audit log
-names them.
+Events in organizations do not name an administrator, who may belong to another organization; their sender is Workhook
+itself. The audit log does name the administrator.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 le
 
 
 class UserCreate(msgspec.Struct):
-    """A person who gets an account."""
+    """A user to create."""
 
     login: Login
     email: Email
@@ -61,7 +61,7 @@ class UserCreate(msgspec.Struct):
 
 
 class OrganizationCreate(msgspec.Struct):
-    """An organization, and who owns it."""
+    """An organization to create, with its first owner."""
 
     login: Login
     admin: Annotated[str, Meta(description="Login of the user who becomes its owner.")]
@@ -69,7 +69,7 @@ class OrganizationCreate(msgspec.Struct):
 
 
 class AdministeredUser(profile_schemas.ProfileShape, kw_only=True):
-    """A person, as administrators see them."""
+    """A user, as shown to administrators."""
 
     site_admin: Annotated[bool, Meta(description="Whether the user administers the server.")]
     email: Annotated[str | None, Meta(description="Visible to administrators only.")]
@@ -77,7 +77,7 @@ class AdministeredUser(profile_schemas.ProfileShape, kw_only=True):
 
 
 class UserOfServer(msgspec.Struct, frozen=True):
-    """`disabled_at`: since when, in milliseconds since the epoch."""
+    """A user of the server. `disabled_at` is in milliseconds since the epoch."""
 
     account: Account
     is_administrator: bool = False
@@ -85,14 +85,14 @@ class UserOfServer(msgspec.Struct, frozen=True):
 
 
 def administered_user(user: UserOfServer, base: str) -> AdministeredUser:
-    """`base`: what links in the body start with."""
+    """Return the shape of a user. `base` is the prefix of links in the body."""
     values = msgspec.structs.asdict(profile_schemas.profile_shape(user.account, base, whole=True))
     at = None if user.disabled_at is None else to_seconds_text(user.disabled_at)
     return AdministeredUser(**{**values, "site_admin": user.is_administrator, "disabled_at": at})
 
 
 FORMER = "Former member"
-"""The name of people whose account was removed; their work stays, and is theirs."""
+"""Display name of removed users. Their work is kept and remains attributed to the account."""
 FORMER_KIND = "former"
 NAMED_MAX = 5
 LOGINS_TRIED_MAX = 1_000
@@ -113,7 +113,7 @@ _projects = (
     .order_by(projects.c.repository_id)
     .limit(sa.literal_column(str(NAMED_MAX)))
 )
-# Data of the person alone. The rest of what they made stays, and refers to the account.
+# Data that concerns only the person. Everything else they created is kept and refers to the account.
 _OWN = tuple(
     sa.delete(table).where(table.c.user_id == _user_id)
     for table in (
@@ -142,13 +142,13 @@ _become_former = (
 
 
 async def require_administrator(reader: Reader, actor: Actor) -> None:
-    """Raise `NotFound`."""
+    """Raise `NotFound` unless the caller administers the server."""
     if not await administrators.is_administrator(reader, actor.user.id):
         raise NotFound()
 
 
 async def list_users(reader: Reader, page: Page) -> tuple[list[UserOfServer], int]:
-    """List users, the oldest first, and count them."""
+    """Return a page of users, oldest first, and their total number."""
     rows, total = await read_page(reader, _all, {}, page)
     return [_user_of(row) for row in rows], total
 
@@ -158,20 +158,20 @@ def _user_of(row: Row) -> UserOfServer:
 
 
 async def lock_user(tx: Transaction, login: str) -> UserOfServer:
-    """Lock a user's account. Raise `NotFound`."""
+    """Lock a user's account. Raises `NotFound`."""
     row = existing(await tx.fetch_one(_locked, {"login_key": key_of(login)}))
     return _user_of(row)
 
 
 async def add_user(write: Write, login: str, email: str, name: str | None) -> UserOfServer:
-    """Raise `Invalid`."""
+    """Create a user. Raises `Invalid`."""
     user = await actions.create_account(write.tx, "user", login, name=name, email=email)
     await audit.record(write.tx, write.actor, "user.create", user.login, account_id=user.id)
     return UserOfServer(user)
 
 
 async def add_organization(write: Write, login: str, owner: str, name: str | None) -> Account:
-    """Raise `Invalid`."""
+    """Create an organization with its first owner. Raises `Invalid`."""
     faults = await actions.faults_of_login(write.tx, login)
     who = await find_account(write.tx, owner)
     if who is None or who.kind != "user":
@@ -187,7 +187,10 @@ async def add_organization(write: Write, login: str, owner: str, name: str | Non
 
 
 async def disable(write: Write, login: str) -> UserOfServer:
-    """Raise `NotFound`, `Invalid` for the last owner of an organization, and for the last administrator."""
+    """Disable a user.
+
+    Raises `NotFound`, or `Invalid` for the last owner of an organization and the last administrator.
+    """
     user = await lock_user(write.tx, login)
     if user.disabled_at is not None:
         return user
@@ -198,16 +201,16 @@ async def disable(write: Write, login: str) -> UserOfServer:
 
 
 async def enable(write: Write, login: str) -> UserOfServer:
-    """Raise `NotFound`."""
+    """Enable a user. Raises `NotFound`."""
     user = await lock_user(write.tx, login)
     await actions.enable(write.tx, user.account, actor=write.actor)
     return UserOfServer(user.account, user.is_administrator)
 
 
 async def remove_user(write: Write, login: str) -> None:
-    """Remove a person's account. It keeps what was made with it, under another name.
+    """Remove a user's account. What they created is kept under another name.
 
-    Raise `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for a user with
+    Raises `NotFound`, or `Invalid` for the last owner of an organization, the last administrator, and users with
     projects of their own.
     """
     user = await lock_user(write.tx, login)
@@ -225,7 +228,7 @@ async def remove_user(write: Write, login: str) -> None:
         await remove_member(by_itself, place, account)
     for row in await write.tx.fetch_all(_places, params):
         repository = await find_repository_by_id(write.tx, row["repository_id"])
-        if repository is not None:  # None: it is in the trash, where nothing is published
+        if repository is not None:  # None: it is in the trash, where no events are published
             await remove_collaborator(by_itself, repository, account)
     await end_clients_of(by_itself, account)
     for statement in (*_OWN, *_BILLING):
@@ -238,7 +241,8 @@ async def remove_user(write: Write, login: str) -> None:
 
 
 async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
-    """Return why an account cannot be removed now, with the remedies. The last administrator is not checked."""
+    """Return the reasons why an account cannot be removed now, with remedies. Does not check for the last
+    administrator."""
     alone = await actions.list_owned_alone(reader, account)
     faults = actions.LastOwner(account, alone).faults if alone else ()
     return [*faults, *await _list_own_things(reader, account)]
@@ -257,7 +261,7 @@ async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
 
 
 async def _free_login(tx: Transaction, account: Account) -> str:
-    """Return `former-7`, or with a suffix if that is taken."""
+    """Return a free login such as `former-7`, with a suffix if that is taken."""
     login = f"former-{account.id}"
     for number in range(2, LOGINS_TRIED_MAX):
         if await find_account(tx, login) is None:
@@ -266,7 +270,7 @@ async def _free_login(tx: Transaction, account: Account) -> str:
     raise Conflict(say("Every login similar to {} is taken.", f"former-{account.id}"), code="logins_taken")
 
 
-# --- the API, which others cannot see ---------------------------------------------------------------------------------
+# --- the API, which is hidden from everyone else ----------------------------------------------------------------------
 
 routes = Routes(WEBHOOK_API, "administration", read="site_admin", write="site_admin")
 _TAKEN = Retry(UniqueViolation)  # if two requests want the same login at once, the second one is refused
@@ -274,9 +278,9 @@ _TAKEN = Retry(UniqueViolation)  # if two requests want the same login at once, 
 
 @routes.get("/admin/users", problems=(404,), action="user.list")
 async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUser]]:
-    """List the people who have an account.
+    """List users.
 
-    For administrators of the server.
+    Only administrators of the server can call this.
     """
     await require_administrator(call.database, actor_of(call))
     found, total = await list_users(call.database, page)
@@ -285,10 +289,10 @@ async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUse
 
 @routes.post("/admin/users", retry=_TAKEN, resource="User", problems=(404,), action="user.create")
 async def admin_users_create(write: Write, wanted: UserCreate) -> Created[AdministeredUser]:
-    """Add a person.
+    """Create a user.
 
-    They have no password yet: the command line makes a link with which they choose one. For administrators of the
-    server.
+    The user has no password yet. Use the command line to create a link with which they can set one. Only administrators
+    of the server can call this.
     """
     await require_administrator(write.tx, write.actor)
     made = await add_user(write, wanted.login, wanted.email, if_set(wanted.name))
@@ -298,11 +302,11 @@ async def admin_users_create(write: Write, wanted: UserCreate) -> Created[Admini
 
 @routes.post("/admin/users/{username}/disable", action="user.disable")
 async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
-    """Lock a person out.
+    """Disable a user.
 
-    Within a second nothing of theirs is good any more: sessions, tokens and streams end, timers are finished. What they
-    did stays. 422: they are the last owner of an organization, or the last administrator. For administrators of the
-    server.
+    Takes effect within a second: sessions, tokens and streams end, and timers are finished. The user's work is kept.
+    Returns 422 for the last owner of an organization and the last administrator. Only administrators of the server can
+    call this.
     """
     await require_administrator(write.tx, write.actor)
     return administered_user(await disable(write, username), write.call.base)
@@ -310,9 +314,9 @@ async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
 
 @routes.post("/admin/users/{username}/enable", action="user.enable")
 async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
-    """Let a person in again.
+    """Enable a user.
 
-    Their tokens and password from before are good again. For administrators of the server.
+    The user's previous tokens and password work again. Only administrators of the server can call this.
     """
     await require_administrator(write.tx, write.actor)
     return administered_user(await enable(write, username), write.call.base)
@@ -320,11 +324,11 @@ async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
 
 @routes.delete("/admin/users/{username}", action="user.delete")
 async def admin_users_delete(write: Write, username: str) -> None:
-    """Remove a person's account.
+    """Delete a user.
 
-    What they did stays, as that of a former member; their name, address, tokens and places are gone, and nothing brings
-    them back. 422: they are the last owner of an organization, the last administrator, or have projects of their own.
-    For administrators of the server.
+    The user's work is kept and attributed to a former member. Their name, address, tokens and memberships are removed
+    permanently. Returns 422 for the last owner of an organization, the last administrator, and users with projects of
+    their own. Only administrators of the server can call this.
     """
     await require_administrator(write.tx, write.actor)
     await remove_user(write, username)
@@ -334,9 +338,9 @@ async def admin_users_delete(write: Write, username: str) -> None:
     "/admin/organizations", retry=_TAKEN, resource="Organization", problems=(404,), action="organization.create"
 )
 async def admin_organizations_create(write: Write, wanted: OrganizationCreate) -> Created[OrganizationProfileShape]:
-    """Add an organization.
+    """Create an organization.
 
-    For administrators of the server, who do not become members by it.
+    Only administrators of the server can call this; they do not become members.
     """
     await require_administrator(write.tx, write.actor)
     made = await add_organization(write, wanted.login, wanted.admin, if_set(wanted.profile_name))

@@ -1,4 +1,4 @@
-"""Delete an organization: it disappears in one commit, and `emptying` removes its data afterwards."""
+"""Delete an organization. It disappears in one commit, and `emptying` removes its data afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices, is_issued
 
-_NO_ACCOUNT = 0  # its audit log goes with it, so the entry about the deletion belongs to the server
+_NO_ACCOUNT = 0  # its own audit log is deleted, so the entry about the deletion belongs to the server
 
 _lock = (
     sa.select(accounts.c.id)
@@ -67,7 +67,10 @@ _issued = (
 
 
 async def count_issued_invoices(reader: Reader, organization: Account) -> int:
-    """Return how many invoices the organization has issued. Laws require it to keep them, so ask for an export."""
+    """Return the number of invoices the organization has issued, which the law requires it to keep.
+
+    Callers use it to recommend an export before the deletion.
+    """
     row = await reader.fetch_row(_issued, {"account_id": organization.id})
     return int(row["number"])
 
@@ -75,8 +78,8 @@ async def count_issued_invoices(reader: Reader, organization: Account) -> int:
 async def delete_organization(write: Write, organization: Account) -> None:
     """Delete an organization with everything in it.
 
-    Its webhooks get the event `organization` `deleted`. People keep their accounts and their places elsewhere. The
-    login is free at once. Raise `NotFound` if it was deleted meanwhile.
+    Its webhooks receive the event `organization` `deleted`. People keep their accounts and their other memberships. The
+    login becomes available immediately. Raises `NotFound` if it was deleted in the meantime.
     """
     tx, params = write.tx, {"account_id": organization.id, "now": write.now}
     if await tx.fetch_one(_lock, {"account_id": organization.id}) is None:
@@ -92,7 +95,7 @@ async def delete_organization(write: Write, organization: Account) -> None:
         await tx.execute(statement, {"account_id": organization.id})
     await removal.rights_lost(tx, organization.id, actor=write.caller, base=write.base)
     await tx.execute(_hide_projects, params)
-    # No login has the character `#`, so no login leads to the row.
+    # No login contains `#`, so no login matches the row.
     await tx.execute(
         _rename, {**params, "login": f"deleted-{organization.id}", "login_key": f"deleted#{organization.id}"}
     )
@@ -107,17 +110,17 @@ routes = Routes(WEBHOOK_API, "support")
 
 
 class Accepted(msgspec.Struct):
-    """`{}`: accepted. Clients parse it as JSON."""
+    """`{}`, which clients can parse as JSON."""
 
 
 @routes.delete("/orgs/{org}", status=202, access="organization.admin")
 async def organization_delete(write: Write) -> Accepted:
-    """Delete an organization with everything in it.
+    """Delete an organization.
 
-    It disappears at once; its data is removed in the background, usually within a minute. Nothing can be restored.
-    People keep their accounts. Its own webhooks get the event `organization` with the action `deleted`, and have an
-    hour to receive it. Issued invoices are deleted, too: export the organization first if you have to keep them. For
-    owners of the organization.
+    Deletes the organization with everything in it. It disappears immediately; its data is removed in the background,
+    usually within a minute. This cannot be undone. People keep their accounts. The organization's own webhooks receive
+    the event `organization` with the action `deleted`, and have one hour to receive it. Issued invoices are deleted
+    too, so export the organization first if you must keep them. Only owners of the organization can call this.
     """
     await delete_organization(write, named_organization(write.call).account)
     return Accepted()
@@ -131,9 +134,10 @@ async def organization_delete(write: Write) -> Accepted:
     action="organization.delete",
 )
 async def admin_organizations_delete(write: Write, org: str) -> Accepted:
-    """Delete an organization with everything in it.
+    """Delete an organization as an administrator.
 
-    As `DELETE /orgs/{org}`. For administrators of the server, who need no place in the organization.
+    Works like `DELETE /orgs/{org}`. Only administrators of the server can call this; they do not need to be members of
+    the organization.
     """
     await require_administrator(write.tx, write.actor)
     organization = await find_account(write.tx, org)

@@ -1,11 +1,11 @@
-"""Remove what a deleted organization leaves behind: rows of every table, and files in the store.
+"""Remove the data of a deleted organization: its rows in every table, and its files in the store.
 
-The work is done in short transactions. Each one locks the organization's row, so that several processes take turns, and
-a process that dies is followed by the next run. Webhooks stay until they have sent the event about the deletion, for
-`LAST_DELIVERIES_MS` at most.
+The work is done in short transactions. Each one locks the organization's row, so that processes take turns and the next
+run continues where a crashed process stopped. Webhooks are kept until they have sent the event about the deletion, for
+at most `LAST_DELIVERIES_MS`.
 
 Tables are found by their columns, so a new table with a `repository_id` or an `account_id` is emptied without being
-named here. `tests/walls/test_deleting_an_organization.py` checks that every table is covered.
+listed here. `tests/walls/test_deleting_an_organization.py` checks that every table is covered.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.projects.emptying import empty
 
 DELETING, DELETED = "deleting", "deleted"
-"""The `kind` of the account while it is emptied, and afterwards: its row stays as a number without a name, because
-numbers are never used twice and finding all references to an account would read whole tables."""
+"""The account's `kind` while it is being emptied, and afterwards.
+
+The row is kept as a number without a name, because ids are never reused and finding all references to an account would
+scan whole tables.
+"""
 LAST_DELIVERIES_MS = HOUR_MS
 EVENTS_BATCH = 100
 
@@ -56,7 +59,7 @@ _finish = sa.update(accounts).where(accounts.c.id == big("account_id")).values(k
 
 
 class _History:
-    """Statements on events, their dispatches and deliveries, and webhooks. Another area declares these tables."""
+    """Statements on events, dispatches, deliveries and webhooks, whose tables another package declares."""
 
     def __init__(self) -> None:
         events, dispatches = metadata.tables["events"], metadata.tables["dispatches"]
@@ -86,7 +89,8 @@ def _history() -> _History:
 
 @cache
 def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
-    """Tables with the id of an organization, and its column; each before those that it refers to."""
+    """Return the tables with an organization's id and the column that holds it, dependents before the tables they
+    reference."""
     return tuple(
         (table, name)
         for table in reversed(metadata.sorted_tables)
@@ -97,7 +101,7 @@ def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
 
 @cache
 def tables_of_projects() -> tuple[sa.Table, ...]:
-    """Tables with the id of a project, each before those that it refers to."""
+    """Return the tables with a project's id, dependents before the tables they reference."""
     return tuple(
         table
         for table in reversed(metadata.sorted_tables)
@@ -106,13 +110,16 @@ def tables_of_projects() -> tuple[sa.Table, ...]:
 
 
 async def purge(services: Services, now: int) -> int:
-    """A chore: empty the organizations that were deleted. Return how many are gone. Raise `Unavailable`."""
+    """Empty deleted organizations, as a periodic task. Return how many were finished. Raises `Unavailable`."""
     found = [row["id"] for row in await services.database.fetch_all(_deleting, {})]
     return await for_each_isolated("deleted_organizations", found, lambda each: purge_one(services, each, now))
 
 
 async def purge_one(services: Services, account_id: int, now: int) -> bool:
-    """Return False if webhooks still have deliveries to make, or another process is emptying the organization."""
+    """Empty one organization.
+
+    Returns False if its webhooks still have pending deliveries, or another process is emptying it.
+    """
     emptying = _Emptying(services, account_id)
     if not await emptying.empty_projects() or not await emptying.deliveries_are_over(now):
         return False
@@ -139,7 +146,7 @@ class _Emptying:
         return await empty(self._services, tables_of_projects(), "repository_id", repository_id, admit=self._admit)
 
     async def empty_projects(self) -> bool:
-        """The rows of the projects stay, because webhooks refer to them."""
+        """Empty the projects but keep their rows, because webhooks refer to them."""
         after = 0
         while True:
             row = await self._services.database.fetch_one(_next_project, {**self._params, "after": after})
@@ -161,7 +168,7 @@ class _Emptying:
         return await self._services.database.in_transaction(look)
 
     async def remove(self) -> bool:
-        """Remove webhooks, events, projects, and all that belongs to the organization itself."""
+        """Remove webhooks, events, projects, and everything that belongs directly to the organization."""
         if not await self._repeat(self._remove_hooks):
             return False
         while row := await self._services.database.fetch_one(_next_project, {**self._params, "after": 0}):
@@ -198,7 +205,7 @@ class _Emptying:
         return not ids
 
     async def _remove_events(self, repository_id: int | None, tx: Transaction) -> bool:
-        """Remove a batch of the events of one project, or of the organization itself."""
+        """Remove a batch of events of one project, or of the organization itself."""
         history = _history()
         if repository_id is None:
             rows, scope = await tx.fetch_all(history.of_account, self._params), f"o{self._account_id}"

@@ -1,4 +1,4 @@
-"""Comments on tasks and files, replies, and whom they mention.
+"""Comments on tasks and files, replies, and mentions.
 
-Begin with `schemas`.
+Start with `schemas`.
 """

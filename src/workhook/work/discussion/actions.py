@@ -1,8 +1,8 @@
-"""What can be done with comments on tasks and files and with replies: authorise, decide, write, append the event.
+"""Actions on comments and replies: authorize, validate, write, add the event.
 
-Only its author changes what a comment says. An admin may hide it from clients, or delete it, which leaves its author
-and an empty text. An event about a comment on a file has every reply; an answer to a client leaves out those that are
-private. What belongs to a task or file that was deleted is not there.
+Only the author can edit a comment. An admin can hide it from clients, or delete it, which leaves the author and an
+empty text. Events about a comment on a file contain all replies; responses to clients omit private ones. Comments on
+deleted tasks and files do not exist for any caller.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _with_author(
     return [*selected(record, table), *person_columns(membership_of(table.c.repository_id, people), people)]
 
 
-# --- what is commented on: whoever comments keeps it from being deleted meanwhile -------------------------------------
+# --- the subject of a comment: commenting prevents its deletion in the meantime ---------------------------------------
 
 _task = with_access(
     sa.select(tasks.c.id, tasks.c.title).where(tasks.c.id == sa.bindparam("id"), tasks.c.deleted_at.is_(None)),
@@ -182,7 +182,10 @@ def _reply_of(row: Row) -> Reply:
 
 
 def _on(parent: str, whole: sa.Select[Any], table: sa.Table, make: Callable[[Row], C], weight: Weight) -> Listing[C]:
-    """Declare the list of the comments on one thing. Each has its index, and so has the one that clients see."""
+    """Declare the list of the comments on a task or file.
+
+    One index serves the whole list, another one the comments visible to clients.
+    """
     return Listing(
         table,
         lambda page, _: whole.join(page, page.c.id == table.c.id),
@@ -194,7 +197,7 @@ def _on(parent: str, whole: sa.Select[Any], table: sa.Table, make: Callable[[Row
     )
 
 
-IN_TIME = replace(BY_ID, cursor=tuple[Annotated[int, Meta(ge=0, le=2**63 - 1)]])  # what both databases take
+IN_TIME = replace(BY_ID, cursor=tuple[Annotated[int, Meta(ge=0, le=2**63 - 1)]])  # the range of both databases
 _ON_TASK = _on("task_id", _task_comments, task_comments, _task_comment_of, length(task_comments.c.text))
 _ON_FILE = _on(
     "file_id",
@@ -211,7 +214,7 @@ _CHANGEABLE = ("text", "body", "plain_body", "private", "updated_at")
 
 
 class _Kind:
-    """The noun of a record's events, and its statements. `more`: columns beside those of the record."""
+    """The noun of a record's events, and its statements. `more` names a column that the record does not have."""
 
     def __init__(self, noun: str, record: type[Record], table: sa.Table, more: str) -> None:
         this = table.c.id == big("row_id")
@@ -232,11 +235,12 @@ _KINDS: Mapping[type[Record], _Kind] = {
     Reply: _Kind("file_comment_reply", Reply, file_comment_replies, "plain_body"),
 }
 REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
-"""Replies to one comment, and characters of them together."""
+"""Maximum number of replies to one comment, and of characters in all of them."""
 
 
 async def insert(tx: Transaction, comment: C, **places: object) -> C:
-    """Store a comment or reply, which gets an id. `places`: repository_id, user_id, and task_id or file_id."""
+    """Store a comment or reply and return it with its id. `places`: `repository_id`, `user_id`, and `task_id` or
+    `file_id`."""
     row = await tx.fetch_one(_KINDS[type(comment)].insert, {**_values(comment), **places})
     assert row is not None
     return msgspec.structs.replace(comment, id=int(row["id"]))
@@ -247,7 +251,7 @@ def _values(comment: C) -> dict[str, object]:
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
 
 
-# --- what callers do --------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 async def list_task_comments(
@@ -287,7 +291,7 @@ async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Re
 
 
 class Held(msgspec.Struct, Generic[C], frozen=True):
-    """A locked comment or reply, and the caller's access to it. `is_imported`: it was written elsewhere."""
+    """A locked comment or reply, and the caller's access to it. `is_imported` marks comments written elsewhere."""
 
     access: Access
     comment: C
@@ -304,9 +308,9 @@ async def lock_task_comment(tx: Transaction, actor: Actor, comment_id: int) -> H
 
 
 async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[FileComment]:
-    """Lock it against new replies, too."""
+    """Lock a comment, also against new replies."""
     access, row = await _find(tx, actor, _locked_file_comment, "private", "file_private", id=comment_id)
-    # A statement after the lock: it sees all replies.
+    # Read after the lock, so that all replies are seen.
     replies = await tx.fetch_all(_replies_to, {"id": comment_id})
     return Held(access, _file_comment_of(row, tuple(map(_reply_of, replies))))
 
@@ -318,18 +322,18 @@ async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: i
 
 
 async def find_imported(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> frozenset[int]:
-    """Return the ids of the comments that are the caller's only because the caller imported them."""
+    """Return the ids of the comments that are attributed to the caller only because the caller imported them."""
     own = [each.id for each in comments if each.user.id == access.user.id]
     return frozenset(row["id"] for row in await reader.fetch_all(_imported, {"ids": own})) if own else frozenset()
 
 
 def _words(comment: TaskComment | FileComment | Reply) -> str:
-    """Return the text, which is empty once the comment was deleted."""
+    """Return the text, which is empty if the comment was deleted."""
     return comment.body if isinstance(comment, Reply) else comment.text
 
 
 async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> C:
-    """Return `before` unchanged, without an event, if `change` would not change it."""
+    """Apply a change and return the comment. If nothing would change, no event is added."""
     access, before = held.access, held.comment
     wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     access.require_writable()
@@ -346,7 +350,7 @@ async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> 
 
 
 def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
-    """Raise `Forbidden` unless an admin only hides or shows what others wrote."""
+    """Raise `Forbidden` unless an admin only changes whether someone else's comment is hidden."""
     if held.is_imported:
         held.access.require_member("edit imported content")
     else:
@@ -358,7 +362,7 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
-    """Raise `Conflict` if the replies, which every answer with the comment carries, would become too many."""
+    """Raise `Conflict` if a comment would have too many replies, because every response with it contains them all."""
     there = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
     if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
@@ -374,8 +378,8 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
 async def delete(write: Write, held: Held[C]) -> None:
     """Delete the comment and, without events, its replies.
 
-    Only the text goes if others replied, or if somebody else deletes it; an admin deletes the rest. Clients do not see
-    such a comment of a client.
+    If others replied, or if someone other than the author deletes it, only the text is removed; an admin can then
+    delete the rest. When a client deletes their own comment, what remains of it is hidden from clients.
     """
     access, comment = held.access, held.comment
     access.require_writable()
@@ -395,7 +399,7 @@ async def delete(write: Write, held: Held[C]) -> None:
 
 
 async def _empty(write: Write, access: Access, comment: C, more: dict[str, object]) -> None:
-    """Remove the text, and notifications about it."""
+    """Remove the text and the notifications about it."""
     for statement in _KINDS[type(comment)].forget:
         write.tx.defer(statement, [{"row_id": comment.id}])
     words = "body" if isinstance(comment, Reply) else "text"
@@ -438,7 +442,7 @@ def _naming(comment: C) -> Naming:
 async def _find(
     reader: Reader, actor: Actor, statement: sa.Select[Any], *private: str, **ids: str | int
 ) -> tuple[Access, Row]:
-    """Return the caller's access and the row. A client does not see it if any of the columns `private` is true."""
+    """Return the caller's access and the row. Raises `NotFound` for a client if any `private` column is true."""
     row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of saw to it"
@@ -447,7 +451,7 @@ async def _find(
 
 
 def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str, Any]:
-    """Return the values of a new comment or reply. The database gives the id."""
+    """Return the values of a new comment or reply. The database assigns the id."""
     access.require_writable()
     _require_may_hide(access, private)
     user = person_shape(write.actor.user)

@@ -1,6 +1,6 @@
-"""Comments on tasks and on files, and the replies to those on files.
+"""Comments on tasks and files, and replies to comments on files.
 
-The specification has the list of a file's comments and a new one of them answered bare, without an envelope.
+As the specification requires, listing the comments on a file and creating one return them without an envelope.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ of_files = Routes(WORK_API, "File comments", read="work.read", write="work.write
 
 @of_tasks.get("/tasks/{id}/task_comments")
 async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> Listed[TaskCommentsAnswer]:
-    """List the comments on a task, the newest last."""
+    """List the comments on a task, oldest first."""
     after = cursor_of(query, actions.IN_TIME)
     found = await actions.list_task_comments(call.database, actor_of(call), task_id, after=after, limit=query.limit + 1)
     comments, headers = lists.page(call, found, query)
@@ -46,15 +46,16 @@ async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> List
 
 @of_tasks.post("/tasks/{id}/task_comments")
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
-    """Comment on a task."""
+    """Create a comment on a task."""
     return TaskCommentAnswer(to_response(await actions.create_task_comment(write, task_id, create)))
 
 
 @of_tasks.patch("/task_comments/{id}")
 async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
-    """Change a comment on a task.
+    """Update a comment on a task.
 
-    Only the author changes what it says, and nobody if it was imported. An admin of the project can change `private`.
+    Only the author can change the text, and no one can if the comment was imported. Admins of the project can change
+    `private`.
     """
     held = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
     write.require_match(TaskCommentAnswer(to_response(held.comment)))
@@ -65,8 +66,8 @@ async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdi
 async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     """Delete a comment on a task.
 
-    Only the author and admins of the project do. If an admin deletes what somebody else wrote, it stays with an empty
-    text; deleting that once more removes it.
+    Only the author and admins of the project can call this. If an admin deletes someone else's comment, it is kept with
+    an empty text; deleting it again removes it.
     """
     held = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
     write.require_match(TaskCommentAnswer(to_response(held.comment)))
@@ -80,9 +81,9 @@ def _file_comment(write: Write, access: Access, comment: FileComment) -> FileCom
 
 @of_files.get("/files/{file_id}/file_comments")
 async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> Listed[list[Wire[FileComment]]]:
-    """List the comments on a file with their replies, the newest last.
+    """List the comments on a file with their replies, oldest first.
 
-    The answer is the list itself.
+    Returns a plain array.
     """
     after = cursor_of(query, actions.IN_TIME)
     access, found = await actions.list_file_comments(
@@ -95,18 +96,18 @@ async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> List
 
 @of_files.post("/files/{file_id}/file_comments")
 async def create_file_comment(write: Write, file_id: str, create: CommentCreate) -> Wire[FileComment]:
-    """Comment on a file.
+    """Create a comment on a file.
 
-    The answer is the comment itself.
+    Returns the comment without an envelope.
     """
     return file_comment_to_response(await actions.create_file_comment(write, file_id, create), links_of(write.call))
 
 
 @of_files.patch("/file_comments/{file_comment_id}")
 async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdit) -> FileCommentAnswer:
-    """Change a comment on a file.
+    """Update a comment on a file.
 
-    Only the author changes what it says. An admin of the project can change `private`.
+    Only the author can change the text. Admins of the project can change `private`.
     """
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(write, held.access, held.comment))
@@ -115,11 +116,11 @@ async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdi
 
 @of_files.delete("/file_comments/{file_comment_id}")
 async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
-    """Delete a comment on a file, and the replies to it.
+    """Delete a comment on a file, including its replies.
 
-    Only the author and admins of the project do. If others replied, or if an admin deletes what somebody else wrote,
-    the comment stays with an empty text and its replies. Clients no longer see what a client deleted itself. An admin
-    who deletes such a comment once more removes it with the replies.
+    Only the author and admins of the project can call this. If others have replied, or if an admin deletes someone
+    else's comment, the comment is kept with an empty text and its replies. Clients no longer see comments that they
+    have deleted themselves. If an admin deletes such a comment again, it is removed with its replies.
     """
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(write, held.access, held.comment))
@@ -131,17 +132,17 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
 async def create_file_comment_reply(write: Write, file_comment_id: int, create: ReplyCreate) -> ReplyAnswer:
     """Reply to a comment on a file.
 
-    `body` may be HTML. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https` and
-    `mailto` are kept. What remains is stored and answered.
+    `body` may contain HTML. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https` and
+    `mailto` are kept. The sanitized body is stored and returned.
     """
     return ReplyAnswer(to_response(await actions.create_reply(write, file_comment_id, create)))
 
 
 @of_files.patch("/file_comments/{file_comment_id}/comments/{id}")
 async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id: int, edit: ReplyEdit) -> ReplyAnswer:
-    """Change a reply.
+    """Update a reply.
 
-    Only the author changes what it says. An admin of the project can change `private`.
+    Only the author can change the text. Admins of the project can change `private`.
     """
     held = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
     write.require_match(ReplyAnswer(to_response(held.comment)))
@@ -152,8 +153,8 @@ async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id
 async def delete_file_comment_reply(write: Write, file_comment_id: int, comment_id: int) -> Done:
     """Delete a reply.
 
-    Only the author and admins of the project do. If an admin deletes what somebody else wrote, it stays with an empty
-    body; deleting that once more removes it.
+    Only the author and admins of the project can call this. If an admin deletes someone else's reply, it is kept with
+    an empty body; deleting it again removes it.
     """
     held = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
     write.require_match(ReplyAnswer(to_response(held.comment)))

@@ -1,9 +1,9 @@
-"""The Markdown of comments and descriptions: CommonMark with tables, struck-out text and web addresses as links.
+"""The Markdown of comments and descriptions: CommonMark with tables, strikethrough and autolinks.
 
-The parser works in the event loop's process, and a short text can ask much of it: a table completes every row to the
-columns of its header, brackets and quotations are read again at each level. So the parser counts its steps, and a text
-that needs too many is plain text for every reader. A step is a place that the parser has tried, a cell of a table, or
-some output.
+The parser runs in the process of the event loop, and a short text can be expensive: a table pads every row to the
+columns of its header, and brackets and quotes are read again at each nesting level. The parser therefore counts steps,
+and a text that needs too many is shown as plain text. A step is a position that the parser tried, a table cell, or a
+unit of output.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 STEPS_MAX = 40_000
-"""Steps of one text, at most: about a quarter of a second."""
+"""Maximum number of steps for one text, which take about a quarter of a second."""
 
 STEPS_BASE, STEPS_PER_CHAR = 1_000, 10
 
 NESTED_MAX = 40
-"""nh3 takes quadratic time in the depth of elements. Deeper text is shown as plain text."""
+"""nh3 takes quadratic time in the nesting depth. Text nested more deeply is shown as plain text."""
 
 OUTPUT_CHARS_PER_STEP = 64
-"""A definition of a link is written once and shown wherever it is referred to."""
+"""Characters of output per step. A link definition is written once, but output wherever it is referenced."""
 
 ADDRESS_CHARS_MAX = 2_000
 
 _METER = "meter"
-_LABEL_STEPS = 12  # what may be the label of a link is read again at each level of brackets
-_SKIPPED_STEPS = 0.5  # of each token of such a label, which the parser may have remembered
+_LABEL_STEPS = 12  # a possible link label is read again at each level of brackets
+_SKIPPED_STEPS = 0.5  # for each token of such a label, which the parser may have cached
 _WEB = re.compile(rf"""://[^\s<>"'\\|`]{{1,{ADDRESS_CHARS_MAX}}}""")
 _MAILBOX = re.compile(r":[A-Za-z0-9.+_-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}")
 _CLOSING_MARKS = frozenset(".,;:!?*_~]}")
@@ -49,7 +49,7 @@ class TooCostly(Exception):
 
 
 class Meter:
-    """A counter of steps for one text. `columns`: of the table that is being read."""
+    """A step counter for one text. `columns` belongs to the table being parsed."""
 
     def __init__(self, steps: int) -> None:
         self.allowed, self.left = steps, float(steps)
@@ -84,7 +84,7 @@ def parse(text: str, meter: Meter) -> list[Token]:
 
 @cache
 def markdown_parser() -> MarkdownIt:
-    # Imported late: few processes ever read such a text.
+    # Imported late, because few processes ever parse Markdown.
     from markdown_it import MarkdownIt
     from markdown_it.parser_inline import ParserInline
 
@@ -94,7 +94,7 @@ def markdown_parser() -> MarkdownIt:
             super().skipToken(state)
 
     class Parser(MarkdownIt):
-        """Keep addresses as they were written, apart from invalid characters."""
+        """Keeps addresses as they were written, apart from invalid characters."""
 
         def normalizeLink(self, url: str) -> str:  # noqa: N802  # the library's name
             return _UNSAFE.sub(lambda found: quote(found[0], errors="replace"), url)
@@ -118,7 +118,7 @@ def markdown_parser() -> MarkdownIt:
 
 
 def _counted(rule: Callable[..., Any], steps: Callable[..., float]) -> Callable[..., Any]:
-    """Count the steps of the rule, by its arguments, before it runs."""
+    """Count the steps of a rule, computed from its arguments, before it runs."""
 
     def counted(state: StateBlock | StateInline, *rest: Any) -> Any:
         state.env[_METER].count(steps(state, *rest))
@@ -129,7 +129,7 @@ def _counted(rule: Callable[..., Any], steps: Callable[..., float]) -> Callable[
 
 def _steps_of_block(state: StateBlock, start: int, end: int, silent: bool) -> int:
     columns: int = state.env[_METER].columns
-    return 1 + columns if state.parentType == "table" else 1  # a table tries the other blocks before each row
+    return 1 + columns if state.parentType == "table" else 1  # a table tries the other block rules before each row
 
 
 def _steps_of_table(state: StateBlock, start: int, end: int, silent: bool) -> int:
@@ -166,7 +166,7 @@ def _link_address(state: StateInline, silent: bool) -> bool:
 
 
 def _without_closing_marks(address: str) -> str:
-    """Remove the sentence's marks behind an address; `)` is one unless the address opens it."""
+    """Remove trailing punctuation from an address, including `)` unless the address contains its opening bracket."""
     end, open_brackets = len(address), address.count("(") - address.count(")")
     while end and (address[end - 1] in _CLOSING_MARKS or (address[end - 1] == ")" and open_brackets < 0)):
         open_brackets += address[end - 1] == ")"

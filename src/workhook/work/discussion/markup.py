@@ -1,7 +1,7 @@
-"""Markup in replies: what is dangerous is taken out when it is written, so that whoever shows it need not.
+"""HTML in replies, sanitized when it is written so that it can be shown as it is.
 
-A body is HTML of a few elements. Who writes plain text is understood too: a `<` that begins no element of HTML is the
-character itself. The sanitising is nh3's; what happens before it only makes its input plainer.
+A body may contain a small set of HTML elements. Plain text works too: a `<` that does not start an HTML element is
+treated as a literal character. nh3 does the sanitizing; the preceding steps only simplify its input.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ BLOCKS = frozenset({"blockquote", "br", "h1", "h2", "h3", "h4", "li", "ol", "p",
 SCHEMES = frozenset({"http", "https", "mailto"})
 LINK_REL = "noopener noreferrer nofollow"
 TAGS_MAX = 4000
-"""The parser takes quadratic time in the depth of elements."""
+"""The parser takes quadratic time in the nesting depth."""
 
 # Removed with their content.
 _SILENT = frozenset({"script", "style"})
-# Other elements of HTML: their tags are removed, their text stays. Any other name is text.
+# Other HTML elements: their tags are removed and their text is kept. Any other name is plain text.
 _WITHIN_WORDS = frozenset("abbr big del font ins mark small span strike sub sup tt wbr".split())  # noqa: SIM905  # words read better
 _BETWEEN_WORDS = frozenset(
     """
@@ -38,12 +38,12 @@ _BETWEEN_WORDS = frozenset(
 
 _TAG = re.compile(r"<(?:(/?)([A-Za-z][A-Za-z0-9]*)((?:[\s/][^<>]*)?)>)?")
 _HREF = re.compile(r"""(?:^|[\s/])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=`]+))""", re.IGNORECASE)
-_FIRST_LINES = re.compile(r"<pre>\n+")  # HTML leaves out the first, however often it is read
+_FIRST_LINES = re.compile(r"<pre>\n+")  # HTML ignores the first line break, each time it is parsed
 _SPACES = re.compile(r"\s+")
 
 
 def read_markup(raw: object) -> str:
-    """Return the body as it is stored. Raises `ValueError` that says what it has to be."""
+    """Return the body in its stored form. Raises `ValueError` with the accepted format."""
     if not isinstance(raw, str):
         raise ValueError("text")
     _require_size(raw, part(""))
@@ -60,7 +60,7 @@ def _require_size(text: str, counted: Message) -> None:
 
 
 def clean(text: str) -> str:
-    """Keep only the elements above, and of attributes only the `href` of links. Idempotent. Raises `ValueError`."""
+    """Keep only the elements above, and `href` as the only attribute. Idempotent. Raises `ValueError`."""
     if text.count("<") > TAGS_MAX:
         raise ValueError(compose("of at most {} tags", Number(TAGS_MAX)))
     cleaned = nh3.clean(
@@ -76,13 +76,13 @@ def clean(text: str) -> str:
 
 
 def _plainer(tag: re.Match[str]) -> str:
-    """Keep only known tags, without other attributes; escape a lone `<`."""
+    """Keep only known tags, with `href` as the only attribute, and escape a literal `<`."""
     slash, name, attributes = tag[1], (tag[2] or "").lower(), tag[3]
     if name == "a" and not slash:
         href = _HREF.search(attributes)
         address = (href[1] or href[2] or href[3] or "") if href else ""
         return '<a href="' + address.replace('"', "&quot;") + '">'
-    if name == "div":  # a line in what browsers' editors make
+    if name == "div":  # a line, in the output of browsers' editors
         return f"<{slash}p>"
     if name in INLINE or name in BLOCKS or name in _SILENT:
         return f"<{slash}{name}>"
@@ -92,7 +92,7 @@ def _plainer(tag: re.Match[str]) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Remove each `<!-- … -->` that ends."""
+    """Remove every terminated comment (`<!-- … -->`)."""
     parts, at = [], 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
         parts.append(text[at:start])
@@ -117,7 +117,7 @@ class _Words(HTMLParser):
 
 
 def plain(cleaned: str) -> str:
-    """Return the text of cleaned markup in one line, to be searched and quoted."""
+    """Return the text of sanitized markup on one line, for searching and quoting."""
     words = _Words()
     words.feed(cleaned)
     words.close()

@@ -1,7 +1,8 @@
-"""Storing whom a comment names, in the transaction that stores the comment.
+"""Store the people mentioned in a comment, in the transaction that stores the comment.
 
-Only who sees the comment is stored: everybody in the project, but no client where it is hidden from clients. Any other
-login is text, so that nobody learns whether it is somebody's in another organization. Nobody mentions themselves.
+Only people who can see the comment are stored: everyone in the project, except clients if the comment is hidden from
+them. Any other login is treated as plain text, so that a mention does not reveal whether it exists in another
+organization. Authors cannot mention themselves.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _IS_AROUND_HIDDEN: dict[str, sa.ColumnElement[bool]] = {
     .select_from(_about_reply)
     .where(file_comment_replies.c.id == big("comment_id"), sa.or_(files.c.private, file_comments.c.private)),
 }
-"""Conditions that what the comment is about is hidden from clients."""
+"""Conditions: the subject of the comment is hidden from clients."""
 
 
 def _named(place: str, *, private: bool) -> sa.Select[Any]:
@@ -64,7 +65,10 @@ def _add(place: str, *, private: bool) -> Executable:
 
 
 def _tell(place: str, *, private: bool) -> Telling:
-    """Notify those who were not named before. It runs before `_add`, whose rows it must not see."""
+    """Return the notification of people who were not mentioned before.
+
+    Must run before `_add`, because it must not see the new rows.
+    """
     named_before = sa.exists().where(mentions.c[place] == big("comment_id"), mentions.c.user_id == accounts.c.id)
     return telling("mention", _named(place, private=private).where(sa.not_(named_before)), {place: big("comment_id")})
 
@@ -80,7 +84,7 @@ _REMOVE = {(place, private): _remove(place, private=private) for place in PLACES
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """The logins that a comment names, in small letters, and whether it is hidden from clients."""
+    """The logins that a comment mentions, in lower case, and whether the comment is hidden from clients."""
 
     logins: Collection[str] = ()
     private: bool = False
@@ -99,10 +103,10 @@ async def store_mentions(
     *,
     author_id: int,
 ) -> None:
-    """Make the rows of a comment those of `after`, and notify those who were not named before.
+    """Update the mentions of a comment to `after`, and notify people who were not mentioned before.
 
-    `place`: a name of `PLACES`. The comment is stored or locked, and no change of it is deferred yet. The writes here
-    are, so that they cost no round trip; only an edit that replaces names has one more.
+    `place` is a key of `PLACES`. The comment must be stored or locked, with no deferred change. The writes are deferred
+    and cost no round trip, except for one when an edit replaces mentions.
     """
     params = {"repository_id": access.repository.id, "comment_id": comment_id, "logins": sorted(after.logins)}
     were, are = set(before.logins), set(after.logins)
@@ -120,14 +124,14 @@ async def store_mentions(
 
 
 LOOKS_AT_MOST = 1_000
-"""The newest mentions of the person, visible or not."""
+"""How many of a person's newest mentions are examined, visible or not."""
 
 QUOTED, _READ = 200, 1_000
-"""Characters of a comment that are shown, and those that are read for them, with their markup."""
+"""Number of characters quoted from a comment, and of those read for the quote, including markup."""
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """A mention of the person. `about_id` and `title` are of the task or file; `words` has no markup."""
+    """A mention of the person. `about_id` and `title` belong to the task or file; `words` has no markup."""
 
     id: int
     kind: Literal["task_comment", "file_comment", "file_comment_reply"]
@@ -156,11 +160,11 @@ is_hidden = sa.or_(
         for each in (task_comments, file_comments, file_comment_replies, files)
     )
 )
-"""A client does not see the comment, for outer joins with these tables."""
+"""Condition: a client cannot see the comment, for outer joins with these tables."""
 
 
 def beginning(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
-    """Return what is read of a text to be quoted, with its markup."""
+    """Return the start of a text, including markup, from which the quote is taken."""
     return sa.func.substr(column, 1, _READ)
 
 
@@ -196,7 +200,7 @@ _seen = (
 
 
 async def list_mentions(reader: Reader, user: Account, limit: int) -> list[Mention]:
-    """Return the newest first, in comments that the user sees."""
+    """Return the newest mentions in comments that the user can see."""
     params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
     rows = await reader.fetch_all(_seen, params)
     await prepare_words(row["comment_text"] for row in rows)

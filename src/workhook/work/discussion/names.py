@@ -1,8 +1,7 @@
-"""Where a text names somebody, as in `@ada`, or a task of its project, as in `#12`. Pages mark what is stored: both use
-these functions.
+"""Finding mentions (`@ada`) and references to tasks of the project (`#12`) in text.
 
-Comments are Markdown: CommonMark with tables, struck out text and web addresses as links. Replies are HTML that
-`discussion.markup` has cleaned. In either, code and links name nobody and nothing.
+Pages use the same functions to highlight stored names. Comments are Markdown: CommonMark with tables, strikethrough and
+autolinks. Replies are HTML sanitized by `discussion.markup`. In both, names within code and links are ignored.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 QUOTE_STEPS_MAX = 6_000
-"""The most steps for the beginning of a text that is quoted: a list quotes many."""
+"""Maximum number of parser steps for a quoted excerpt, since a list quotes many comments."""
 
 NAMED_MAX = 200
 
 MENTION = re.compile(r"(?<![\w@./-])@([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)(?![\w@-])")
-"""In plain text; not within an e-mail address."""
+"""In plain text, but not within an e-mail address."""
 
 TASK_NUMBER = re.compile(r"(?<![\w#&/.-])#([1-9]\d{0,8})(?![\w-])")
-"""In plain text: the number of a task, and not an entity of HTML such as `&#12;`."""
+"""A task number in plain text, but not an HTML entity such as `&#12;`."""
 
 NAME = re.compile(f"{MENTION.pattern}|{TASK_NUMBER.pattern}")
-"""Either: the first group is a login, the second a number."""
+"""Either of them: the first group is a login, the second one a number."""
 
 _TAG = re.compile(r'(<(/?)([a-z0-9]+)(?:[^<>"]|"[^"]*")*>)')
 _SILENT = frozenset({"a", "code", "pre"})
 
 
 def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
-    """Yield the tokens of one paragraph, each with whether it may hold a `NAME`."""
+    """Yield the tokens of one paragraph, each with whether it may contain a `NAME`."""
     links = 0
     for token in children:
         links += token.nesting if token.type in ("link_open", "link_close") else 0
@@ -45,7 +44,7 @@ def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
 
 
 def naming_pieces(body: str) -> Iterator[tuple[str, bool]]:
-    """Split cleaned HTML into pieces, each with whether it may hold a `NAME`."""
+    """Split sanitized HTML into pieces, each with whether it may contain a `NAME`."""
     inside = at = 0
     for tag in _TAG.finditer(body):
         if tag.start() > at:
@@ -63,14 +62,14 @@ def may_name(text: str) -> bool:
 
 
 class Names(NamedTuple):
-    """The logins that a text mentions, in small letters, and the numbers of the tasks that it names; unchecked."""
+    """The logins mentioned in a text, in lower case, and the task numbers it references. They need not exist."""
 
     logins: tuple[str, ...] = ()
     numbers: frozenset[int] = frozenset()
 
 
 def names_in_markdown(text: str) -> Names:
-    """Return the names in a comment or description, from memory where possible."""
+    """Return the names in a comment or description, from the cache if possible."""
     return _names_in_markdown.of(text) if may_name(text) else Names()
 
 
@@ -79,7 +78,7 @@ def names_in_markup(body: str) -> Names:
 
 
 async def prepare_names(text: str) -> None:
-    """Parse the text in a thread before a transaction, so that `names_in_markdown` has it at once."""
+    """Parse the text in a thread before a transaction, so that `names_in_markdown` finds it in the cache."""
     if may_name(text):
         await _names_in_markdown.prepare(text)
 
@@ -101,7 +100,7 @@ def _names(texts: Iterable[str]) -> Names:
 
 
 def plain_words(text: str) -> str:
-    """Return the words of Markdown in one line, from memory where possible."""
+    """Return Markdown as plain text on one line, from the cache if possible."""
     return _plain_words.of(text)
 
 

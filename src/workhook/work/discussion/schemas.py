@@ -1,4 +1,4 @@
-"""Comments on tasks and on files, and the replies to those on files: what a caller may say, records and tables."""
+"""Comments on tasks and files, and replies to comments on files: request bodies, records and tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Markup = Annotated[
 
 
 class CommentCreate(msgspec.Struct):
-    """`private`: clients do not see it, and cannot set it."""
+    """A new comment. A `private` comment is hidden from clients; clients cannot set `private`."""
 
     text: CommentText
     private: bool | UnsetType = UNSET
@@ -49,7 +49,7 @@ class CommentCreate(msgspec.Struct):
 
 
 class CommentEdit(msgspec.Struct):
-    """Fields that are absent stay as they are."""
+    """Fields that are omitted are not changed."""
 
     text: CommentText | UnsetType = UNSET
     private: bool | UnsetType = UNSET
@@ -60,28 +60,28 @@ class CommentEdit(msgspec.Struct):
 
 
 class ReplyCreate(msgspec.Struct):
-    """`private`: clients do not see it, and cannot set it."""
+    """A new reply. A `private` reply is hidden from clients; clients cannot set `private`."""
 
     body: Markup
     private: bool | UnsetType = UNSET
 
 
 class ReplyEdit(msgspec.Struct):
-    """Fields that are absent stay as they are."""
+    """Fields that are omitted are not changed."""
 
     body: Markup | UnsetType = UNSET
     private: bool | UnsetType = UNSET
 
 
 class CommentedTask(msgspec.Struct, frozen=True):
-    """The task that a comment is about."""
+    """The task that a comment belongs to."""
 
     id: Annotated[str, resource_id("tsk")]
     title: str
 
 
 class CommentedFile(msgspec.Struct, frozen=True):
-    """The file that a comment is about. `link` leads to its content and works without a token for at least a day."""
+    """The file that a comment belongs to. `link` points to its content and works without a token for at least a day."""
 
     id: Annotated[str, resource_id("fil")]
     title: str
@@ -89,7 +89,10 @@ class CommentedFile(msgspec.Struct, frozen=True):
 
 
 class TaskComment(Record, frozen=True):
-    """A comment on a task. `imported_author`: who wrote it elsewhere; then `user` is who imported it."""
+    """A comment on a task.
+
+    For an imported comment, `imported_author` is its original author and `user` is the person who imported it.
+    """
 
     id: int
     text: str
@@ -104,7 +107,7 @@ class TaskComment(Record, frozen=True):
 
 
 class Reply(Record, frozen=True):
-    """A reply to a comment on a file. `body` may hold HTML, of which only what is harmless was kept."""
+    """A reply to a comment on a file. `body` may contain sanitized HTML."""
 
     id: int
     body: Annotated[str, EventSchema({"description": "may hold markup, sanitised"})]
@@ -116,8 +119,10 @@ class Reply(Record, frozen=True):
 
 
 class FileComment(Record, frozen=True):
-    """A comment on a file, with the replies to it that the caller may see, the newest last. Events of a change leave
-    the replies out."""
+    """A comment on a file, with the replies that the caller may see, oldest first.
+
+    Events about a change omit the replies.
+    """
 
     id: int
     text: str
@@ -150,7 +155,7 @@ class ReplyAnswer(msgspec.Struct):
 
 
 def file_comment_to_response(comment: FileComment, links: Links, *, to_client: bool = False) -> Wire[FileComment]:
-    """`to_client` leaves out the private replies."""
+    """Return the API form of a comment. `to_client` omits private replies."""
     file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
     replies = tuple(each for each in comment.comments if not (to_client and each.private))
     return to_response(msgspec.structs.replace(comment, file=file, comments=replies))
@@ -170,7 +175,7 @@ def _comments_on(noun: str, record: type[Record]) -> sa.Table:
         sa.Column(parent_id, sa.Text, sa.ForeignKey(f"{noun}s.id", ondelete="CASCADE"), nullable=False),
         *table_columns(record),
         sa.Index(f"ix_{name}_{parent_id}", parent_id, "id"),
-        partial_index(f"ix_{name}_open", parent_id, "id", where=NOT_PRIVATE),  # what clients see
+        partial_index(f"ix_{name}_open", parent_id, "id", where=NOT_PRIVATE),  # visible to clients
     )
 
 
@@ -179,7 +184,7 @@ file_comments = _comments_on("file", FileComment)
 file_comment_replies = _table(
     "file_comment_replies",
     *table_columns(Reply, file_comment_id=sa.ForeignKey("file_comments.id", ondelete="CASCADE")),
-    sa.Column("plain_body", sa.Text, nullable=False),  # without markup: what is searched
+    sa.Column("plain_body", sa.Text, nullable=False),  # without markup, for searching
     sa.Index("ix_file_comment_replies_file_comment_id", "file_comment_id", "id"),
 )
 
@@ -195,7 +200,7 @@ def _counted(table: sa.Table, only_open: bool) -> sa.Select[Any]:
 
 
 async def count_on_tasks(reader: Reader, access: Access, table: sa.Table, task_ids: Sequence[str]) -> dict[str, int]:
-    """Count the comments or files that the caller sees by task id. The tasks are of the project of `access`."""
+    """Count the comments or files that the caller can see, by task id. The tasks belong to the project of `access`."""
     rows = await reader.fetch_all(_counted(table, access.is_client), {"task_ids": task_ids})
     return {row["task_id"]: row["number"] for row in rows}
 
@@ -205,14 +210,14 @@ PLACES = {
     "file_comment_id": "file_comments.id",
     "file_comment_reply_id": "file_comment_replies.id",
 }
-"""The columns with the comment or reply of a mention; each row has one, and is deleted with it."""
+"""The columns that hold the comment or reply of a mention. Each row sets one of them, and is deleted with it."""
 
 
 def _place(name: str) -> sa.Column[int | None]:
     return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
 
 
-# Ids grow with time. `user_id` is the person named, `author_id` the author.
+# Ids increase over time. `user_id` is the mentioned person, `author_id` the author.
 mentions = sa.Table(
     "mentions",
     metadata,

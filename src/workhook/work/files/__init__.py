@@ -1,1 +1,1 @@
-"""Files and folders."""
+"""Files and folders of projects."""

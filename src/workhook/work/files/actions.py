@@ -1,7 +1,7 @@
-"""What can be done with files and folders: authorise, decide, write, publish the event.
+"""Actions on files and folders: authorize, validate, write, publish the event.
 
-Members do everything. Clients see and download what is not private, upload, and delete what they uploaded themselves;
-folders they only see. What is deleted can be restored for `trash.KEPT_MS`.
+Members can do everything. Clients can view and download files that are not private, upload files, and delete their own
+uploads; they can only view folders. Deleted files can be restored for `trash.KEPT_MS`.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ _folder_of = row_reader(Folder)
 _folder = with_access(sa.select(*_folder_columns), folders.c.repository_id).where(
     folders.c.id == sa.bindparam("folder_id")
 )
-# Putting a file into a folder keeps others from deleting it, but not from putting files into it.
+# Adding a file to a folder prevents the folder's deletion, but not the addition of other files.
 _folder_to_fill = _folder.where(projects.c.id == sa.bindparam("project_id")).with_for_update(
     of=folders, read=True, key_share=True
 )
-# Attaching a file to a task keeps it from being purged, but not from being changed.
+# Attaching a file to a task prevents the task from being purged, but not from being changed.
 _task_to_hold = (
     sa.select(tasks.c.id)
     .where(
@@ -95,7 +95,7 @@ _task_to_hold = (
 )
 _folder_to_delete = _folder.with_for_update(of=folders)
 _insert_folder = insert_into(folders, "repository_id", *stored_names(Folder))
-# A statement after the lock, which sees the current files. Files in the trash leave the folder.
+# Runs after the lock, so that it sees the current files. Files in the trash lose their folder.
 _delete_empty_folder = sa.delete(folders).where(
     folders.c.id == sa.bindparam("folder_id"),
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
@@ -111,7 +111,7 @@ def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     return with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope)
 
 
-# Clients do not see private files. Files have no links yet.
+# Private files are hidden from clients. The files do not have links yet.
 FILES = Listing(
     files,
     _whole,
@@ -142,20 +142,20 @@ async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access
 
 
 async def lock_files(tx: Transaction, actor: Actor, file_ids: Collection[str]) -> list[tuple[Access, File]]:
-    """Lock the files in the order of their ids. Raises `NotFound` unless all exist."""
+    """Lock the files in ascending order of their ids. Raises `NotFound` unless all exist."""
     wanted = sorted(set(file_ids))
     await tx.fetch_all(_lock_all, {"ids": wanted})
     return [await find_file(tx, actor, each) for each in wanted]
 
 
 async def find_content(reader: Reader, file_id: str) -> Content | None:
-    """Return the content of an existing file without checking rights."""
+    """Return the content of a file that is not deleted, without checking rights."""
     row = await reader.fetch_one(_content, {"file_id": file_id})
     return Content(*(row[name] for name in Content.__struct_fields__)) if row else None
 
 
 async def create_file(write: Write, project_id: str, create: FileCreate, content: Content) -> Wire[File]:
-    """`content` is in the store already."""
+    """Create a file whose content is already in the store."""
     access, folder = await find_place(write.tx, write.actor, project_id, create.folder)
     access.require_writable()
     if create.private is True:
@@ -181,7 +181,7 @@ async def create_file(write: Write, project_id: str, create: FileCreate, content
 
 
 async def delete_file(write: Write, access: Access, file: File) -> None:
-    """`access` and `file` are from `lock_file`."""
+    """Move a file that was locked by `lock_file` to the trash."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
     if not file.private:
@@ -202,11 +202,11 @@ async def restore_file(write: Write, file_id: str) -> Wire[File]:
 
 
 async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_id: str) -> tuple[Access, File]:
-    """Also return a file in the trash."""
+    """Return a file, even if it is in the trash."""
     params = {"file_id": file_id, "user_id": actor.user.id}
     row = await reader.fetch_one(statement, params)
     if row is not None and row["in_folder_id"] != row["folder_id"]:
-        row = await reader.fetch_one(_one, params)  # it was moved while this waited for the lock
+        row = await reader.fetch_one(_one, params)  # it was moved while this statement waited for the lock
     access = access_of(row, actor)
     assert row is not None, "access_of raises for none"
     file = file_of(row, access.repository)
@@ -215,7 +215,7 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
 
 
 def file_of(row: Row, repository: Repository) -> File:
-    """Read a row of `files_with_people`. The file has no link yet."""
+    """Read a file, without its link, from a row of `files_with_people`."""
     return file_in(row, FileProject(repository.project_id, repository.title))
 
 
@@ -238,7 +238,7 @@ def _write_deleted(tx: Transaction, file: File, deleted_at: int | None, now: int
 async def find_place(
     tx: Transaction, actor: Actor, project_id: str, folder_id: str | UnsetType | None
 ) -> tuple[Access, FileFolder | None]:
-    """Return the project and the folder, which is kept until the transaction ends."""
+    """Return the access to the project, and the folder, which cannot be deleted until the transaction ends."""
     if folder_id is None or isinstance(folder_id, UnsetType):
         return await find_access(tx, actor, project_id), None
     params = {"project_id": project_id, "folder_id": folder_id, "user_id": actor.user.id}
@@ -251,7 +251,10 @@ async def find_place(
 
 
 async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> str | None:
-    """Keep the task until the transaction ends. Raises `Invalid` unless it is in the file's project."""
+    """Keep the task from being purged until the transaction ends.
+
+    Raises `Invalid` unless the task is in the file's project.
+    """
     if task_id is None:
         return None
     row = await tx.fetch_one(_task_to_hold, {"task_id": task_id, "repository_id": access.repository.id})
@@ -289,7 +292,7 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
 
 
 async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
-    """Keep files from being put into it until the transaction ends."""
+    """Lock a folder, so that no files are added to it until the transaction ends."""
     row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of raises for none"
@@ -297,7 +300,7 @@ async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Ac
 
 
 async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
-    """Raises `Conflict` unless it is empty."""
+    """Delete a folder. Raises `Conflict` unless it is empty."""
     access.require_writable()
     access.require_member("delete folders")
     if await write.tx.execute(_delete_empty_folder, {"folder_id": folder.id}) == 0:
@@ -305,26 +308,26 @@ async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
     await publish_event(write, access.repository, "folder", "deleted", to_response(folder))
 
 
-# --- quota: whether a file fits beside what its organization (or person) has ------------------------------------------
+# --- quota: the room for another file in the organization's (or person's) storage -------------------------------------
 
 _used = (
     sa.select(sa.cast(sa.func.coalesce(sa.func.sum(files.c.size), 0), sa.BigInteger).label("bytes"))
     .join_from(projects, files, files.c.repository_id == projects.c.repository_id)
     .where(projects.c.account_id == big("account_id"))
 )
-# Uploads of one organization are serialized, so that each counts those before it.
+# Serialize the uploads of an organization, so that each one counts those before it.
 _lock = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
 
 
 async def require_room(call: Call, access: Access, more_bytes: int) -> None:
-    """Raise `TooLarge` unless a file of `more_bytes` fits beside what the project's owner has."""
+    """Raise `TooLarge` unless another `more_bytes` fit into the quota of the project's owner."""
     memory = memory_of(call.services)
     if memory is not None and memory.limits.mb:
         await _require_room(call.database, memory, access, more_bytes)
 
 
 async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: int) -> None:
-    """Check the room under a lock: no other upload to the account passes until the transaction ends."""
+    """Check the quota under a lock, which holds off other uploads to the account until the transaction ends."""
     memory = memory_of(call.services)
     if memory is not None and memory.limits.mb:
         account_id = access.repository.owner.id
@@ -334,7 +337,7 @@ async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: 
 
 
 async def _require_room(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
-    """Return the bytes of the existing files. Files are counted now, events as `memory` has them."""
+    """Return the total size of the existing files. Files are counted now, and events are taken from `memory`."""
     account_id = access.repository.owner.id
     row = await reader.fetch_one(_used, {"account_id": account_id})
     file_bytes: int = row["bytes"] if row else 0
@@ -364,7 +367,7 @@ _update_folder = (
 
 
 async def edit_file(write: Write, access: Access, file: File, edit: FileEdit) -> Wire[File]:
-    """`access` and `file` are from `lock_file`."""
+    """Edit a file that was locked by `lock_file`."""
     access.require_writable()
     access.require_own(file.user.id, "change")
     folder = file.folder
@@ -387,7 +390,7 @@ async def edit_file(write: Write, access: Access, file: File, edit: FileEdit) ->
 
 
 async def _write_files(write: Write, access: Access, changed: Sequence[tuple[File, File]]) -> list[Wire[File]]:
-    """Write each pair of before and after that differs, with its event."""
+    """Write the files that changed, given as pairs of before and after, with their events."""
     links = links_of(write.call)
     rows, events, records = [], [], []
     for before, after in changed:
@@ -409,7 +412,7 @@ async def _write_files(write: Write, access: Access, changed: Sequence[tuple[Fil
 
 
 async def move_files(write: Write, access: Access, file_ids: Collection[str], folder_id: str | None) -> list[File]:
-    """Move files of one project, all or none, and return them as they were. None: out of every folder."""
+    """Move files of one project, all or none, and return their previous states. `folder_id` None means no folder."""
     found = await lock_files(write.tx, write.actor, file_ids)
     for there, file in found:
         access.require_same(there)
@@ -438,6 +441,6 @@ async def edit_folder(write: Write, access: Access, folder: Folder, edit: Folder
 
 
 async def all_folders(reader: Reader, access: Access) -> list[Folder]:
-    """Return the folders by title."""
+    """Return all folders, sorted by title."""
     found = await lists.every(reader, FOLDERS, in_project(access))
     return sorted(found, key=lambda each: (each.title.casefold(), each.id))

@@ -1,4 +1,4 @@
-"""`/projects/{id}/files`, `/files`, `/projects/{id}/folders`, `/folders`."""
+"""`/projects/{id}/files`, `/files`, `/projects/{id}/folders` and `/folders`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
 CUT = Counter("workhook_files_downloads_cut_total", "Downloads that ended early because the store failed.")
 
-# A browser saves the file instead of showing or running it, and no proxy keeps it for others.
+# Browsers save the file instead of showing or running it, and proxies do not cache it for others.
 _HEADERS = {
     "Accept-Ranges": "bytes",
     "Cache-Control": "private, no-cache",
@@ -69,7 +69,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _RANGE = re.compile(r"bytes\s*=\s*(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
-_DIGITS_MAX = 18  # more than any file has bytes, and Python refuses to read some thousands of them
+_DIGITS_MAX = 18  # more than any file size needs, and Python refuses to parse thousands of digits
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +83,7 @@ async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[Fi
 
 @routes.get("/tasks/{id}/files")
 async def list_task_files(call: Call, task_id: str, query: ListQuery) -> Listed[FilesAnswer]:
-    """List the files that are attached to a task."""
+    """List the files attached to a task."""
     found = await find_task(call.database, actor_of(call), task_id)
     return await list_page(call, in_project(found.access), query, task_id=task_id)
 
@@ -105,7 +105,7 @@ async def list_page(call: Call, source: Source, query: ListQuery, **more: object
 async def create_file(call: Call, project_id: str) -> Answer:
     """Upload a file.
 
-    Send a form with one file. A setting limits its size, by default to 100 MiB.
+    Send a form with one file. The maximum size is configurable, and defaults to 100 MiB.
     """
     access = await find_access(call.database, actor_of(call), project_id)
     upload = await receive(call, access, may_be_stored=call.header("idempotency-key") is not None)
@@ -124,7 +124,7 @@ async def create_file(call: Call, project_id: str) -> Answer:
 async def get_file(call: Call, file_id: str) -> FileAnswer:
     """Get a file.
 
-    `file_link` leads to the content without a token, for at least a day.
+    `file_link` points to the content, and works without a token for at least a day.
     """
     _, file = await actions.find_file(call.database, actor_of(call), file_id)
     return FileAnswer(file_to_response(file, links_of(call)))
@@ -132,10 +132,11 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
 
 @routes.patch("/files/{id}")
 async def edit_file(write: Write, file_id: str, edit: FileEdit) -> FileAnswer:
-    """Rename a file, move it to another folder, attach it to a task, or change whether clients see it.
+    """Update a file.
 
-    A client changes only files that it uploaded itself, and not whether they are private. The logo of issued invoices
-    cannot be made private (409 `has_invoices`). The name under which a download is saved stays.
+    Renames the file, moves it to another folder, attaches it to a task, or changes whether clients can see it. Clients
+    can only change their own uploads, and cannot change `private`. The logo of issued invoices cannot be made private
+    (409 `has_invoices`). The file name of downloads does not change.
     """
     access, file = await actions.lock_file(write.tx, write.actor, file_id)
     _require_match(write.call, file)
@@ -155,7 +156,7 @@ async def delete_file(write: Write, file_id: str) -> Done:
 
 
 def _require_match(call: Call, file: File) -> None:
-    """Accept the tag of yesterday's link, too."""
+    """Check the precondition, accepting the ETag with the previous interval's link as well."""
     links = links_of(call)
     try:
         call.require_match(FileAnswer(file_to_response(file, links.earlier())))
@@ -165,7 +166,7 @@ def _require_match(call: Call, file: File) -> None:
 
 @routes.post("/files/{id}/restore")
 async def restore_file(write: Write, file_id: str) -> FileAnswer:
-    """Restore a file that was deleted."""
+    """Restore a deleted file."""
     return FileAnswer(await actions.restore_file(write, file_id))
 
 
@@ -184,8 +185,8 @@ async def restore_file(write: Write, file_id: str) -> FileAnswer:
 async def get_file_content(call: Call) -> Answer:
     """Download a file.
 
-    With a token that has the scope `work:read`, or without a token by the `file_link` of a file. `Range` may ask for
-    one range of bytes.
+    Requires a token with the scope `work:read`, or the signed `file_link` of the file. `Range` may request a single
+    range of bytes.
     """
     content = await _find_allowed(call)
     tag = f'"{content.sha256}"'
@@ -201,14 +202,17 @@ async def get_file_content(call: Call) -> Answer:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
     headers |= disposition(content.name)
     headers["Content-Length"] = str(stop - start)
-    headers["Content-Type"] = inert_media_type(content.content_type)  # as it is: other text gets a charset
+    headers["Content-Type"] = inert_media_type(content.content_type)  # explicit, so that no charset is added
     end = start if call.request.method == "HEAD" else stop
     pieces = await call.services.blobs.read(content.blob, start, end)
     return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=headers["Content-Type"])
 
 
 async def _find_allowed(call: Call) -> Content:
-    """Raise `Forbidden` for an invalid link, and `Unauthenticated` without link and token."""
+    """Return the content if the link or token allows it.
+
+    Raises `Forbidden` for an invalid link, and `Unauthenticated` without a link or token.
+    """
     file_id = call.path("id")
     expires, signature = call.query_text("expires"), call.query_text("signature")
     is_link = expires is not None and signature is not None
@@ -225,7 +229,7 @@ async def _find_allowed(call: Call) -> Content:
 
 
 async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Cut the connection after an error, so that the client does not take it for the end."""
+    """Abort the connection after an error, so that the client does not mistake it for the end of the file."""
     try:
         async for piece in pieces:
             yield piece
@@ -236,7 +240,7 @@ async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, N
 
 
 class RangeNotSatisfiable(Problem):
-    """A range that begins behind the end."""
+    """A range that starts after the end of the file."""
 
     status, code = 416, "range_not_satisfiable"
 
@@ -245,9 +249,9 @@ class RangeNotSatisfiable(Problem):
 
 
 def read_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the first byte and the one behind the last, or None for all of it.
+    """Return the first byte and the one after the last, or None for the whole file.
 
-    That includes a header that cannot be read, and one with several ranges, as the RFC permits.
+    As the RFC permits, the whole file is also returned for an invalid header and for multiple ranges.
     """
     found = _RANGE.fullmatch((header or "").strip())
     if found is None or not (found[1] or found[2]):
@@ -256,7 +260,7 @@ def read_range(header: str | None, size: int) -> tuple[int, int] | None:
         count = _number(found[2])
         if count == 0:
             raise RangeNotSatisfiable(size)
-        return (max(0, size - count), size) if size else None  # there is no way to write a range of no bytes
+        return (max(0, size - count), size) if size else None  # an empty range cannot be expressed
     first = _number(found[1])
     last = _number(found[2]) if found[2] else size - 1
     if found[2] and last < first:
@@ -296,7 +300,7 @@ async def edit_folder(write: Write, folder_id: str, edit: FolderEdit) -> FolderA
 
 @routes.delete("/folders/{id}")
 async def delete_folder(write: Write, folder_id: str) -> Done:
-    """Delete a folder that is empty."""
+    """Delete an empty folder."""
     access, folder = await actions.lock_folder(write.tx, write.actor, folder_id)
     write.require_match(FolderAnswer(to_response(folder)))
     await actions.delete_folder(write, access, folder)

@@ -1,9 +1,9 @@
-"""Links to the content of files that work in a browser, without a token, for a day or two.
+"""Links to the contents of files. They work in a browser without a token, for one to two days.
 
     https://host/api/v1/files/fil_…/content?expires=1795305600&signature=…
 
-Who sees a file gets its link; who has the link can read the file until the link expires. The signature is an
-HMAC-SHA256 of the file's id and the time, with a key that is derived from those of the vault.
+Anyone who can see a file gets its link, and anyone with the link can read the file until the link expires. The
+signature is an HMAC-SHA256 of the file's id and the expiry time, with a key derived from those of the vault.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from workhook.http.calls import Call
 from workhook.http.operations import WORK_API
 
 STEP_MS = DAY_MS
-"""Links expire at whole steps, so that a record and its ETag stay the same within one."""
+"""Links expire at multiples of this interval, so that a record and its ETag do not change within it."""
 AT_LEAST_MS = DAY_MS
-"""The least time that a link works; at most it is a step more."""
+"""The minimum validity of a link; the maximum is one interval longer."""
 
 _PURPOSE = "file links"
 
 
 @dataclass(frozen=True)
 class Links:
-    """A factory of links for one answer or event. `base` includes the prefix."""
+    """Creates the links of one response or event. `base` includes the prefix."""
 
     base: str
     key: bytes
@@ -38,7 +38,7 @@ class Links:
         return f"{self.base}/files/{file_id}/content?expires={self.expires_s}&signature={signature}"
 
     def earlier(self) -> Links:
-        """Return the links of the step before: a record is the same although they have changed."""
+        """Return the links of the previous interval, because a record counts as unchanged if only its links differ."""
         return replace(self, expires_s=self.expires_s - STEP_MS // 1000)
 
     def __repr__(self) -> str:
@@ -50,13 +50,13 @@ def links_of(call: Call) -> Links:
 
 
 def links_from(vault: Vault, base: str) -> Links:
-    """Return links for events that no call leads to. `base`: as `Call.base_for_others`."""
-    expires_ms = -(-(now_ms() + AT_LEAST_MS) // STEP_MS) * STEP_MS  # the first whole step that is far enough away
+    """Return the links for events outside a request. `base` is the value of `Call.base_for_others`."""
+    expires_ms = -(-(now_ms() + AT_LEAST_MS) // STEP_MS) * STEP_MS  # the first multiple that is far enough away
     return Links(base, vault.derive(_PURPOSE)[0], expires_ms // 1000)
 
 
 def is_signed(vault: Vault, file_id: str, expires: str, signature: str) -> bool:
-    """Check the signature in constant time, and that the link has not expired."""
+    """Tell whether the signature is valid, in constant time, and the link has not expired."""
     if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()):
         return False
     expires_s = int(expires)

@@ -1,4 +1,4 @@
-"""Files and folders: what a caller may say about them, their records and tables. Bytes of files are in the store."""
+"""Files and folders: request bodies, records and tables. The contents of files are in the blob store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TaskId = Annotated[str, Meta(max_length=64, description="Id of a task of the pr
 
 
 class FileCreate(msgspec.Struct):
-    """Beside the file itself. Without `title` it is the name of the file."""
+    """The fields sent with a file. `title` defaults to the name of the file."""
 
     title: Title | UnsetType = UNSET
     folder: _FolderId | UnsetType | None = UNSET
@@ -30,8 +30,11 @@ class FileCreate(msgspec.Struct):
 
 
 class FileEdit(msgspec.Struct):
-    """Fields that are absent stay as they are. `folder` null: in no folder. `task_id` null: on no task. `private`:
-    clients do not see the file, and cannot set it."""
+    """Fields that are omitted are not changed.
+
+    Set `folder` to null to remove the file from its folder, and `task_id` to null to detach it from its task. `private`
+    hides the file from clients, who cannot set it.
+    """
 
     title: Title | UnsetType = UNSET
     folder: _FolderId | UnsetType | None = UNSET
@@ -49,7 +52,7 @@ class FolderCreate(msgspec.Struct):
 
 
 class FolderEdit(msgspec.Struct):
-    """Fields that are absent stay as they are."""
+    """Fields that are omitted are not changed."""
 
     title: Title | UnsetType = UNSET
 
@@ -65,8 +68,11 @@ class FileFolder(msgspec.Struct, frozen=True):
 
 
 class File(Record, frozen=True):
-    """A file. `file_link` leads to the content: it needs no token, and expires. `size` is in bytes. `task_id`: the task
-    that the file is attached to."""
+    """A file.
+
+    `file_link` points to the content; it needs no token, and expires. `size` is in bytes. `task_id` is the task that
+    the file is attached to.
+    """
 
     id: Annotated[str, resource_id("fil")]
     title: str
@@ -81,8 +87,8 @@ class File(Record, frozen=True):
     sha256: Annotated[str, EventSchema({"pattern": "^[0-9a-f]{64}$"})]
     created_at: Timestamp
     updated_at: Timestamp
-    name: Annotated[str, HIDDEN]  # under which it is saved by who downloads it
-    blob: Annotated[str, HIDDEN]  # where it is in the store
+    name: Annotated[str, HIDDEN]  # the default name of a download
+    blob: Annotated[str, HIDDEN]  # the name in the blob store
     deleted_at: Annotated[int | None, HIDDEN]
 
 
@@ -114,7 +120,7 @@ class FoldersAnswer(msgspec.Struct):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """The uploaded bytes. `name` is the file's own; `blob` is its name in the store."""
+    """An uploaded file. `name` is its original name; `blob` is its name in the blob store."""
 
     name: str
     content_type: str
@@ -139,15 +145,15 @@ files = sa.Table(
     "files",
     metadata,
     in_project(),
-    # A folder that is deleted may hold files that were deleted before it.
+    # A deleted folder may contain files that were deleted before it.
     sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id", ondelete="SET NULL")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    # A task that is gone for good leaves its files to the project.
+    # When a task is purged, its files remain in the project.
     *table_columns(File, task_id=sa.ForeignKey("tasks.id", ondelete="SET NULL")),
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
     sa.Index("ix_files_in_folder", "repository_id", "folder_id", "id"),
-    partial_index("ix_files_open", "repository_id", "id", where=NOT_PRIVATE),  # what clients see
+    partial_index("ix_files_open", "repository_id", "id", where=NOT_PRIVATE),  # visible to clients
     partial_index("ix_files_on_task_open", "repository_id", "task_id", "id", where=NOT_PRIVATE),
     sa.Index("ix_files_blob", "blob", unique=True),
 )

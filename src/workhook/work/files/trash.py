@@ -1,4 +1,4 @@
-"""What becomes of deleted files: they can be restored for 30 days, then they are gone, their content included."""
+"""Deleted files: they can be restored for 30 days, and are then removed together with their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workhook.work.kernel.settings import billing_logos
 
 KEPT_MS = 30 * DAY_MS
 ORPHAN_MS = DAY_MS
-"""No upload takes so long from its last byte to its row."""
+"""Longer than any upload takes from its last byte to its row."""
 BATCH = 100
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ _old = (
     .offset(big("offset"))
 )
 _purge = (
-    # Check the row itself again: a restore that this waited for keeps it.
+    # Checks the row again, so that a restore which this statement waited for keeps the file.
     sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
 )
 _first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
@@ -42,10 +42,10 @@ _blobs_in_use = sa.union_all(
 
 
 async def purge(services: Services, now: int) -> int:
-    """Remove old files of the trash, and blobs of uploads that died. Returns the number of files.
+    """Remove expired files from the trash, and blobs of crashed uploads. Return the number of files.
 
-    Row first, blob after the commit: a crash between leaves a blob that the next run removes. Several processes may do
-    this at once.
+    Each row is deleted before its blob, after the commit. A crash in between leaves a blob for the next run to remove.
+    Several processes may run this concurrently.
     """
     purged = await _purge_files(services, now - KEPT_MS)
     await _purge_blobs(services, now - ORPHAN_MS)
@@ -67,10 +67,13 @@ async def _purge_files(services: Services, before: int) -> int:
 
 
 async def _purge_blobs(services: Services, before: int) -> None:
-    """Remove blobs without a file or logo, except those that are older than the database: a server that is started with
-    an empty database by mistake must not remove the files of the right one."""
+    """Remove blobs that belong to no file or logo.
+
+    Blobs that are older than the database are kept: a server started with an empty database by mistake must not remove
+    the files of the right one.
+    """
     first = await services.database.fetch_one(_first_account_at)
-    if first is None:  # nobody can have uploaded anything
+    if first is None:  # without accounts there were no uploads
         return
     async for found in services.blobs.older_than(before):
         names = [name for name in found if name >= least_id("blb", first["created_at"])]

@@ -1,4 +1,4 @@
-"""Reads an upload, `multipart/form-data` (RFC 7578), as it comes: of a file no more is in memory than a piece."""
+"""Streaming parser for uploads (`multipart/form-data`, RFC 7578), which keeps only a piece of the file in memory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from workhook.work.kernel.access import Access
 
 FORM = "multipart/form-data"
 FILE_FIELD = "file"
-BOUNDARY_MAX_CHARS = 200  # RFC 2046 has 70
+BOUNDARY_MAX_CHARS = 200  # RFC 2046 allows 70
 PARTS_MAX = 32
 STEP_BYTES = 64 * 1024
 FIELD_MAX_BYTES = 4 * 1024  # no parameter is longer
-AROUND_MAX_BYTES = 1024 * 1024  # of a body beside the content of the file
+AROUND_MAX_BYTES = 1024 * 1024  # of the body, besides the content of the file
 
 _PLAIN = ("", "7bit", "8bit", "binary")
 
@@ -41,23 +41,23 @@ Admit = Callable[[Fields], Awaitable[None]]
 
 
 class FileSink(Protocol):
-    """A destination of the file's bytes, such as a `storage.blobs.Incoming`."""
+    """A destination for the bytes of a file, such as a `storage.blobs.Incoming`."""
 
     async def write(self, data: bytes) -> None: ...
 
 
 async def admit_all(fields: Fields) -> None:
-    """Admit every file: the API's callers have shown a token."""
+    """Admit every file, because callers of the API have already shown a token."""
 
 
 async def read_form(
     call: Call, incoming: FileSink, *, limit: int, admit: Admit = admit_all, parts: int = PARTS_MAX
 ) -> Form:
-    """Write the file to `incoming`, which the caller keeps or not.
+    """Write the file to `incoming`; the caller decides whether to keep it.
 
-    `limit`: bytes of a file. `admit` gets the fields before the file, and raises unless it may come. Raises
-    `UnsupportedMediaType`, `Malformed`, `TooLarge`, `Invalid`, `Unavailable`. Wrong use of the field `file` is among
-    the form's `faults`.
+    `limit` is the maximum size of the file in bytes. `admit` is called with the fields that precede the file, and
+    raises to reject it. Raises `UnsupportedMediaType`, `Malformed`, `TooLarge`, `Invalid` and `Unavailable`. Misuse of
+    the field `file` is reported in the form's `faults`.
     """
     too_large = TooLarge(say("A file can be at most {} MiB.", limit // 2**20))
     if least_file_bytes(call) > limit:
@@ -69,7 +69,7 @@ async def read_form(
         seen += len(data)
         if seen > limit + AROUND_MAX_BYTES:
             raise too_large
-        # The server reads pieces of 256 KiB, of which the parser and what follows would each hold a copy.
+        # The server reads pieces of 256 KiB, and the parser and its consumers would each hold a copy.
         for start in range(0, len(data), STEP_BYTES):
             for event in _events(parser, data[start : start + STEP_BYTES], parts):
                 await form.read(event)
@@ -85,7 +85,7 @@ async def read_form(
 
 
 def least_file_bytes(call: Call) -> int:
-    """Return the least size of the file by `Content-Length`; 0 without one."""
+    """Return the minimum size of the file according to `Content-Length`, or 0 without that header."""
     declared = call.header("content-length")
     if not declared or not declared.isascii() or not declared.isdigit():
         return 0
@@ -113,7 +113,7 @@ def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[Mu
 
 
 class Form:
-    """A form that is read part by part. The file's bytes go to the `FileSink`."""
+    """A form that is parsed part by part. The bytes of the file are passed to the `FileSink`."""
 
     def __init__(self, incoming: FileSink, limit: int, too_large: TooLarge, admit: Admit = admit_all) -> None:
         self.fields: Fields = {}
@@ -173,7 +173,7 @@ class Form:
             raise Invalid(
                 faults=[Fault(field=name, message=say("{} must be text of at most {} bytes", name, FIELD_MAX_BYTES))]
             )
-        del self._text[FIELD_MAX_BYTES + 1 :]  # of a file that nobody wants
+        del self._text[FIELD_MAX_BYTES + 1 :]  # of a file that is not wanted
 
     def _end(self) -> None:
         part = self._part
@@ -198,12 +198,12 @@ class Form:
 
 
 def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, Sequence[str]]:
-    """Prefer the form to the query string, but keep what the query has twice, which is refused."""
+    """Prefer the form to the query string, but keep repeated query parameters, which are rejected later."""
     twice = {name: values for name, values in query.items() if len(values) > 1}
     return {**query, **form.fields, **twice}
 
 
-# --- names and media types as strangers write them --------------------------------------------------------------------
+# --- names and media types from untrusted clients ---------------------------------------------------------------------
 
 NAME_MAX_CHARS = 255
 UNKNOWN_TYPE = "application/octet-stream"
@@ -214,22 +214,22 @@ _ACTIVE_TYPES = frozenset(
 NAMELESS = "file"
 _SUFFIX_MAX_CHARS = 20
 
-# Characters that turn the direction of what follows make `exe.jpg` of `gpj.exe`; separators of lines break lists.
+# Characters that reverse the text direction can disguise `gpj.exe` as `exe.jpg`; line separators break lists.
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNPRINTABLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
 
-# An unterminated one extends to the end, so that nothing is read twice.
+# An unterminated string extends to the end of the header, so that nothing is scanned twice.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)', re.DOTALL)
 _EXTENDED = re.compile(r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[A-Za-z0-9-]*'([^;\s]*)", re.IGNORECASE)
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # RFC 9110, 5.6.2
-_BLANKS = r"[ \t]*"  # any other white space breaks the header that it goes out in
+_BLANKS = r"[ \t]*"  # any other white space would break the header in the response
 _MEDIA_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}({_BLANKS};{_BLANKS}{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*')
 _MEDIA_TYPE_MAX_CHARS = 127
 
 
 def extended_name(disposition: str) -> str | None:
-    """Return the `filename*` (RFC 8187) of a Content-Disposition, which libraries send."""
+    """Return the `filename*` (RFC 8187) of a Content-Disposition header, which HTTP libraries send."""
     found = _EXTENDED.search(_QUOTED.sub('""', disposition))
     if found is None:
         return None
@@ -240,7 +240,7 @@ def extended_name(disposition: str) -> str | None:
 
 
 def clean_name(raw: str) -> str:
-    """Return the last component of a path of any system, without invisible characters. Never empty, `.` or `..`."""
+    """Return the last component of a path on any system, without invisible characters. Never empty, `.` or `..`."""
     last = re.split(r"[/\\]", raw)[-1]
     kept = "".join(each for each in last if each not in _TURNS and unicodedata.category(each) not in _UNPRINTABLE)
     name = kept.strip()
@@ -248,7 +248,7 @@ def clean_name(raw: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Shorten the name before its suffix."""
+    """Shorten the part of a name before its suffix."""
     if len(name) <= NAME_MAX_CHARS:
         return name
     stem, dot, suffix = name.rpartition(".")
@@ -258,7 +258,7 @@ def _shortened(name: str) -> str:
 
 
 def clean_media_type(raw: str | None) -> str:
-    """Return `raw` if it is a media type (RFC 9110, 8.3.1), else the generic one."""
+    """Return `raw` if it is a valid media type (RFC 9110, section 8.3.1), or else the generic one."""
     text = (raw or "").strip()
     if len(text) <= _MEDIA_TYPE_MAX_CHARS and _MEDIA_TYPE.fullmatch(text):
         return text
@@ -266,8 +266,10 @@ def clean_media_type(raw: str | None) -> str:
 
 
 def inert_media_type(media_type: str) -> str:
-    """Return the type to send a file with: a generic one if a browser could run it as a script, style sheet or page of
-    this server."""
+    """Return the media type for sending a file.
+
+    Types that a browser could run as a script, style sheet or page of this server are replaced by a generic one.
+    """
     plain = media_type.partition(";")[0].strip().lower()
     main, _, sub = plain.partition("/")
     is_active = "script" in sub or plain in _ACTIVE_TYPES or (main != "image" and sub.endswith("xml"))
@@ -275,10 +277,10 @@ def inert_media_type(media_type: str) -> str:
 
 
 class Upload:
-    """A context for a file in the store, which is removed unless a row has it.
+    """Context manager for an uploaded file, whose blob is removed unless a row references it.
 
-    If it is unknown whether a commit happened, the blob stays for `trash.purge`. Set `is_stored` to False if no row has
-    it.
+    If the outcome of a commit is unknown, the blob is left for `trash.purge`. Set `is_stored` to False if no row
+    references the blob.
     """
 
     def __init__(self, call: Call, access: Access, create: FileCreate, content: Content, fingerprint: bytes) -> None:
@@ -290,7 +292,7 @@ class Upload:
         self._create = create
 
     async def create(self, write: Write) -> Wire[File]:
-        """Write the row, as one try of a change."""
+        """Write the row. Called for each attempt of the change."""
         self.is_stored = False
         await actions.reserve_room(write.tx, self._call, self._access, self.content.size)
         project_id = self._access.repository.project_id
@@ -307,9 +309,12 @@ class Upload:
 
 
 async def receive(call: Call, access: Access, *, admit: Admit = admit_all, may_be_stored: bool = False) -> Upload:
-    """Read the form of the request. `admit`: as in `upload.read_form`; it may take out fields that are not parameters.
-    `may_be_stored`: a repeated request, which needs no room."""
-    access.require_writable()  # before the body is read: nobody else makes us store anything
+    """Read the form in the request.
+
+    For `admit`, see `read_form`; it may also remove fields that are not parameters. `may_be_stored` marks a request
+    that may be a repetition and then needs no room.
+    """
+    access.require_writable()  # before the body is read, so that nothing is stored for a caller without the right
     if not may_be_stored:
         await actions.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
@@ -329,5 +334,5 @@ async def receive(call: Call, access: Access, *, admit: Admit = admit_all, may_b
 
 
 def limit_of(call: Call) -> int:
-    """Return the bytes that a file may have."""
+    """Return the maximum size of a file in bytes."""
     return call.services.settings.upload_max_mb * 2**20

@@ -1,4 +1,4 @@
-"""The basis of every room of the work API: access, events of changes, people, quotas, days, pages of lists.
+"""Shared foundations of the work API: access, change events, people, quotas, days and pages of lists.
 
-Begin with `access`: it finds a record and the caller's role in its project.
+Start with `access`, which finds a record and the caller's role in its project.
 """

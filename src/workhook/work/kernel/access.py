@@ -1,7 +1,7 @@
 """The rights of a caller in projects and accounts.
 
 Most resources of the work API belong to a project, so a resource is read together with its project and the caller's
-role in it: `with_access` adds to a SELECT what `access_of` needs, which saves a query.
+role in it. `with_access` adds the columns that `access_of` needs to a SELECT, which saves a query.
 
     _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
     row, access = await find_with_access(reader, _one, actor, id=task_id)
@@ -40,14 +40,17 @@ from workhook.storage.statements import hot
 from workhook.work.kernel.tables import clients
 
 RANKS = {"client": 1, "read": 2, "write": 3, "admin": 4, "owner": 5}
-"""The rank of each role in a project. A role has all rights of the lower ones; 0: none. A client differs: it must not
-get what was shown to the same person as a member. Members and apps of an account have `write`."""
+"""The rank of each role in a project; 0 means no role.
 
-_PREFIX = "project_"  # of the columns that `with_access` adds, except those of the owner, `owner_…`
+A role includes all rights of the lower ones, except that a client must never receive a response that was made for the
+same person as a member. Members and apps of an account have `write`.
+"""
+
+_PREFIX = "project_"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One caller in one project. `reads_only`: a collaborator who was added with the role read."""
+    """The access of one caller to one project. `reads_only` marks collaborators with the role `read`."""
 
     actor: Actor
     repository: Repository
@@ -64,71 +67,75 @@ class Access(msgspec.Struct, frozen=True):
 
     @property
     def is_admin(self) -> bool:
-        """Tell whether the caller administers the project, as its owners do."""
+        """Whether the caller administers the project, as its owners do."""
         return self.repository.role == "admin"
 
     @property
     def may_write(self) -> bool:
-        """Tell whether `require_writable` passes, for what a page offers; the actions decide."""
+        """Whether `require_writable` would pass. Pages use this to decide what to offer; the actions enforce it."""
         return not self.reads_only and not self.repository.archive
 
     def may_change(self, user_id: int) -> bool:
-        """Tell whether the caller may change what this user made, as `require_own` decides for clients."""
+        """Tell whether the caller may change something this user created; the rule for clients is that of
+        `require_own`."""
         return self.may_write and (not self.is_client or user_id == self.user.id)
 
     def require_writable(self) -> None:
-        """Raise `Forbidden`, or `Conflict` if the project is archived. Call this before a change in the project."""
+        """Raise `Forbidden` unless the caller may write, or `Conflict` if the project is archived."""
         if self.reads_only:
             message = say("You need the role {} in the project {}.", "write", self.repository.full_name)
             raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 
     def hide_from_clients(self) -> None:
-        """Raise `NotFound` for a client. Call this for what clients never see, such as timesheets and rates."""
+        """Raise `NotFound` for a client. Guards everything clients never see, such as timesheets and rates."""
         if self.is_client:
             repository = self.repository
             self.actor.request.touches(repository.owner.id, repository.id, hidden=True, names=repository.names)
             raise NotFound()
 
     def require_member(self, doing: str) -> None:
-        """Raise `Forbidden` for a client; `doing` ends the sentence "Clients cannot …"."""
+        """Raise `Forbidden` for a client. `doing` completes the sentence "Clients cannot …"."""
         if self.is_client:
             raise Forbidden(say("Clients cannot {}.", doing), code="missing_role")
 
     def require_owner(self, doing: str) -> None:
-        """Raise `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner can …"."""
+        """Raise `Forbidden` unless the caller is an owner. `doing` completes the sentence "Only an owner can …"."""
         if self.role != "owner":
             raise Forbidden(say("Only an owner of {} can {}.", self.repository.owner.login, doing), code="missing_role")
 
     def require_same(self, other: Access) -> None:
-        """Raise `NotFound` if a path names a project and something of another project."""
+        """Raise `NotFound` if a path combines a project with a resource of another project."""
         if other.repository.id != self.repository.id:
             raise NotFound()
 
     def require_sight(self, private: bool) -> None:
-        """Raise `NotFound` for a client if the thing is private."""
+        """Raise `NotFound` for a client if the resource is private."""
         if private:
             self.hide_from_clients()
 
     def require_own(self, user_id: int, doing: str) -> None:
-        """Raise `Forbidden` for a client who did not make the thing itself."""
+        """Raise `Forbidden` for a client who did not create the resource."""
         if self.is_client and user_id != self.user.id:
             raise Forbidden(say("Clients can only {} what they created themselves.", doing), code="missing_role")
 
 
 def require_not_archived(repository: Repository) -> None:
-    """Raise `Conflict`."""
+    """Raise `Conflict` if the project is archived."""
     if repository.archive:
         raise Conflict("The project is archived; unarchive it (archive: false) to change it.", code="archived")
 
 
-_client = clients.alias("looking")  # a statement may select clients besides
+_client = clients.alias("looking")  # an alias, because a statement may also select from `clients`
 is_client = sa.exists().where(_client.c.repository_id == projects.c.repository_id, _client.c.user_id == big("user_id"))
-"""The condition that the parameter `user_id` is a client of the project."""
+"""Condition: the user in the parameter `user_id` is a client of the project."""
 
 
 def role_in(table: sa.Table, project: sa.FromClause, user_id: sa.ColumnElement[Any], column: str = "role") -> Any:
-    """Select `column` of the user's row for the project, or null. `table`: memberships, collaborators or clients."""
+    """Select `column` of the user's row for the project, or null.
+
+    `table` is `memberships`, `collaborators` or `clients`.
+    """
     row = table.alias(f"held_{table.name}")
     if table is memberships:
         place = row.c.organization_id == project.c.account_id
@@ -151,10 +158,10 @@ def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
 
 
 def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Add the project of `repository_id`, and the role of the parameter `user_id` in it, to a statement.
+    """Join the project `repository_id` and add the role of the user in the parameter `user_id`.
 
-    Rows of deleted projects are left out. The added columns begin with `project_` and `owner_`, or are `member_role`,
-    `collaborator_role` and `is_client`.
+    Rows of deleted projects are excluded. The names of the added columns start with `project_` or `owner_`, or are
+    `member_role`, `collaborator_role` and `is_client`.
     """
     return (
         statement.join(projects, projects.c.repository_id == repository_id)
@@ -173,10 +180,10 @@ _project = hot(
 
 
 def access_of(row: Row | None, actor: Actor) -> Access:
-    """Make the caller's access from a row of a `with_access` statement.
+    """Build the caller's access from a row of a `with_access` statement.
 
-    Raise `NotFound` for no row, for a caller without a role there and outside the reach of the caller's token;
-    `Forbidden` if the token's permissions are not enough.
+    Raises `NotFound` if the row is missing, the caller has no role in the project or the project is outside the token's
+    reach, and `Forbidden` if the token lacks a permission.
     """
     if row is None:
         raise NotFound()
@@ -197,14 +204,14 @@ def access_of(row: Row | None, actor: Actor) -> Access:
 
 
 def rank_in(row: Row, repository: Repository, user_id: int) -> int:
-    """Return the user's rank in the repository, whose row has `role_columns` and `is_client`; 0 for none."""
+    """Return the user's rank in the repository, or 0. The row needs `role_columns` and `is_client`."""
     if repository.owner.id == user_id or row["member_role"] == "owner":
         return RANKS["owner"]
     return RANKS[repository.role or "client"] if repository.role or row["is_client"] else 0
 
 
 async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
-    """Run a `with_access` statement; return its row and the access. Raise as `access_of` does."""
+    """Run a `with_access` statement and return its row and the access. Raises the same errors as `access_of`."""
     row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of refuses none"
@@ -212,7 +219,10 @@ async def find_with_access(reader: Reader, statement: Executable, actor: Actor, 
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
-    """Find the caller's access to the project of a path such as `/projects/{id}/columns`. Raise `NotFound`."""
+    """Return the caller's access to the project in a path such as `/projects/{id}/columns`.
+
+    Raises the same errors as `access_of`.
+    """
     return access_of(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
 
 
@@ -233,14 +243,17 @@ class Owner(msgspec.Struct, frozen=True):
     role: str
 
     def require_owner(self, doing: str) -> None:
-        """Raise `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner of … can …"."""
+        """Raise `Forbidden` unless the caller is an owner. `doing` completes "Only an owner of … can …"."""
         if self.role != "owner":
             raise Forbidden(say("Only an owner of {} can {}.", self.account.login, doing), code="missing_role")
 
 
 async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
-    """Find the organization with this login, or the caller's own account. `doing` ends the sentence "Only an owner of …
-    can …". Raise `NotFound` for others, `Forbidden` for a member who is not an owner."""
+    """Return the organization with this login, or the caller's own account.
+
+    `doing` completes the sentence "Only an owner of … can …". Raises `NotFound` if the caller is not in the
+    organization, and `Forbidden` if the caller is not an owner.
+    """
     if key_of(login) == key_of(actor.user.login):
         check_reach(actor, actor.user.id)
         actor.request.rests_on(actor.user.id, None, RANKS["owner"])
@@ -256,10 +269,11 @@ async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Ac
 
 
 async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> Owner:
-    """Choose the account that something new belongs to: the named organization, or else the only one that the caller is
-    in, or else the caller's own.
+    """Choose the account for a new resource.
 
-    Accounts outside the token's reach are left out. Raise `Invalid`, and `Forbidden` if none is left.
+    This is the named organization, or else the caller's only organization, or else the caller's own account. Accounts
+    outside the token's reach are ignored. Raises `Invalid` if the choice is ambiguous or unknown, and `Forbidden` if no
+    account remains.
     """
     rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
     organizations = [Owner(account_of(row), row["role"]) for row in rows if covers(actor, row["id"])]
@@ -297,9 +311,10 @@ _memberships = sa.select(memberships.c.organization_id, memberships.c.role).wher
 
 
 async def standing(call: Call, rights: Mapping[Place, int]) -> Standing:
-    """Return how much the caller still has of the rights that an earlier request used (`http.calls.RequestRecord`).
+    """Compare the caller's current rights with those that an earlier request relied on (`http.calls.RequestRecord`).
 
-    Call this before repeating an answer that was stored under an `Idempotency-Key`. `rights`: the ranks then, by place.
+    Runs before a response stored under an `Idempotency-Key` is repeated. `rights` maps each place to the rank the
+    caller had then.
     """
     actor = actor_of(call)
     found = await _ranks(call.database, actor, rights)
@@ -311,7 +326,7 @@ async def standing(call: Call, rights: Mapping[Place, int]) -> Standing:
 
 
 async def _ranks(reader: Reader, actor: Actor, places: Mapping[Place, int]) -> dict[Place, int]:
-    """Return the caller's rank by place; places without a role are left out."""
+    """Return the caller's rank in each place, omitting places without a role."""
     repository_ids = [repository_id for _, repository_id in places if repository_id is not None]
     account_ids = [account_id for account_id, repository_id in places if repository_id is None]
     user_id = actor.user.id

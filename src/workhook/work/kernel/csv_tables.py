@@ -1,4 +1,4 @@
-"""Tables as `text/csv` (RFC 4180): negotiation, and the encoding of cells."""
+"""CSV responses (`text/csv`, RFC 4180): content negotiation and cell encoding."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MEDIA_TYPE = "text/csv"
 
 Cell = str | int | Decimal | bool | None
 
-_FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # the first characters of formulas, also wide ones
-# What may precede a formula: white space and quotes, with separators in between. It is matched as a whole, so that a
-# long text of nothing else is read once. An apostrophe there is guarded as well, to distinguish it from a guard. The
-# pattern starts with a set of characters, which `re` finds ten times as fast as a lookbehind.
+_FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # first characters of formulas, including fullwidth forms
+# White space, quotes and separators may precede a formula. The whole run is matched at once, so that a long text
+# consisting only of these is read once. Apostrophes in the run are guarded as well, to distinguish them from guards.
+# The pattern starts with a character set, which `re` finds ten times faster than a lookbehind.
 _BEFORE_FORMULA = re.compile(rf"""[\s";'](?<![\s";'].)[\s";']*+(?=[{_FORMULA}])""", re.DOTALL)
 _FORMULA_FIRST = re.compile(rf"""[\s";']*+[{_FORMULA}]""")
 _BREAKS_FIRST = re.compile(r"'*[\t\r\n]")
@@ -29,7 +29,7 @@ _LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
 
 
 def wants_csv(accept: str | None) -> bool:
-    """Tell whether the `Accept` header prefers CSV to JSON (RFC 9110, 12.5.1)."""
+    """Tell whether the `Accept` header prefers CSV to JSON (RFC 9110, section 12.5.1)."""
     ranges = weighted(accept)
     wanted = max((weight for name, weight in ranges if name == MEDIA_TYPE), default=0.0)
     json = max((weight for name, weight in ranges if name == "application/json"), default=0.0)
@@ -38,15 +38,15 @@ def wants_csv(accept: str | None) -> bool:
 
 
 async def write_rows(cells: Iterable[Sequence[Cell]]) -> bytes:
-    """Run `rows` in a thread: a page of long texts takes longer than other requests should wait."""
+    """Run `rows` in a thread, because encoding a page of long texts would block the event loop."""
     return await asyncio.to_thread(rows, cells)
 
 
 def rows(cells: Iterable[Sequence[Cell]]) -> bytes:
-    """Encode rows as lines that end in CRLF, with a `'` before texts that a spreadsheet would take for formulas.
+    """Encode rows as lines that end in CRLF, with a `'` before text that a spreadsheet would treat as a formula.
 
-    These are at the beginning of a cell, or after a possible separator of cells: `;`, a tab or a line break. A text
-    that begins with a tab or a line break gets a `'`, too.
+    Guards are added at the start of a cell and after every character that a spreadsheet may take for a cell separator
+    (`;`, tab or line break). Text starting with a tab or a line break is guarded too.
     """
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerows([_plain(each) for each in row] for row in cells)
@@ -61,27 +61,27 @@ def _plain(cell: Cell) -> str:
     if not isinstance(cell, str):
         return str(cell)
     text = _LINE_BREAK.sub("\n", cell)
-    # A `'` is added at every place before the formula where a cell could begin.
+    # Guard every position before the formula at which a cell could start.
     guarded = _BEFORE_FORMULA.sub(lambda before: _SEPARATOR.sub(r"\g<0>'", before[0]), text)
     return f"'{guarded}" if _BREAKS_FIRST.match(text) or _FORMULA_FIRST.match(text) else guarded
 
 
 def without_guards(text: str) -> str:
-    """Return the text that `rows` has written as this cell."""
+    """Decode the text of a cell written by `rows`."""
     begins = text.startswith("'") and (_FORMULA_FIRST.match(text) or _BREAKS_FIRST.match(text, 1))
     plain = _BEFORE_FORMULA.sub(lambda before: _GUARDED_SEPARATOR.sub(r"\1", before[0]), text)
     return plain[1:] if begins else plain
 
 
 def without_guard(text: str) -> str:
-    """Return a cell of any other program without a guard before a formula at its beginning."""
+    """Remove the guard before a leading formula from a cell that another program wrote."""
     return text[1:] if text.startswith("'") and _FORMULA_FIRST.match(text) else text
 
 
 def headers(file_name: str) -> dict[str, str]:
-    """Return the headers of a table, which a browser saves under that name (letters, digits, `-`)."""
+    """Return the headers of a CSV response. `file_name` may contain letters, digits and `-`."""
     return {**disposition(f"{file_name}.csv"), **VARY}
 
 
 VARY = {"Vary": "Accept"}
-"""The header of every answer of an operation that can answer a table."""
+"""Sent with every response of an operation that can return CSV."""

@@ -1,4 +1,4 @@
-"""Filters that take a day or a moment. A bare day is a day of one time zone, which the query names."""
+"""Filters that take a day or a moment. A bare day is interpreted in one time zone, which the query names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workhook.work.kernel.settings import account_billing
 
 
 def _read_bound(raw: object) -> int | date:
-    """Read a bound. A bare day stays a date, because the moment at which it begins depends on the time zone."""
+    """Parse a bound. A bare day stays a `date`, because its start depends on the time zone."""
     moment = read_day_or_moment(raw)
     try:
         return date.fromisoformat(str(raw).strip())
@@ -29,9 +29,9 @@ def _read_bound(raw: object) -> int | date:
 
 
 Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound, mend=with_plus)]
-"""Milliseconds since the epoch, or a `date`, which the functions below distinguish."""
+"""Milliseconds since the epoch, or a `date`; the functions below distinguish them."""
 TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Checked(zone_fault)]
-"""An IANA name that the server knows."""
+"""An IANA name known to the server."""
 
 
 def is_bare(bound: object) -> bool:
@@ -39,20 +39,22 @@ def is_bare(bound: object) -> bool:
 
 
 def zone_named(timezone: object, default: tzinfo = UTC) -> tzinfo:
-    """Return the zone of a parameter of the type `TimeZone`, or the default if it is absent."""
+    """Return the zone of a `TimeZone` parameter, or `default` if it is absent."""
     return zone_of(name) if isinstance(name := if_set(timezone), str) else default
 
 
 def start_ms(bound: object, zone: tzinfo) -> int | None:
-    """Return the moment of the bound, for a day its beginning in the zone; None if it is absent."""
+    """Return the bound in milliseconds, or None if it is absent. A day starts at its midnight in `zone`."""
     if isinstance(bound, date):
         return start_of(bound, zone)
     return bound if isinstance(bound, int) else None
 
 
 def deadline_params(*, before: object, after: object, zone: tzinfo) -> dict[str, int]:
-    """Return the parameters of the conditions on deadlines, which are days or moments. A bare bound excludes its own
-    day, for deadlines that are moments in the zone."""
+    """Return the parameters for conditions on deadlines, which are days or moments.
+
+    A bare bound excludes its whole day in `zone` when the deadline is a moment.
+    """
     found: dict[str, int | None] = {
         "deadline_before_day": midnight_of(before) if isinstance(before, date) else start_ms(before, zone),
         "deadline_before_moment": start_ms(before, zone),
@@ -73,7 +75,7 @@ _zones = (
 
 
 async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
-    """Find the zone of the project's days; UTC until its account chooses one."""
+    """Return the time zone of the project's account; UTC until one is chosen."""
     return (await find_zones(reader, [repository_id]))[repository_id]
 
 

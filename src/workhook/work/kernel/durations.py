@@ -1,8 +1,9 @@
-"""Durations as people and programs write them: one grammar for the API, pages and imports.
+"""Durations as people and programs write them, in one grammar for the API, pages and imports.
 
-Hours and minutes (`1:30`, `1:5`, `:15`, `1:30:15`), parts with units (`1h 30m`, `1h30`, `90m`, `1.5h`), hours with
-decimals (`1.5`, `1,5`, `.5`), and the hours, minutes and seconds of ISO 8601 (`PT1H30M`). Only a whole number without a
-unit depends on the source: milliseconds in the API (`5400000`), hours on pages. Fractions of a second never count.
+Accepted forms are hours and minutes (`1:30`, `1:5`, `:15`, `1:30:15`), parts with units (`1h 30m`, `1h30`, `90m`,
+`1.5h`), decimal hours (`1.5`, `1,5`, `.5`), and hours, minutes and seconds of ISO 8601 (`PT1H30M`). Only the meaning of
+a bare whole number depends on the source: milliseconds in the API (`5400000`), hours on pages. Fractions of a second
+are dropped.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from workhook.core.money import half_up
 
 TEXT_MAX_CHARS = 40
 BARE_HOURS_MAX = 24
-"""A typed whole number above that is ambiguous: some people mean minutes, others hours."""
+"""The largest bare number read as hours. Larger ones are ambiguous: some people mean minutes, others hours."""
 
-_NUMBER = r"(?:\d{1,15}(?:[.,]\d{1,6})?|(?<![a-z.])[.,]\d{1,6})"  # in `2h,30m` the comma is no decimal mark
+_NUMBER = r"(?:\d{1,15}(?:[.,]\d{1,6})?|(?<![a-z.])[.,]\d{1,6})"  # in `2h,30m` the comma is not a decimal mark
 _HOURS = r"(?:h|hrs?|hours?|std\.?|stunden?)"
 _MINUTES = r"(?:m|mins?|minutes?|min\.|minuten?)"
 _SECONDS = r"(?:s|secs?|seconds?|sek\.?|sekunden?)"
@@ -34,11 +35,11 @@ _FORMS = tuple(
 _UNITS_MS = (HOUR_MS, MINUTE_MS, SECOND_MS)
 _SPACES = re.compile("[\t\u00a0\u2009\u202f]")
 _PERHAPS_THOUSANDS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
-"""A thousand in one language, and one in another: refused rather than misread."""
+"""A thousand in one language, a decimal fraction in another; rejected rather than misread."""
 
 
 class AmbiguousNumber(ValueError):
-    """A whole number that can be hours or minutes."""
+    """A whole number that could be hours or minutes."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"{number} can be minutes or hours")
@@ -46,14 +47,17 @@ class AmbiguousNumber(ValueError):
 
 
 def duration_ms(text: str) -> int | None:
-    """Return the milliseconds, in whole seconds, or None if `text` is not a duration. A bare number is milliseconds."""
+    """Parse a duration into milliseconds, cut to whole seconds, or return None. A bare number means milliseconds."""
     typed = _plain(text)
     return whole_seconds(int(typed)) if typed.isdigit() else _read(typed)
 
 
 def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
-    """Return the milliseconds of a text that a person typed: a whole number means hours. `unit_ms`: the unit of any
-    number without one. Raise `AmbiguousNumber` if it is too large to be certainly hours."""
+    """Parse a duration typed by a person into milliseconds; return None if it is invalid.
+
+    A bare whole number means hours, and raises `AmbiguousNumber` if it may mean minutes. With `unit_ms`, any bare
+    number is in that unit.
+    """
     typed = _plain(text)
     if unit_ms is not None and re.fullmatch(_NUMBER, typed, re.ASCII):
         return None if _PERHAPS_THOUSANDS.fullmatch(typed) else whole_seconds(int(_fraction(typed) * unit_ms))
@@ -65,7 +69,7 @@ def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
 
 
 def _plain(text: str) -> str:
-    """Normalize a text. Empty if it cannot be a duration: digits of other scripts are refused."""
+    """Normalize a text. Return an empty string if it cannot be a duration; digits of other scripts are rejected."""
     typed = _SPACES.sub(" ", text).strip().lower()
     return typed if len(typed) <= TEXT_MAX_CHARS and typed.isascii() else ""
 
@@ -85,12 +89,12 @@ def _fraction(number: str) -> Fraction:
 
 
 def whole_seconds(duration_ms: int) -> int:
-    """Round down to whole seconds, in milliseconds."""
+    """Round milliseconds down to a whole second."""
     return duration_ms // SECOND_MS * SECOND_MS
 
 
 def formatted(duration_ms: int) -> str:
-    """Return `1h 30m 5s`: complete seconds, without parts that are zero; `0s` for less than a second."""
+    """Format as `1h 30m 5s`, in whole seconds and without zero parts; `0s` for less than a second."""
     minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
     hours, minutes = divmod(minutes, 60)
     parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
@@ -98,36 +102,36 @@ def formatted(duration_ms: int) -> str:
 
 
 def display(duration_ms: int) -> str:
-    """Return `1:30`, or `1:30:15` with seconds: the text of a duration on pages, paper and in the API."""
+    """Format as `1:30`, or `1:30:15` with seconds, as shown on pages, in PDFs and in the API."""
     minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
     return f"{minutes // 60}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")
 
 
 def hour_hundredths(duration_ms: int) -> int:
-    """Return hundredths of hours, rounded half up."""
+    """Return the duration in hundredths of an hour, rounded half up."""
     return half_up(duration_ms * 100, HOUR_MS)
 
 
 def decimal_hours(duration_ms: int) -> float:
-    """Return hours, rounded half up to two decimals."""
+    """Return the duration in hours, rounded half up to two decimals."""
     return hour_hundredths(duration_ms) / 100
 
 
 def signed_hours(duration_ms: int) -> float:
-    """Return `decimal_hours` of a difference, which may be negative."""
+    """Return the `decimal_hours` of a possibly negative difference."""
     return decimal_hours(duration_ms) if duration_ms >= 0 else -decimal_hours(-duration_ms)
 
 
 def two_decimals(minor: int) -> str:
-    """Return `80.00` for 8000."""
+    """Format 8000 as `80.00`."""
     return f"{minor // 100}.{minor % 100:02d}"
 
 
 def hours_text(duration_ms: int) -> str:
-    """Return `decimal_hours` with both decimals."""
+    """Format `decimal_hours` with both decimals."""
     return two_decimals(hour_hundredths(duration_ms))
 
 
 def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:
-    """Return hours times rate in minor units, rounded half up once."""
+    """Multiply hours by the rate, in minor units, rounding half up once."""
     return half_up(duration_ms * billable_rate_minor, HOUR_MS)

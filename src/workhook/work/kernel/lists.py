@@ -1,12 +1,12 @@
-"""Lists with filters, orders and a cursor: each resource declares a `Listing`, and `read` reads a page of it.
+"""Lists with filters, sort orders and cursors. Each resource declares a `Listing`, and `read` reads one page of it.
 
-A list is read from one project or across projects, with one statement. An index has the rows of each project in the
-order of the list. The first rows of each are scanned, and the first of these that match make the page. The number of
-rows that are scanned of a project is its share. If a project has more rows, the page ends at the last one of its share,
-and the next page continues there. So no row is missed, and a page scans a bounded number of rows.
+A list covers one project or several, and one statement reads it. An index holds the rows of each project in list order.
+The statement scans the first rows of every project, up to a share per project, and the first matching rows make up the
+page. If a project has more rows than its share, the page ends at the last scanned row of that project and the next page
+continues there. This way no row is missed, and a page scans a bounded number of rows.
 
-Words are found by their index, which has all matching rows. Within one project, the first rows of the list can be
-searched before (`First`): if the words are common, these fill the page.
+Text search uses a full-text index, which returns all matching rows. Within one project, the first rows of the list can
+be searched one by one beforehand (`First`): common words fill the page that way.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ Condition = sa.ColumnElement[bool]
 Weight = sa.ColumnElement[int]
 
 LOOKS_AT_MOST = 10_000
-"""The most rows that a page across projects scans, so that it takes less than 100 ms."""
+"""Maximum number of rows that a page across projects scans, which keeps it below 100 ms."""
 
 LOOKS_AT_MOST_IN_PROJECT = 4_000
-"""The most rows that a page of one project scans."""
+"""Maximum number of rows that a page of one project scans."""
 
 A_FEW = 20
-"""The least rows of each project that a page with filters scans."""
+"""Minimum number of rows per project that a filtered page scans."""
 
 A_PAGE = 101
-"""The least rows of each project that a page without filters scans, so that a page of a hundred is full."""
+"""Minimum number of rows per project that an unfiltered page scans, enough to fill a page of 100."""
 
 UNFILTERED = 2
-"""The factor for rows that need no check, which are cheaper."""
+"""Factor by which more rows are scanned if they need no check, because they are cheaper."""
 
 
 # --- the declaration of a resource ------------------------------------------------------------------------------------
@@ -63,13 +63,17 @@ UNFILTERED = 2
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter, whose parameter has the name of the filter.
+    """A filter, named like its query parameter.
 
-    `fits`: the condition. `reads`: the columns that it needs, besides `id`, `repository_id` and `insider`. `indexed`:
-    an index leads to the matching rows, in the order of the list; `few`: in another order, but to few rows; `alone`: in
-    the order of the list, to exactly these, so that neither the project nor `Listing.lives` is a condition. `common`:
-    nearly all rows match, so that one project's list searches them without a bound. `project`: the project of what the
-    filter names, so that no other is read. `value`: makes the parameter from the value in the query.
+    - `fits`: the condition.
+    - `reads`: columns that the condition needs, besides `id`, `repository_id` and `insider`.
+    - `indexed`: an index yields the matching rows in list order.
+    - `few`: an index yields the matching rows in another order, but there are few of them.
+    - `alone`: an index yields exactly the matching rows in list order, which makes the conditions on the project and
+      `Listing.lives` unnecessary.
+    - `common`: nearly all rows match, so the list of one project searches them without a bound.
+    - `project`: the project of the object that the filter names; no other project is read.
+    - `value`: converts the value in the query to the statement's parameter.
     """
 
     fits: Callable[[sa.FromClause], Condition]
@@ -84,8 +88,12 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """A sort order. `key`: columns of a row by name, whose values together no other row has; usually `id` last.
-    `cursor`: the types of their values. `constant`: names that are the same for all rows of a table."""
+    """A sort order.
+
+    - `key`: columns of a row by name, unique in combination; `id` usually comes last.
+    - `cursor`: the types of their values.
+    - `constant`: names of columns with the same value in all rows of a table.
+    """
 
     key: Callable[[sa.FromClause], Mapping[str, sa.ColumnElement[Any]]]
     cursor: Any = tuple[str]
@@ -93,17 +101,20 @@ class Order:
     constant: Collection[str] = ()
 
     def sorted(self, key: Mapping[str, sa.ColumnElement[Any]], *, whole: bool = True) -> list[sa.ColumnElement[Any]]:
-        """Return the columns for ORDER BY; without `whole` for rows of one table."""
+        """Return the ORDER BY columns. With `whole=False`, omit those that are constant within one table."""
         columns = [each for name, each in key.items() if whole or name not in self.constant]
         return [each.desc() if self.falling else each for each in columns]
 
     def of(self, rows: sa.FromClause, names: Collection[str]) -> list[sa.ColumnElement[Any]]:
-        """Return the columns for ORDER BY of rows that have the key already."""
+        """Return the ORDER BY columns of a row source that already contains the key."""
         return self.sorted({name: rows.c[name] for name in names})
 
     def behind(self, key: Mapping[str, sa.ColumnElement[Any]]) -> Condition:
-        """Return the condition that a key is after the parameters `after_NAME`. It also compares the first column
-        alone, because SQLite uses no index for a pair with an expression."""
+        """Return the condition that a key comes after the parameters `after_NAME`.
+
+        The first column is also compared on its own, because SQLite cannot use an index for a row value that contains
+        an expression.
+        """
         mine, after = list(key.values()), [sa.bindparam(f"after_{name}", type_=each.type) for name, each in key.items()]
         if len(mine) == 1:
             return mine[0] < after[0] if self.falling else mine[0] > after[0]
@@ -117,8 +128,11 @@ NEWEST_FIRST = Order(lambda row: {"id": row.c.id}, falling=True)
 
 
 class First(NamedTuple):
-    """The number of a project's first rows that are searched for words one by one. SQLite's index tells whether a row
-    has them. PostgreSQL parses the text of each, which costs more than reading it, so `characters` limits it."""
+    """How many of a project's first rows are searched one by one for words.
+
+    SQLite's index tells whether a row contains them. PostgreSQL parses the text of every row, which costs more than
+    reading it, so `characters` bounds the total.
+    """
 
     sqlite_rows: int
     postgresql_rows: int
@@ -127,8 +141,13 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The search for the words of the parameter `q`. `matching`: by the index. For first rows: `columns` of a row that
-    `fits` needs, on a database; `size`: the number of searched characters of a row."""
+    """The full-text search for the parameter `q`.
+
+    - `matching`: the condition that uses the index.
+    - `columns`: for the search in first rows, the columns that `fits` needs in the given dialect.
+    - `fits`: the condition on one of the first rows.
+    - `size`: the number of searched characters of a row.
+    """
 
     matching: Condition
     columns: Callable[[sa.FromClause, str], Sequence[sa.ColumnElement[Any]]] = lambda _, __: ()
@@ -140,11 +159,13 @@ class Words:
 class Listing(Generic[T]):
     """The list of a resource.
 
-    `whole`: selects all columns of a row, joined with a page (of rows with `id` and `insider`), and with `projects`
-    unless the scope is one project. `make`: makes the record of such a row. `weight`: the characters of its texts;
-    None: they are short, so that those of a page need not be added up. `lives`: the condition of the list's indexes.
-    `seen`: the condition that the caller sees a row, who is an insider of its project or not. `order`: unless another
-    one is asked for.
+    - `whole`: selects all columns of a row, joined with a page (of rows with `id` and `insider`), and with `projects`
+      unless the scope is one project.
+    - `make`: creates the record of such a row.
+    - `weight`: the number of characters of its texts, or None if they are too short to be added up per page.
+    - `lives`: the condition of the list's partial indexes.
+    - `seen`: the condition that the caller sees a row, depending on whether they are an insider of its project.
+    - `order`: the default order.
     """
 
     table: sa.Table
@@ -165,7 +186,7 @@ class Listing(Generic[T]):
 
 
 def made_by(row: sa.FromClause) -> Condition:
-    """Return the condition that the user with the name of the parameter `user` made a row."""
+    """Return the condition that the user named in the parameter `user` created the row."""
     named = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("user")).scalar_subquery()
     return row.c.user_id == named
 
@@ -178,9 +199,13 @@ BY_USER = Filter(made_by, ("user_id",), value=lambda name, source: source.key_of
 
 @dataclass(frozen=True)
 class Walk:
-    """The scan of one table in a project: `narrow` are the conditions of an index, `fits` those that are checked for
-    each scanned row, by the columns `reads`. `filtered`: the caller chose some of these. `few`: `narrow` leaves few
-    rows, so the index of the order is of no use."""
+    """The scan of one table within a project.
+
+    - `narrow`: conditions that an index serves.
+    - `fits`: conditions checked for each scanned row, using the columns `reads`.
+    - `filtered`: whether the caller chose any of the conditions in `fits`.
+    - `few`: `narrow` leaves few rows, so the index in list order is not worth using.
+    """
 
     table: sa.Table
     order: Order
@@ -191,7 +216,7 @@ class Walk:
     few: bool = False
     alone: bool = False
     words: Words | None = None
-    """Searched in the first `rows`, until these have too many `characters`."""
+    """Searched in the first `rows` rows, up to a total of `characters`."""
     rows: int | None = None
     characters: int | None = None
 
@@ -214,12 +239,12 @@ class Walk:
         )
 
     def judged(self, rows: sa.CTE, last: Condition, dialect: str) -> sa.Select[Any]:
-        """Select the keys of rows, whether each `fits`, and whether it is the `last` scanned one of its project."""
+        """Select the row keys, whether each row `fits`, and whether it is the `last` scanned row of its project."""
         conditions = [each(rows) for each in self.fits]
         if self.words is not None:
             conditions.append(self.words.fits(rows, dialect))
         fits: Condition = sa.and_(sa.true(), *conditions)
-        if self.characters is not None:  # the last row is the first that exceeds them, and is not checked
+        if self.characters is not None:  # the last row is the first to exceed the limit, and is not checked
             most = sa.literal_column(str(self.characters), sa.BigInteger)
             too_much = rows.c.before + rows.c.size > most
             fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (rows.c.before <= most)
@@ -232,7 +257,7 @@ def _insider(scope: Scope) -> sa.Label[int]:
 
 
 def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
-    """Select the scanned rows of every project, as `Walk.judged`."""
+    """Select the scanned rows of every project, with the columns of `Walk.judged`."""
     place, share = visible.each, _share(walk, visible.number)
     row = walk.table.alias("stretch")
     top = walk.rows_in(row, place.c.repository_id, dialect).limit(share).correlate(place)
@@ -246,7 +271,7 @@ def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[A
 
 
 def _share(walk: Walk, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """Return the number of scanned rows of a project, by the parameters `most` and `limit`."""
+    """Return the number of rows scanned per project, from the parameters `most` and `limit`."""
     each = big("most").op("/", return_type=sa.BigInteger())(number + sa.literal_column("1"))  # rounded down
     if walk.fits:
         return each + sa.literal_column(str(A_FEW if walk.filtered else A_PAGE))
@@ -267,14 +292,17 @@ def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[A
     numbered = sa.select(seen, *counted, *place).cte(f"numbered_{walk.table.name}")
     # The limit only makes the database evaluate each condition once.
     judged = walk.judged(numbered, numbered.c.nth == most, dialect).limit(most)
-    if dialect == "postgresql":  # which reads no further than the page then
+    if dialect == "postgresql":  # ordered, so that PostgreSQL stops reading at the end of the page
         judged = judged.order_by(*walk.order.of(numbered, walk.order.key(row)))
     return judged
 
 
 def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
-    """Select the rows that have the words, by the index of words, like `looked_at`. In one project only the first of
-    them are checked, if there are other conditions. `narrower`: see `visible_projects`."""
+    """Select the rows that contain the words, using the full-text index, with the columns of `Walk.judged`.
+
+    In one project, only the first of them are checked if there are other conditions. For `narrower`, see
+    `visible_projects`.
+    """
     table = walk.table
     has = sa.select(table.c.repository_id, *walk.columns(table, dialect)).where(
         matching, *(each(table) for each in walk.narrow)
@@ -294,7 +322,7 @@ def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, 
 
 
 def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
-    """Select the first `limit` rows that match, or are the `last` of their project."""
+    """Select the first `limit` rows that match or are the `last` of their project."""
     some = judged.subquery("judged")
     fitting = sa.select(some).where(sa.or_(some.c.fits, some.c.last))
     first = fitting.order_by(*order.of(some, names)).limit(big("limit"))
@@ -309,12 +337,14 @@ def size_of(page: sa.CTE, table: sa.Table, weight: Weight | None) -> sa.Select[A
 
 
 def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
-    """Select the rows of a page, with a `weight` each or without, but for those at the end that are too much for one
-    answer: a thousand invoices could have gigabytes. At least one is left; `page_found` is their number before that.
+    """Cut off the end of a page whose texts exceed the size of one response; a thousand invoices could take gigabytes.
 
-    A plan for all values expects that few rows match the conditions of `weighed`. So what joins the rows must not
-    repeat these, or the page may be searched again for each row, and `weighed` must join no more than it needs, or all
-    rows may be joined before they are sorted.
+    `weighed` may have no column `weight`. At least one row remains, and `page_found` is the number of rows before the
+    cut.
+
+    A generic plan expects few rows to match the conditions of `weighed`. Joins on the result must therefore not repeat
+    these conditions, or the page may be searched again for each row. `weighed` itself must join no more than it needs,
+    or all rows may be joined before they are sorted.
     """
     some = weighed.subquery("weighed")
     if "weight" not in some.c:
@@ -326,7 +356,7 @@ def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names:
 
 
 def with_place(whole: sa.Select[Any], page: sa.CTE, scope: Scope) -> sa.Select[Any]:
-    """Join rows with their projects for `Listing.whole`, unless the scope is one project."""
+    """Join the projects of the rows for `Listing.whole`, unless the scope is one project."""
     return (
         whole if scope.project is not None else whole.join(projects, projects.c.repository_id == page.c.repository_id)
     )
@@ -341,8 +371,11 @@ def page_columns(page: sa.CTE, names: Collection[str]) -> list[sa.Label[Any]]:
 
 
 class Chosen(NamedTuple):
-    """The properties of a page's statement. `names`: of the filters. `continues`: after a cursor. `large`: the page is
-    larger than the number of first rows on PostgreSQL, so these are not searched there."""
+    """The properties that determine a page's statement.
+
+    `names` are the names of the filters, and `continues` is set for a page after a cursor. `large` means that the page
+    is larger than the number of first rows on PostgreSQL, which are then not searched.
+    """
 
     scope: Scope
     names: frozenset[str]
@@ -383,7 +416,6 @@ def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
 
 
 def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[Any]:
-    """Select the keys of the page, with their weights."""
     walk, scope = _walk(listing, chosen, dialect), chosen.scope
     names = walk.order.key(walk.table)
     matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None
@@ -427,7 +459,7 @@ async def read(
     limit: int,
     first: First | None = None,
 ) -> Found[T]:
-    """Read up to `limit` rows that match the filters, by their parameters, after the key `after`."""
+    """Read up to `limit` rows after the key `after` that match the filters, given by parameter name."""
     order = order or listing.order
     names = list(order.key(listing.table))
     most = LOOKS_AT_MOST if source.scope.project is None else LOOKS_AT_MOST_IN_PROJECT
@@ -441,7 +473,7 @@ async def read(
 async def read_for(
     call: Call, listing: Listing[T], source: Source, query: ListQuery, after: Key | None, **filters: object
 ) -> tuple[Sequence[T], Mapping[str, str]]:
-    """Read the page that a request asks for, with the headers of its answer."""
+    """Read the requested page and return it with the response headers."""
     found = await read(call.database, listing, source, filters, after=after, limit=query.limit + 1)
     return lists.page(call, found, query)
 
@@ -454,7 +486,7 @@ def read_page(
         key = tuple([row[label] for label in labels])
         if row["page_fits"]:
             found.add(make(row, source.place or read_place(row, source.actor), source), key)
-        if row["page_last"]:  # later rows may have gaps: further ones of this project were not scanned
+        if row["page_last"]:  # rows of other projects may follow, but later rows of this one were not scanned
             found.behind = key
             return found
     found.cut = is_cut(rows)
@@ -463,7 +495,7 @@ def read_page(
 
 
 def is_cut(rows: Sequence[Row]) -> bool:
-    """Tell whether `sized` left out rows of the page."""
+    """Tell whether `sized` dropped rows of the page."""
     return bool(rows) and len(rows) < rows[0]["page_found"]
 
 
@@ -472,13 +504,13 @@ def after_params(names: Sequence[str], after: Key | None) -> dict[str, object]:
 
 
 def cursor_of(query: ListQuery, order: Order = BY_ID) -> Key | None:
-    """Return the key after which the page starts. Raise `Invalid`."""
+    """Return the key after which the page starts. Raises `Invalid`."""
     after: Key | None = lists.after(query, order.cursor)
     return after
 
 
 async def whole_list(ask: Callable[[Key | None], Awaitable[Found[T]]], first: Found[T]) -> AsyncIterator[Found[T]]:
-    """Iterate over the pages of a list: `first`, and those that `ask` finds after it."""
+    """Yield all pages of a list: `first`, then the following ones, which `ask` fetches."""
     yield first
     while first.behind is not None:
         first = await ask(first.behind)

@@ -1,8 +1,8 @@
-"""Statements that read one page of a list, at a cost that does not depend on what others have.
+"""Statements that read one page of a list at a cost independent of other users' data.
 
-A list across organizations starts from the caller's accounts (`caller_accounts`). The rows of each are a range of an
-index, in order. The first rows of each account are read (`first_of_each`), and of these the first ones overall
-(`first_of`), so the number of rows that are read is bounded by accounts times page.
+A list across organizations starts from the caller's accounts (`caller_accounts`). The rows of each account form a range
+of an index, already in order. `first_of_each` reads the first rows of every account and `first_of` merges them, so at
+most accounts times page size rows are read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from workhook.storage.metadata import big
 Columns = Sequence[sa.ColumnElement[Any]]
 
 PAGE_CHARS = 8 * 1024 * 1024
-"""The most characters of the texts of one answer."""
+"""Maximum total length of the texts in one response, in characters."""
 
 ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
 MOST: sa.ColumnElement[int] = sa.literal_column("1024")
-"""More rows than a page has, as a second limit: a plan for all values estimates an unknown limit as a tenth of the
-rows."""
+"""A second limit, above any page size. In a generic plan, PostgreSQL estimates an unknown limit as a tenth of the rows.
+"""
 _CALLER = big("user_id")
 
 
 def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """Return the number of characters of all texts together; null counts as empty."""
+    """Return the total number of characters of the texts, counting null as empty."""
     return reduce(operator.add, (sa.func.coalesce(sa.func.length(each), 0) for each in texts))
 
 
 def caller_accounts(*, within: str | None) -> sa.Subquery:
-    """Select `account_id` and `role` (owner, member or app) of the caller's own account and organizations. `within`:
-    only those of this parameter; see `reach_params`."""
+    """Select `account_id` and `role` (owner, member or app) of the caller's own account and organizations.
+
+    If `within` is given, only accounts listed in the parameter of that name are selected; see `reach_params`.
+    """
     joined = memberships.alias("joined")
     if within is None:
         return sa.union_all(
@@ -57,8 +59,10 @@ def caller_accounts(*, within: str | None) -> sa.Subquery:
 
 
 def with_flag(place: sa.Subquery, name: str, *, both: sa.ColumnElement[bool] | None = None) -> sa.Subquery:
-    """Select each account with both values of a flag, each of which is a range of the index. `both`: the condition for
-    the value true; always without it."""
+    """Select each account once per value of a flag, because each value is a separate range of the index.
+
+    `both` is the condition for including the value true; by default it is always included.
+    """
     kinds = sa.union_all(sa.select(sa.false().label(name)), sa.select(sa.true().label(name)))
     # OFFSET keeps PostgreSQL from splitting the union.
     kind = kinds.offset(sa.literal_column("0")).subquery("kind")
@@ -75,7 +79,10 @@ def first_of_each(
     order: Callable[[sa.FromClause], Columns],
     answered: Sequence[str],
 ) -> sa.Select[Any]:
-    """Select the columns `answered` of the table's first `limit` rows for each of `each`. `key`: its primary key."""
+    """Select the `answered` columns of the first `limit` rows of `table` for each row of `each`.
+
+    `key` is the table's primary key.
+    """
     row = table.alias("stretch")
     top = sa.select(*(row.c[name] for name in {key: None, **dict.fromkeys(answered)}))
     top = top.where(*conditions(row)).order_by(*order(row)).limit(big("limit")).correlate(each)

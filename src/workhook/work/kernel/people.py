@@ -1,8 +1,8 @@
-"""Users as the records of the work API show them.
+"""People as shown in records of the work API.
 
-Everyone who sees a record sees its people, with a stand-in for the e-mail address. The person sees the address itself,
-and so do owners of the record's organization for its members (`core.disclosure`). `PersonShape` is only made here, so
-that no record and no event shows an address to others.
+Everyone who sees a record sees its people, with a placeholder instead of the e-mail address. The address itself is
+visible to the person, and to owners of the record's organization for its members (`core.disclosure`). `PersonShape` is
+created only here, so that no record or event exposes an address to anyone else.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ NOBODY_ELSE: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.BigInteger)
 
 
 class PersonShape(msgspec.Struct, dict=True):
-    """A person in a record. `login` and `username` are the same. `email` is a placeholder unless the caller may see the
-    address."""
+    """A person in a record.
+
+    `login` and `username` are identical. `email` is a placeholder unless the caller may see the address.
+    """
 
     id: int
     login: str
@@ -39,21 +41,24 @@ class PersonShape(msgspec.Struct, dict=True):
 
     @property
     def name(self) -> str | None:
-        """The person's name, if they have given one. Pages show it; no answer of the API and no event has it."""
+        """The person's name, or None. Shown on pages only, never in the API or in events."""
         found: str | None = self.__dict__.get("called")
         return found
 
 
 def person_shape(account: Account, *, organization_id: int | None = None) -> PersonShape:
-    """`organization_id`: the organization that the record belongs to, if the person is a member of it."""
+    """Return the shape of a person. Set `organization_id` if they are a member of the record's organization."""
     return person_of_values(account.id, account.login, account.email, account.avatar, organization_id, account.name)
 
 
 def person_columns(
     organization_id: sa.ColumnElement[Any], people: sa.FromClause = accounts, prefix: str = "user_"
 ) -> list[sa.Label[Any]]:
-    """Return the columns that `person_of_row` reads. `organization_id`: the organization whose owners see the address,
-    such as `membership_of(…)`, or `NOBODY_ELSE`; `people`: the accounts table or an alias that the SELECT joins."""
+    """Return the columns that `person_of_row` reads.
+
+    `organization_id` is the organization whose owners see the address, such as `membership_of(…)`, or `NOBODY_ELSE`.
+    `people` is the accounts table, or an alias that the SELECT joins.
+    """
     return [
         *(people.c[name].label(prefix + name) for name in ("id", "login", "email", "avatar")),
         organization_id.label(prefix + "organization_id"),
@@ -62,7 +67,7 @@ def person_columns(
 
 
 def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = accounts) -> sa.ScalarSelect[int]:
-    """Select the id of the organization that owns the project, if the person is a member of it, or else null."""
+    """Select the id of the organization that owns the project if the person is a member of it, or else null."""
     return (
         sa.select(_belonging.c.organization_id)
         .join_from(_place, _belonging, _belonging.c.organization_id == _place.c.account_id)

@@ -1,6 +1,6 @@
-"""Questions of a room to a later one, which it may not import.
+"""Late-bound functions, through which a package calls a later one that it must not import.
 
-A question is declared here, called where it arises, and answered by the function that `work/answers.py` names.
+Each function is declared here, called where needed, and bound to its implementation by `work/answers.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Question(Generic[P, R]):
-    """Something that one function answers, which is registered when the first question is asked."""
+    """A function with exactly one implementation, which is bound on the first call."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -29,7 +29,10 @@ class Question(Generic[P, R]):
         self._answer = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
-        """Raise `RuntimeError` if nothing answers: silence would let through what the answer refuses."""
+        """Call the implementation.
+
+        Raises `RuntimeError` if there is none, because skipping the call would allow what the implementation forbids.
+        """
         if self._answer is None:
             for register in _registering:
                 register()
@@ -42,47 +45,47 @@ _registering: list[Callable[[], None]] = []
 
 
 def answer_with(register: Callable[[], None]) -> None:
-    """Call `register` when the first question is asked."""
+    """Set the function that binds all implementations. It runs on the first call of any late-bound function."""
     _registering[:] = [register]
 
 
 Ending = Callable[[Write, Repository], Awaitable[None]]
-"""Ends the running things of a project that was just archived or deleted. Call it before the event of that."""
+"""Ends the running work of a project that was just archived or deleted. Runs before the event for that change."""
 
-# --- may it be deleted or changed? Each raises `Conflict` -------------------------------------------------------------
+# --- Checks before a deletion or change. Each raises `Conflict`. ------------------------------------------------------
 
 require_project_unbilled: Question[[Transaction, int], None] = Question("require_project_unbilled")
-"""Call before the project of this `repository_id`, whose row is locked, is deleted."""
+"""Called before the project with this `repository_id`, whose row is locked, is deleted."""
 
 require_tasks_unbilled: Question[[Transaction, Mapping[str, str]], None] = Question("require_tasks_unbilled")
-"""Call before tasks are deleted, with their names for the message, by id."""
+"""Called before tasks are deleted, with their names by id, which the message uses."""
 
 require_own_tasks: Question[[Transaction, Access, Mapping[str, str]], None] = Question("require_own_tasks")
-"""Call before locked tasks of one project are deleted: a client cannot delete what others have worked on."""
+"""Called before locked tasks of one project are deleted. Clients cannot delete tasks others have worked on."""
 
 require_own_file: Question[[Transaction, Access, str], None] = Question("require_own_file")
-"""Call before a file is deleted, likewise."""
+"""Called before a file is deleted. Clients cannot delete files others have worked on."""
 
 require_not_logo: Question[[Transaction, int, str, Literal["deleted", "made private"]], None] = Question(
     "require_not_logo"
 )
-"""Call before a file of the project of this `repository_id` is deleted or made private."""
+"""Called before a file of the project with this `repository_id` is deleted or made private."""
 
 find_invoiced_conflict: Question[[Reader, str, Literal["changed", "deleted"]], Conflict] = Question(
     "find_invoiced_conflict"
 )
-"""Return the refusal to change a timesheet that the invoice of this id bills."""
+"""Return the error for changing a timesheet that is billed on the invoice with this id."""
 
-# --- what follows ----------------------------------------------------------------------------------------------------
+# --- follow-up work --------------------------------------------------------------------------------------------------
 
 lock_for_ending: Question[[Transaction, str], Ending] = Question("lock_for_ending")
-"""Call before the project of this id is locked to be archived or deleted (decision 13): lock what has to end."""
+"""Called before the project with this id is locked to be archived or deleted (decision 13); locks what must end."""
 
 tasks_completed: Question[[Write, Access, Sequence[str]], None] = Question("tasks_completed")
-"""Call after tasks of one project entered a column that completes them, and before `task_started`."""
+"""Called after tasks of one project entered a completing column, and before `task_started`."""
 
 task_started: Question[[Write, Access, str], None] = Question("task_started")
-"""Call after a task entered a column that starts timers."""
+"""Called after a task entered a column that starts timers."""
 
 tasks_deleted: Question[[Write, Sequence[str]], None] = Question("tasks_deleted")
-"""Call after tasks were put into the trash."""
+"""Called after tasks were moved to the trash."""

@@ -1,6 +1,7 @@
-"""The quotas of an account: the statement that counts its usage, and the memory of this process, so that not every
-change counts it. The events of requests that create something are watched, and refused before the commit if they do not
-fit.
+"""Quotas of an account: the statement that counts its usage, and a per-process cache of the result.
+
+The events of requests that create records are watched. If they exceed a quota, the request is refused before the
+commit.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from workhook.work.kernel.access import find_owned
 
 MIB = 2**20
 AGAIN_S = 60.0
-TIMES_AS_LONG = 100  # as counting took: it takes at most a hundredth of the time
-ACCOUNTS_MAX = 10_000  # that are remembered
+TIMES_AS_LONG = 100  # relative to the time the count took, so that counting takes at most 1% of the time
+ACCOUNTS_MAX = 10_000  # in the cache
 NEARLY = 0.9
 
 REFUSALS = Counter("workhook_quota_refusals_total", "Changes refused by an organization's quota.", ["quota"])
@@ -53,7 +54,7 @@ ORGANIZATIONS = Gauge(
 log = structlog.get_logger(__name__)
 
 Way = Literal["repository_id", "account_id"]
-"""The column by which a row belongs to its account: by one of its projects, or directly."""
+"""The column that ties a row to its account: through one of its projects, or directly."""
 
 _OF_ACCOUNTS = ("projects", "services", "hooks", "apps", "invitations")
 NOT_COUNTED = {
@@ -70,13 +71,16 @@ NOT_COUNTED = {
     "task_numbers": "There is one for each project, which is counted.",
     "unmatched_assignees": "They are parts of tasks, which are counted, and each has a limited number.",
 }
-"""Tables of projects whose rows do not count, and why."""
+"""Tables of projects whose rows do not count, with the reason."""
 
 
 @cache
 def counted() -> Mapping[str, Way]:
-    """Return each table whose rows are counted: tables of projects (`metadata.in_project`) except `NOT_COUNTED`, and
-    some of accounts. Events are counted as well, by both ways, with their bytes."""
+    """Return the tables whose rows count, with the column that ties them to the account.
+
+    These are the tables of projects (`metadata.in_project`) except `NOT_COUNTED`, and some tables of accounts. Events
+    also count, through both columns and with their bytes.
+    """
     assert "tasks" in metadata.tables, "the modules of all tables have to be imported"
     others = {*NOT_COUNTED, *_OF_ACCOUNTS}
     of_projects = sorted(
@@ -86,7 +90,7 @@ def counted() -> Mapping[str, Way]:
 
 
 class StoredUsage(msgspec.Struct, frozen=True):
-    """The usage of an account, the trash included. `rows` includes events."""
+    """The usage of an account, including the trash. `rows` includes events."""
 
     file_bytes: int
     event_bytes: int
@@ -103,7 +107,7 @@ class StoredUsage(msgspec.Struct, frozen=True):
 
 
 def _table(name: str, *columns: str) -> sa.TableClause:
-    """Name a table of a module that this one does not import."""
+    """Declare a table of a module that this one must not import."""
     return sa.table(name, *(sa.column(each, sa.BigInteger()) for each in columns))
 
 
@@ -121,7 +125,7 @@ def _statement() -> sa.Select[Any]:
         table = _table(name, way)
         mine = table.c[way] == account_id if way == "account_id" else table.c[way].in_(theirs)
         numbers.append(sa.select(sa.func.count()).select_from(table).where(mine).scalar_subquery())
-    # No index of events begins with the account.
+    # No index on events starts with the account.
     events = _table("events", "repository_id", "account_id", "size")
     sums = [sa.func.count().label("number"), _total(events.c.size).label("bytes")]
     in_projects = sa.select(*sums).where(events.c.repository_id.in_(theirs)).subquery("in_projects")
@@ -136,13 +140,13 @@ def _statement() -> sa.Select[Any]:
 
 
 async def count(reader: Reader, account_id: int) -> StoredUsage:
-    """Count the usage of an account, which reads every row. Raise `storage.slow.QueryTooSlow`."""
+    """Count the usage of an account, reading every row. Raises `storage.slow.QueryTooSlow`."""
     [row] = await reader.fetch_slow(_statement(), {"account_id": account_id})
     return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The limits of an account; 0: none."""
+    """The limits of an account; 0 means unlimited."""
 
     mb: int
     rows: int
@@ -156,18 +160,18 @@ class Limits(msgspec.Struct, frozen=True):
         return self.mb * MIB
 
     def part(self, usage: StoredUsage) -> float:
-        """Return the used part of the nearer limit: 1.0 is all of it."""
+        """Return the used fraction of the limit that is closest to being reached; 1.0 means it is full."""
         parts = [used / limit for used, limit in ((usage.bytes, self.bytes), (usage.rows, self.rows)) if limit]
         return max(parts, default=0.0)
 
 
 class _Known(msgspec.Struct):
-    usage: StoredUsage | None  # None: counting it took too long
+    usage: StoredUsage | None  # None: counting took too long
     until_s: float
 
 
 class UsageMemory:
-    """The counted usage of each account of a database."""
+    """The counted usage of each account in a database."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
         self.limits = limits
@@ -176,13 +180,15 @@ class UsageMemory:
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def usage(self, account_id: int) -> StoredUsage | None:
-        """Return the usage of about the last minute, with additions of this process. None if counting takes too
-        long."""
+        """Return the last counted usage, usually at most a minute old, plus additions by this process.
+
+        Returns None if counting takes too long.
+        """
         known = self._known.get(account_id)
         if known is not None and time.monotonic() < known.until_s:
             return known.usage
         turn = self._turns[account_id]
-        if known is not None and turn.locked():  # another request is counting
+        if known is not None and turn.locked():  # another request is already counting
             return known.usage
         try:
             async with turn:
@@ -210,7 +216,7 @@ class UsageMemory:
         return known
 
     def add(self, account_id: int, more: StoredUsage) -> None:
-        """Add what this process has committed, until the next count."""
+        """Add usage committed by this process, until the next count."""
         known = self._known.get(account_id)
         if known is not None and known.usage is not None:
             known.usage += more
@@ -220,7 +226,7 @@ class UsageMemory:
         ORGANIZATIONS.labels("full").set_function(lambda: self._number(1.0))
 
     def _number(self, part: float) -> int:
-        known = list(self._known.values())  # metrics are written in a thread
+        known = list(self._known.values())  # metrics are collected in another thread
         return sum(1 for each in known if each.usage and self.limits.part(each.usage) >= part)
 
 
@@ -228,7 +234,7 @@ _memories: WeakKeyDictionary[Database, UsageMemory] = WeakKeyDictionary()
 
 
 def memory_of(services: Services) -> UsageMemory | None:
-    """Return the memory of the server's database; None without limits."""
+    """Return the cache of the server's database, or None if there are no limits."""
     limits = Limits.of(services.settings)
     if not limits.mb and not limits.rows:
         return None
@@ -239,18 +245,21 @@ def memory_of(services: Services) -> UsageMemory | None:
 
 
 TELLING = frozenset({"event.publish", "event.dispatch", "hook.create", "hook.ping", "hook.test"})
-"""Actions that store an event at the caller's request. Operations and pages are named as in the audit log."""
+"""Actions that store an event at the caller's request. Operations and pages share the names of the audit log."""
 
 _SETTLING = frozenset({"payment.create", "credit_note.create"})
-"""Settling an invoice stays possible."""
+"""Settling an invoice is never refused."""
 
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
-"""The actions of events of the work API about a new record."""
+"""Event actions of the work API that report a new record."""
 
 
 class _Growth(msgspec.Struct):
-    """The growth of an account in a transaction. `asked`: it can be refused. `file_bytes`: the size of the account's
-    files, if the transaction has counted it."""
+    """The growth of an account in a transaction.
+
+    `asked` marks growth that may be refused. `file_bytes` is the total size of the account's other files, if the
+    transaction has counted it.
+    """
 
     usage: StoredUsage = StoredUsage(0, 0, 0)
     asked: bool = False
@@ -258,30 +267,31 @@ class _Growth(msgspec.Struct):
 
 
 class _Growths(dict[int, _Growth]):
-    """By account."""
+    """By account id."""
 
 
 def makes_records(action: str) -> bool:
-    """Tell whether an action creates records; other writes edit, end, restore or remove existing ones."""
+    """Tell whether an action creates records. Other writes edit, end, restore or delete existing ones."""
     return action == "task.bulk" or (action.endswith(".create") and action not in _SETTLING)
 
 
 def watch(tx: Transaction, draft: Draft, size: int) -> None:
-    """Watch an event (`events.outbox.Watcher`). Changes without a call are counted the next time."""
+    """Watch an event (`events.outbox.Watcher`). Changes made outside a request are included in the next count."""
     call = current()
     memory = memory_of(call.services) if call is not None else None
     if call is None or memory is None:
         return
     made = _makes(call.operation, draft)
     growth = _growth_of(tx, call, memory, draft.account_id)
-    growth.usage += StoredUsage(0, size, 2 if made else 1)  # the event, and the record that it tells of
+    growth.usage += StoredUsage(0, size, 2 if made else 1)  # the event, and the record it reports
     growth.asked |= made or action_of(call.operation) in TELLING
 
 
 def takes_file(
     tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
 ) -> None:
-    """Add a file, whose size no event tells. `beside`: the size of the other files, counted under a lock."""
+    """Add a file, since events do not include file sizes. `beside` is the size of the other files, counted under a
+    lock."""
     growth = _growth_of(tx, call, memory, account_id)
     growth.usage += StoredUsage(more_bytes, 0, 0)
     growth.file_bytes = beside
@@ -297,7 +307,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
         return False
     if action == "task.bulk":
         return draft.name == "task"  # moving a task can start a timer
-    # Invoices that starting a subscription issues never refuse it; they are counted.
+    # Invoices issued by the start of a subscription never cause a refusal, but they are counted.
     return action != "service_checkout.create" or draft.name == "service_checkout"
 
 
@@ -354,7 +364,7 @@ async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limi
 
 
 def too_large(max_mb: int, used_bytes: int | None) -> Problem:
-    """Return the refusal. `used_bytes` None: the caller may not know it."""
+    """Return the error. `used_bytes` is None if the caller must not see the usage."""
     REFUSALS.labels("bytes").inc()
     if used_bytes is not None:
         message = say(
@@ -377,7 +387,7 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
 
 
 async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
-    """Tell whether the caller may know the usage: members may, clients may not."""
+    """Tell whether the caller may see the usage: members may, clients may not."""
     actor = call.actor.actor if isinstance(call.actor, Caller) else None
     if actor is None:
         return False
@@ -385,7 +395,7 @@ async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
 
 
 class UsageShape(msgspec.Struct):
-    """What an organization has stored, the trash included."""
+    """The storage used by an organization, including the trash."""
 
     bytes: Annotated[int, Meta(description="Bytes of files and event payloads.")]
     bytes_limit: Annotated[int | None, Meta(description="`organization_max_mb` in bytes; null: no limit.")]
@@ -404,10 +414,11 @@ routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 
 @routes.get("/organizations/{login}/usage", etag=False)
 async def get_organization_usage(call: Call, login: str) -> UsageAnswer:
-    """Get how much an organization has stored.
+    """Get an organization's storage usage.
 
-    For owners of the organization. With your own login: what your own projects hold. It is counted anew each time.
-    What was deleted counts until it leaves the trash after 30 days. 503 if counting takes too long.
+    Only owners of the organization can call this. With your own login, it returns the usage of your own projects. The
+    usage is recalculated on every call. Deleted items count until they leave the trash after 30 days. Returns 503 if
+    counting takes too long.
     """
     account = await find_owned(call.database, actor_of(call), login, "see what it uses")
     limits = Limits.of(call.services.settings)

@@ -1,4 +1,4 @@
-"""Events of the work API: one for each changed record, in the transaction of the change."""
+"""Events of the work API, one per changed record, added in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ Changes = Mapping[str, Mapping[str, object]]
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """A change of a record. `place`, the project or account that it belongs to, and `record` are as after the change.
-    `beside`: other records of the event, by their names in it."""
+    """A change of a record.
+
+    `place` is the project or account that the record belongs to. Both are in their state after the change. `beside`
+    holds further records of the event, by name.
+    """
 
     place: Repository | Account
     noun: str
@@ -40,15 +43,15 @@ async def publish_event(
 ) -> None:
     """Add the event `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
 
-    It reaches the webhooks of the repository and of its organization; an event of an account has no repository and
-    reaches the organization's own. A user's own project has no `organization`. The sender is null if Workhook acts by
-    itself.
+    The event is delivered to the webhooks of the repository and its organization, or only to those of the organization
+    if `place` is an account. `organization` is absent for a user's own project. `sender` is null if Workhook itself
+    made the change.
     """
     outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes, beside))])
 
 
 async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
-    """Add several events in their order, with few statements."""
+    """Add several events in order, with few statements."""
     outbox.add(write.tx, [_draft(write, each) for each in happened])
 
 
@@ -63,7 +66,7 @@ async def publish_audited(
     changes: Changes | None = None,
     verb: str | None = None,
 ) -> None:
-    """Add an event, and the entry `NOUN.VERB` about `target` to the audit log. `verb`: else the action's."""
+    """Add an event, and an audit log entry `NOUN.VERB` about `target`. `verb` defaults to the verb of the action."""
     await publish_event(write, place, noun, action, record, changes=changes)
     await record_audit(write, place, f"{noun}.{verb or verb_of(action)}", target, detail=changes)
 
@@ -71,7 +74,7 @@ async def publish_audited(
 async def record_audit(
     write: Write, place: Repository | Account, action: str, target: str, *, detail: Mapping[str, object] | None = None
 ) -> None:
-    """Add an entry about `target` to the audit log, for a change without an event."""
+    """Add an audit log entry about `target`, for a change without an event."""
     account, repository_id = (place.owner, place.id) if isinstance(place, Repository) else (place, None)
     await audit.record(
         write.tx, write.caller, action, target, account_id=account.id, repository_id=repository_id, detail=detail
@@ -104,13 +107,13 @@ def _draft(write: Write, event: RecordEvent) -> Draft:
 def differences(
     before: msgspec.Struct, after: msgspec.Struct, *, ignore: Collection[str] = ("updated_at",)
 ) -> dict[str, dict[str, object]]:
-    """Return `{field: {from, to}}` of two states of a record, as the API shows them."""
+    """Return `{field: {from, to}}` for the fields that differ between two states of a record, in API form."""
     pairs = ((name, getattr(before, name), getattr(after, name)) for name in before.__struct_fields__)
     return {name: {"from": old, "to": new} for name, old, new in pairs if old != new and name not in ignore}
 
 
 def told_in(write: Write, repository: Repository) -> dict[str, object]:
-    """Return the parameters of an `identity.notifications.Telling` about something in a project."""
+    """Return the parameters of an `identity.notifications.Telling` about a project."""
     return {
         "account_id": repository.owner.id,
         "repository_id": repository.id,

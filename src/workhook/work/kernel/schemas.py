@@ -1,4 +1,4 @@
-"""Parameters and shapes that the resources of the work API share."""
+"""Parameters and shapes shared by the resources of the work API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CreditsAboveZero = Annotated[
     wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=HUNDREDTHS_MAX),
     Read(_above_zero(read_hundredths), (int, float)),
 ]
-"""Hundredths of a credit."""
+"""In hundredths of a credit."""
 
 
 @overload
@@ -49,12 +49,12 @@ def if_set(value: V | UnsetType) -> V | None: ...
 @overload
 def if_set(value: V | UnsetType, otherwise: V) -> V: ...
 def if_set(value: V | UnsetType, otherwise: V | None = None) -> V | None:
-    """Return a parameter, or `otherwise` if it is absent."""
+    """Return a parameter's value, or `otherwise` if it is absent."""
     return otherwise if isinstance(value, UnsetType) else value
 
 
 class Done(msgspec.Struct):
-    """Done: something was deleted, paused or canceled, and there is no record to show."""
+    """Confirmation that something was deleted, paused or canceled, when there is no record to return."""
 
     success: bool = True
 
@@ -63,10 +63,10 @@ RATE_MAX_MINOR = 10**8
 """Keeps amounts and their sums within 64 bits."""
 
 RATE_MAX = RATE_MAX_MINOR // 100
-"""A million an hour, in any currency; with three decimals it is less."""
+"""One million per hour in a currency with two decimals; less with three."""
 
 RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
-"""A rate as a text, with all decimals of its currency."""
+"""A rate as text, with all decimals of its currency."""
 
 
 def read_rate(raw: object) -> Decimal:
@@ -76,7 +76,7 @@ def read_rate(raw: object) -> Decimal:
 
 
 def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
-    """Return the minor units of the currency. Raise `Invalid`."""
+    """Convert a rate to minor units of the currency. Raises `Invalid`."""
     return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
 
 
@@ -89,7 +89,7 @@ def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> i
 
 
 def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
-    """Return `rate_minor_of` a parameter, or the parameter if it has no rate."""
+    """Convert a rate with `rate_minor_of`; pass null and absent values through."""
     return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
 
 
@@ -103,7 +103,7 @@ Rate = Annotated[
 
 
 def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
-    """Return a parser of durations of at most `longest_ms`, in all their forms."""
+    """Return a parser that accepts durations in every form, up to `longest_ms`."""
 
     def read(raw: object) -> int:
         wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"

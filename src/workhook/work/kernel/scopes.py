@@ -1,8 +1,8 @@
-"""The projects of a list: one whose access was found before, or those that the caller sees.
+"""The projects that a list covers: one whose access was already checked, or all that the caller can see.
 
-Members see projects that are not private, owners and apps all, collaborators and clients those to which they were
-added. A confined token sees what it reaches. A named project that the caller cannot see is left out, as if it did not
-exist.
+Members see projects that are not private, owners and apps see all, and collaborators and clients see the projects to
+which they were added. A confined token sees only what it reaches. A named project that the caller cannot see is
+skipped, as if it did not exist.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ProjectIds = Annotated[
 ]
 
 ME = "me"
-"""For a username: the caller."""
+"""A username that means the caller."""
 
 CALLER = big("user_id")
 
@@ -59,10 +59,14 @@ _organization = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindpa
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The projects of a statement. `confined`: by a token that does not reach all that its user sees. `names`: the
-    parameters among `organization` and `project_ids` that narrow it. `team_only`: without those in which the caller is
-    a client. `archived`: with archived ones. `project`: only that of the parameter `repository_id`, in which the caller
-    is an insider (1) or a client (0)."""
+    """The projects that a statement covers.
+
+    - `confined`: by a token that does not reach everything its user sees.
+    - `names`: which of the parameters `organization` and `project_ids` narrow it.
+    - `team_only`: without projects in which the caller is a client.
+    - `archived`: with archived projects.
+    - `project`: only the project in the parameter `repository_id`, where the caller is an insider (1) or a client (0).
+    """
 
     confined: bool = False
     names: frozenset[str] = IN_ALL
@@ -72,7 +76,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Place(NamedTuple):
-    """The project of a row. `repository`: only if its access was found before."""
+    """The project of a row. `repository` is set only if access was already checked."""
 
     id: str
     title: str
@@ -81,7 +85,10 @@ class Place(NamedTuple):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The projects of a list for a caller. `params`: of `scope`; `zone`: of the bare days of filters."""
+    """The projects that a list covers for a caller.
+
+    `params` are the parameters of `scope`, and `zone` applies to bare days in filters.
+    """
 
     scope: Scope
     params: Mapping[str, object]
@@ -90,12 +97,12 @@ class Source(msgspec.Struct, frozen=True):
     zone: tzinfo = UTC
 
     def key_of(self, username: str) -> str:
-        """Return the key of a filter's username. In lists across projects `me` is the caller."""
+        """Return the login key for a username in a filter. In lists across projects, `me` means the caller."""
         return key_of(self.actor.user.login if username == ME and self.place is None else username)
 
 
 def in_project(access: Access, zone: tzinfo = UTC) -> Source:
-    """Read a list from one project."""
+    """Return a source that covers one project."""
     here = access.repository
     params = {"repository_id": here.id, "user_id": access.user.id}
     place = Place(here.project_id, here.title, here.currency, here)
@@ -103,7 +110,7 @@ def in_project(access: Access, zone: tzinfo = UTC) -> Source:
 
 
 def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True, zone: tzinfo = UTC) -> Source:
-    """Read a list from all projects that a query with the fields `organization` and `project_id` chooses."""
+    """Return a source covering all projects selected by the fields `organization` and `project_id` of a query."""
     given: dict[str, object] = {}
     if not isinstance(query.organization, UnsetType):
         given["organization"] = key_of(query.organization)
@@ -114,15 +121,17 @@ def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool 
 
 
 class VisibleProjects(NamedTuple):
-    """`each`: the `repository_id` of each, and whether the caller is an `insider` there (1) or a client (0). `number`:
-    their count."""
+    """The visible projects.
+
+    `each` selects their `repository_id` and `insider` (1, or 0 for a client), and `number` their count.
+    """
 
     each: sa.CTE
     number: sa.ScalarSelect[int]
 
 
 def visible_projects(scope: Scope, *narrower: sa.ColumnElement[bool]) -> VisibleProjects:
-    """Select the projects of the scope that the caller sees. `narrower`: a condition that leaves few projects."""
+    """Select the projects of the scope that the caller can see. `narrower` conditions leave only few projects."""
     conditions = [*narrower, projects.c.deleted_at.is_(None)]
     if not scope.archived:
         conditions.append(projects.c.archive.is_(sa.false()))
@@ -139,15 +148,17 @@ def visible_projects(scope: Scope, *narrower: sa.ColumnElement[bool]) -> Visible
 
 
 def _judged_one_by_one(scope: Scope, *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Check each of a few projects for a role of the caller."""
+    """Check a small number of projects one by one for a role of the caller."""
     has_place = _insider if scope.team_only else sa.or_(_insider, is_client)
     insider = sa.case((_insider, 1), else_=0).label("insider")
     return sa.select(projects.c.repository_id, insider).where(*conditions, has_place)
 
 
 def _of_ways(scope: Scope, conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
-    """Find projects from the caller's roles: in accounts, as a collaborator or client, and the chosen ones of a token.
-    So private projects of an organization are not read for callers who cannot see them."""
+    """Find projects through the roles of the caller, and among the projects chosen for a token.
+
+    This avoids reading private projects of an organization for callers who cannot see them.
+    """
     account = caller_accounts(within=WHOLE if scope.confined else None)
     sees_all = sa.or_(account.c.role == "owner", account.c.role == "app")
     stretch = with_flag(account, "private", both=sees_all)
@@ -179,11 +190,11 @@ place_columns: Sequence[sa.Label[Any]] = (
     projects.c.currency.label("place_currency"),
     role_in(memberships, projects, CALLER).label("place_role"),
 )
-"""The columns that `read_place` reads, for a statement that selects projects."""
+"""The columns that `read_place` needs, for a statement that selects projects."""
 
 
 def read_place(row: Row, actor: Actor) -> Place:
-    """Read the project of a row of `place_columns`. Its owners see the addresses of members."""
+    """Read the project from the `place_columns` of a row, and let its owners see members' addresses."""
     account_id = row["place_account_id"]
     if row["place_role"] == "owner" or account_id == actor.user.id:
         actor.request.views_as_owner(account_id)

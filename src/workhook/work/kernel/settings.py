@@ -1,9 +1,8 @@
-"""The settings of an account and of a project that invoices and time default to: their types, records, tables and
-parameters.
+"""Billing and time settings of accounts and projects: types, records, tables and parameters.
 
-An IBAN has check digits (ISO 13616, ISO 7064 MOD 97-10). BIC (ISO 9362) and VAT ids are checked by their form alone.
-Tax numbers have as many forms as there are tax offices, and stay as written. The format of invoice numbers is users'
-text, so it is parsed here, and never by Python's formatting.
+IBANs have check digits (ISO 13616, ISO 7064 MOD 97-10). BICs (ISO 9362) and VAT ids are validated by format only. Tax
+numbers have as many formats as there are tax offices and are stored as entered. Invoice number formats are user input,
+so they are parsed here and never passed to Python's string formatting.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV
 VN VU WF WS YE YT ZA ZM ZW
 """
 COUNTRIES = frozenset(_COUNTRY_CODES.split())
-"""ISO 3166-1, by two letters."""
+"""ISO 3166-1 alpha-2 codes."""
 
 Category = Literal["standard", "zero", "exempt", "reverse_charge"]
 CATEGORIES: tuple[Category, ...] = ("standard", "zero", "exempt", "reverse_charge")
@@ -48,7 +47,7 @@ TAX_DECIMALS = 4
 
 
 def read_percent(raw: object) -> int:
-    """Read a percentage as millionths. Raise `ValueError` with the allowed values."""
+    """Parse a percentage into millionths. Raises `ValueError` with the accepted format."""
     wanted = "a number from 0 to 100 with at most four decimals"
     percent = read_decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
@@ -61,11 +60,11 @@ Percent = Annotated[
     wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
     Read(read_percent, (int, float)),
 ]
-"""Millionths."""
+"""In millionths."""
 
 
 def to_number(value: Decimal) -> int | float:
-    """Return the number for JSON, exact up to 15 digits."""
+    """Convert to a JSON number, exact up to 15 digits."""
     return int(value) if value == value.to_integral_value() else float(value)
 
 
@@ -82,18 +81,21 @@ DEFAULT_LANGUAGE: Language = "en"
 
 
 class Party(msgspec.Struct, frozen=True):
-    """Who pays. What is not known is null."""
+    """The party that pays. Unknown values are null."""
 
     name: str | None = None
     address: str | None = None
     vat_id: str | None = None
     email: str | None = None
-    country: str | None = None  # ISO 3166-1, two letters
+    country: str | None = None  # ISO 3166-1 alpha-2
 
 
 class Seller(Party, frozen=True):
-    """Who bills. `logo` is the id of the logo on the invoice's PDF. Its days are those of `timezone`, an IANA name;
-    null: UTC."""
+    """The party that bills.
+
+    `logo` is the id of the logo on the invoice's PDF. `timezone` is the IANA name of the zone of its days; null means
+    UTC.
+    """
 
     iban: str | None = None
     bic: str | None = None
@@ -115,7 +117,6 @@ def seller_of(text: str) -> Seller:
 
 
 def party_text(party: Party) -> str:
-    """Encode a party for its column."""
     return msgspec.json.encode(party).decode()
 
 
@@ -130,24 +131,24 @@ _YEAR = "{year}"
 
 
 class NumberFormat(msgspec.Struct, frozen=True):
-    """A format that is valid for `format_fault`."""
+    """An invoice number format that `format_fault` accepts."""
 
     text: str = DEFAULT_FORMAT
 
     @property
     def is_yearly(self) -> bool:
-        """Tell whether numbers start again each year."""
+        """Whether numbering restarts each year."""
         return _YEAR in self.text
 
     def number_text(self, number: int, year: int) -> str:
-        """Return a number such as `INV-00001`."""
+        """Format an invoice number, such as `INV-00001`."""
         return _FIELD.sub(
             lambda found: str(year) if found[0] == _YEAR else str(number).zfill(int(found[1] or 1)), self.text
         )
 
 
 def format_fault(text: str) -> str | None:
-    """Return the allowed forms of a format, or None if it is valid."""
+    """Return the accepted formats if `text` is invalid, or None."""
     fields = [found[0] for found in _FIELD.finditer(text)]
     rest = _FIELD.sub("", text)
     numbers = len(fields) - fields.count(_YEAR)
@@ -186,7 +187,7 @@ Country = Annotated[
     Prepared(_upper),
     Checked(_not_a_country),
 ]
-"""Upper case inside and in answers."""
+"""In upper case, both internally and in responses."""
 
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _BIC = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
@@ -200,9 +201,9 @@ _LENGTHS = {
     "LV": 21, "MC": 27, "MT": 31, "NL": 18, "NO": 15, "PL": 28, "PT": 25, "RO": 24, "SE": 24, "SI": 19, "SK": 24,
     "SM": 27,
 }  # fmt: skip
-"""Characters of an IBAN, by country: those of SEPA. Others have 15 to 34."""
+"""Length of an IBAN by SEPA country. Other countries use 15 to 34 characters."""
 
-# Council Directive 2006/112/EC, Article 215, and what each member state writes behind its prefix.
+# Council Directive 2006/112/EC, Article 215: the format after each member state's prefix.
 _VAT_FORMS = {
     "AT": r"U\d{8}", "BE": r"[01]\d{9}", "BG": r"\d{9,10}", "CY": r"\d{8}[A-Z]", "CZ": r"\d{8,10}", "DE": r"\d{9}",
     "DK": r"\d{8}", "EE": r"\d{9}", "EL": r"\d{9}", "ES": r"[A-Z0-9]\d{7}[A-Z0-9]", "FI": r"\d{8}",
@@ -214,17 +215,17 @@ _VAT_FORMS = {
 
 
 def without_spaces(text: str) -> str:
-    """Return an IBAN or BIC as it is stored: in upper case without spaces."""
+    """Normalize an IBAN or BIC for storage: upper case, without spaces."""
     return _SPACES.sub("", text).upper()
 
 
 def plain_vat_id(text: str) -> str:
-    """Return `DE123456789` for `DE 123.456.789`."""
+    """Normalize a VAT id: `DE 123.456.789` becomes `DE123456789`."""
     return _SEPARATORS.sub("", text).upper()
 
 
 def iban_fault(text: str) -> str | None:
-    """Return why an IBAN from `without_spaces` is invalid, or None if it is valid."""
+    """Return why an IBAN normalized by `without_spaces` is invalid, or None."""
     if not text.isascii() or not _IBAN.fullmatch(text):
         return "an IBAN such as DE89 3704 0044 0532 0130 00: two letters, two digits, 11 to 30 letters or digits"
     wanted = _LENGTHS.get(text[:2], len(text))
@@ -237,12 +238,12 @@ def iban_fault(text: str) -> str | None:
 
 
 def bic_fault(text: str) -> str | None:
-    """Return why a BIC is invalid, or None if it is valid."""
+    """Return why a BIC is invalid, or None."""
     return None if text.isascii() and _BIC.fullmatch(text) else "a BIC of 8 or 11 characters, such as COBADEFFXXX"
 
 
 def vat_id_fault(text: str) -> str | None:
-    """Return why a VAT id from `plain_vat_id` is invalid, or None if it is valid."""
+    """Return why a VAT id normalized by `plain_vat_id` is invalid, or None."""
     if not text.isascii() or not _VAT_ID.fullmatch(text):
         return "a VAT id with the letters of its country first, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])
@@ -252,24 +253,24 @@ def vat_id_fault(text: str) -> str | None:
 
 
 def on_one_line(text: str) -> str:
-    """Replace white space and line breaks by single spaces."""
+    """Collapse white space, including line breaks, into single spaces."""
     return " ".join(text.split())
 
 
 def tax_number_fault(text: str) -> str | None:
-    """Return why a tax number from `on_one_line` is invalid, or None if it is valid."""
+    """Return why a tax number normalized by `on_one_line` is invalid, or None."""
     if not text.isprintable() or not any(each.isalnum() for each in text):
         return "a tax number as the tax office writes it, such as 21/815/08150"
     return None
 
 
 def grouped(iban: str) -> str:
-    """Group an IBAN by fours for readers."""
+    """Format an IBAN in groups of four characters."""
     return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
 
 
-Iban = Annotated[str, Meta(description="The check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
-"""Upper case without spaces."""
+Iban = Annotated[str, Meta(description="Its check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
+"""In upper case, without spaces."""
 Bic = Annotated[str, Meta(description="8 or 11 characters."), Prepared(without_spaces), Checked(bic_fault)]
 VatId = Annotated[
     str,
@@ -277,7 +278,7 @@ VatId = Annotated[
     Prepared(plain_vat_id),
     Checked(vat_id_fault),
 ]
-"""Upper case without separators."""
+"""In upper case, without separators."""
 TaxNumber = Annotated[
     str,
     Meta(max_length=TAX_NUMBER_MAX_CHARS, description="As the tax office writes it, such as 21/815/08150."),
@@ -290,7 +291,7 @@ PAYMENT_DAYS_MAX = 365
 RoundMode = Literal["up", "nearest"]
 
 RoundMinutes = Literal[0, 1, 5, 6, 10, 15, 30]
-"""The rounding of an entry's time on an invoice, in minutes; 0: none."""
+"""Rounding of each time entry on an invoice, in minutes; 0 means no rounding."""
 
 PartyName = Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE]
 PartyAddress = Annotated[
@@ -327,7 +328,6 @@ BUDGET_MAX_HOURS = 1_000_000
 
 
 def _read_hours(raw: object) -> int:
-    """Read hours as milliseconds."""
     wanted = compose("a number of more than 0 and at most {}, with at most two decimals", BUDGET_MAX_HOURS)
     try:
         hundredths = read_hundredths(raw)
@@ -346,14 +346,14 @@ BudgetHours = Annotated[
 
 
 class BudgetEdit(msgspec.Struct):
-    """One of both."""
+    """A budget in hours or in money."""
 
     hours: BudgetHours | UnsetType | None = UNSET
     amount: MoneyAboveZero | UnsetType | None = UNSET
 
 
 class PersonRate(msgspec.Struct):
-    """What an hour of somebody costs in a project."""
+    """The hourly rate of a person in a project."""
 
     username: Annotated[str, Meta(min_length=1, max_length=255, description="Of a member of the project.")]
     hourly_rate: Rate
@@ -373,7 +373,7 @@ _ProjectRate = Annotated[Annotated[int, _form("money")] | None, JsonName("hourly
 
 
 class InvoiceDefaultsEdit(msgspec.Struct):
-    """What new invoices, and new time, begin with. Null clears a field."""
+    """Defaults for new invoices and time entries. Null clears a field."""
 
     currency: Currency | UnsetType | None = UNSET
     tax: Percent | UnsetType | None = UNSET
@@ -387,7 +387,7 @@ class InvoiceDefaultsEdit(msgspec.Struct):
 
 
 class AccountBillingEdit(InvoiceDefaultsEdit):
-    """Fields that are absent stay as they are; null clears one."""
+    """Fields that are omitted are not changed; null clears a field."""
 
     legal_name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
@@ -403,7 +403,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
 
 
 class BuyerEdit(msgspec.Struct):
-    """Fields that are absent stay as they are; null clears one."""
+    """Fields that are omitted are not changed; null clears a field."""
 
     name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
@@ -413,7 +413,8 @@ class BuyerEdit(msgspec.Struct):
 
 
 class ProjectBillingEdit(InvoiceDefaultsEdit):
-    """Fields that are absent stay as they are; null stands for the organization's, and clears all of `buyer`."""
+    """Fields that are omitted are not changed; null resets a field to the organization's setting, and clears all of
+    `buyer`."""
 
     buyer: BuyerEdit | UnsetType | None = UNSET
     budget: Annotated[BudgetEdit, Meta(description="Null: none.")] | UnsetType | None = UNSET
@@ -427,8 +428,10 @@ class ProjectBillingEdit(InvoiceDefaultsEdit):
 
 
 class AccountBilling(Record, frozen=True):
-    """What an organization, or a person's own account, puts on its invoices. What was never set is null, or the
-    default that counts then."""
+    """The billing details that an organization, or a person's own account, uses on its invoices.
+
+    A setting that was never set is null, or the default that applies.
+    """
 
     legal_name: str | None = None
     address: str | None = None
@@ -454,7 +457,7 @@ class AccountBilling(Record, frozen=True):
 
 
 class BudgetShape(msgspec.Struct, frozen=True):
-    """A budget is of hours or of money; the other one is null."""
+    """A budget in hours or in money; the other field is null."""
 
     hours: float | None = None
     amount: Annotated[float, Meta(description="In the currency of the project's invoices.")] | None = None
@@ -467,15 +470,17 @@ def budget_shape(time_ms: int | None, minor: int | None, currency: str) -> Budge
 
 
 class PersonRateShape(msgspec.Struct, frozen=True):
-    """What an hour of somebody costs in the project."""
+    """The hourly rate of a person in the project."""
 
     username: str
     hourly_rate: float
 
 
 class ProjectBilling(Record, frozen=True):
-    """Who pays the invoices of a project, and what differs from its organization's settings. Null: the
-    organization's."""
+    """The buyer of a project's invoices, and the settings that differ from the organization's.
+
+    A null setting means that the organization's applies.
+    """
 
     buyer: Party = Party()
     currency: str | None = None
@@ -491,17 +496,17 @@ class ProjectBilling(Record, frozen=True):
     rates: tuple[PersonRateShape, ...] = ()
     budget_ms: Annotated[int | None, HIDDEN] = None
     budget_minor: Annotated[int | None, HIDDEN] = None
-    budget_mark: Annotated[int | None, HIDDEN] = None  # the percentage that was told last
+    budget_mark: Annotated[int | None, HIDDEN] = None  # the percentage of the last notification
     buyer_name: Annotated[str | None, HIDDEN] = None
     buyer_address: Annotated[str | None, HIDDEN] = None
     buyer_vat_id: Annotated[str | None, HIDDEN] = None
     buyer_email: Annotated[str | None, HIDDEN] = None
     buyer_country: Annotated[str | None, HIDDEN] = None
-    # Of its rates and its budget: its own currency, or else that of its account.
+    # The currency of its rates and its budget: its own, or else its account's.
     money: Annotated[str, HIDDEN, COMPUTED] = DEFAULT_CURRENCY
 
 
-# An account without a row uses the defaults.
+# Accounts without a row use the defaults.
 account_billing = sa.Table(
     "account_billing",
     metadata,
@@ -515,7 +520,7 @@ project_billing = sa.Table(
     *table_columns(ProjectBilling),
     sa.PrimaryKeyConstraint("repository_id"),
 )
-# A logo on a sent invoice stays. `blob`: the name of its content, see `storage.blobs`.
+# A logo on a sent invoice is kept. `blob` is the name of its content; see `storage.blobs`.
 billing_logos = sa.Table(
     "billing_logos",
     metadata,

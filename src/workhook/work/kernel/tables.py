@@ -1,4 +1,4 @@
-"""Tables that several rooms read: clients of a project, and the sources of imported records."""
+"""Tables that several packages read: clients of projects, and the sources of imported records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from workhook.storage.record_rows import table_columns
 
 
 class Client(Record, frozen=True):
-    """A client of a project. `email` is the address to which the client was invited: the client sees it, and who may
-    write in the project. Others and events have a stand-in."""
+    """A client of a project.
+
+    `email` is the address to which the client was invited. It is visible to the client and to people who may write in
+    the project; all others, and events, get a placeholder.
+    """
 
     id: Annotated[str, resource_id("cli")]
     username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
@@ -26,7 +29,7 @@ class Client(Record, frozen=True):
 
 
 def without_address(client: Client) -> Client:
-    """Return the client as events and people who only read see it."""
+    """Return the client as shown in events and to people with read access."""
     return msgspec.structs.replace(client, email=stand_in_address(client.username))
 
 
@@ -44,14 +47,14 @@ import_links = sa.Table(
     metadata,
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), primary_key=True),
     sa.Column("source", sa.Text, primary_key=True),  # trello | asana | github | csv
-    sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, the id as the other service calls it
+    sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, with the id in the other service
     in_project(),
     sa.Column("kind", sa.Text, nullable=False),  # project | column | task | task_comment | task_blocker
-    sa.Column("internal_id", sa.Text, nullable=False),  # no foreign key: what is deleted here is not made again
-    sa.Column("fingerprint", sa.Text, nullable=False),  # of what the other service had when it was imported
+    sa.Column("internal_id", sa.Text, nullable=False),  # no foreign key: deleted records are not imported again
+    sa.Column("fingerprint", sa.Text, nullable=False),  # of the source's data when it was imported
     sa.Index("ix_import_links_internal_id", "repository_id", "kind", "internal_id"),
 )
-"""The records that imports have created, so that a repeated import creates nothing twice."""
+"""Records created by imports, so that a repeated import creates no duplicates."""
 
 unmatched_assignees = sa.Table(
     "unmatched_assignees",
@@ -59,8 +62,8 @@ unmatched_assignees = sa.Table(
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     in_project(),
     sa.Column("source", sa.Text, nullable=False),
-    sa.Column("username", sa.Text, primary_key=True),  # empty: not known
-    sa.Column("full_name", sa.Text, primary_key=True),  # empty: not known
+    sa.Column("username", sa.Text, primary_key=True),  # empty: unknown
+    sa.Column("full_name", sa.Text, primary_key=True),  # empty: unknown
     sa.Index("ix_unmatched_assignees_person", "repository_id", "source", "username", "full_name"),
 )
-"""Assignees of imported tasks without an account here, until they join (`imports.late`)."""
+"""Assignees of imported tasks who have no account yet; they are assigned when they join (`imports.late`)."""

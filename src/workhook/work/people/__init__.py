@@ -1,4 +1,4 @@
 """The people of a project: members, clients and their invitations.
 
-Begin with `members`.
+Start with `members`.
 """

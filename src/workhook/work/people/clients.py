@@ -1,6 +1,6 @@
 """`/projects/{id}/clients` and `/clients/{id}`.
 
-Owners and admins of a project invite clients, who become clients on accepting. Clients do not see one another.
+Owners and admins of a project invite clients, who become clients when they accept. Clients cannot see one another.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _insert = (
 
 
 async def put_in(write: Write, repository: Repository, account: Account, email: str) -> Client | None:
-    """Make a user a client, and publish the event. None: the user is a client already. The caller checks the rights."""
+    """Make a user a client and publish the event, or return None if they already are one. Checks no rights."""
     client = Client(new_id("cli"), account.login, email, write.now, write.now, account.id)
     if not await write.tx.execute(_insert, {"repository_id": repository.id, **values_of(client)}):
         return None
@@ -78,12 +78,12 @@ _delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
 
 
 async def end_clients_of(write: Write, user: Account) -> None:
-    """Remove a user from all projects of which they are a client."""
+    """Remove a user from all projects in which they are a client."""
     for row in await write.tx.fetch_all(_of_account, {"user_id": user.id}):
         client, here = _read(row, row["client_username"]), await find_repository_by_id(write.tx, row["repository_id"])
         await write.tx.execute(_delete, {"id": client.id})
         await removal.rights_lost(write.tx, row["account_id"], row["repository_id"], user_id=user.id, base=write.base)
-        if here is not None:  # None: the project is in the trash, where nothing is published
+        if here is not None:  # None: the project is in the trash, where no events are published
             await publish_audited(write, here, "client", "removed", to_response(without_address(client)), client.id)
 
 
@@ -91,13 +91,13 @@ routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
 
 
 class ClientCreate(msgspec.Struct):
-    """Who is invited. Upper and lower case are the same."""
+    """The address to invite. Case is ignored."""
 
     email: Email
 
 
 class ClientInvitation(msgspec.Struct):
-    """An invitation to become a client. `DELETE /repos/{owner}/{repo}/invitations/{invitation_id}` takes it back."""
+    """An invitation to become a client. Withdraw it with `DELETE /repos/{owner}/{repo}/invitations/{invitation_id}`."""
 
     id: int
     email: str
@@ -106,7 +106,7 @@ class ClientInvitation(msgspec.Struct):
 
 
 class InvitedAnswer(msgspec.Struct):
-    """`client`: the address is that of a client of the project already. Otherwise there is an `invitation`."""
+    """Contains the `client` if the address already belongs to a client of the project, or else the `invitation`."""
 
     client: Wire[Client] | None
     invitation: ClientInvitation | None
@@ -137,7 +137,7 @@ CLIENTS = Listing[Client](
 
 _with_address = _each.where(
     clients.c.repository_id == big("repository_id"),
-    # The address that the team wrote, not the account's: the answer reveals nothing about accounts.
+    # Matches the address the team entered, not the account's, so that the response reveals nothing about accounts.
     sa.func.lower(clients.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
 ).limit(sa.literal(1, sa.BigInteger))
 
@@ -146,7 +146,7 @@ _with_address = _each.where(
 async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[ClientsAnswer]:
     """List the clients of a project.
 
-    A client does not see the other clients.
+    Clients cannot see the other clients.
     """
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
@@ -156,7 +156,7 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
 
 
 def _as_seen(access: Access, client: Client) -> Client:
-    """Return the client with its address for the client and for people who may write in the project."""
+    """Return the client, with the address only for the client and for people who may write in the project."""
     is_seen = client.user_id == access.user.id or not (access.is_client or access.reads_only)
     return client if is_seen else without_address(client)
 
@@ -171,8 +171,8 @@ _names = (
 
 
 async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
-    """Return the names of the project's first clients, by client id. Raise `Forbidden` for a client."""
-    access.require_member("see other clients")
+    """Return the names of the project's first clients, by client id. Raises `Forbidden` for a client."""
+    access.require_member("see who else is a client")
     rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
     return {row["id"]: row["name"] for row in rows}
 
@@ -184,7 +184,7 @@ def _client_of(row: Row) -> Client:
 async def _find_client(
     reader: Reader, statement: sa.Select[Any], actor: Actor, client_id: str
 ) -> tuple[Access, Client]:
-    """Find a client. A client finds only itself. Raise `NotFound`."""
+    """Return a client and the caller's access. Raises `NotFound`, also if a client requests another one."""
     row, access = await find_with_access(reader, statement, actor, id=client_id)
     client = _client_of(row)
     if access.is_client and client.user_id != access.user.id:
@@ -196,10 +196,11 @@ async def _find_client(
 async def invite_client(write: Write, project_id: str, create: ClientCreate) -> InvitedAnswer:
     """Invite a client to a project.
 
-    For owners and admins of the project, not for an app by itself. The invited person becomes a client on accepting: by
-    the link that is mailed, or with an account that has the address, on its start page or by `PATCH
-    /user/repository_invitations/{id}`. Without e-mail, the settings of the project make a link to send. Inviting
-    somebody again renews the invitation. No answer tells whether the address has an account.
+    Only owners and admins of the project can call this, not an app acting on its own. The invited person becomes a
+    client when they accept: through the link that is e-mailed to them or, if they have an account with the address, on
+    their start page or with `PATCH /user/repository_invitations/{id}`. On a server without e-mail, create a link in the
+    project's settings and send it yourself. Inviting a person again renews the invitation. The response never reveals
+    whether the address has an account.
     """
     access = await find_access(write.tx, write.actor, project_id)
     _require_person(write.actor, access, "invite clients")
@@ -217,7 +218,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
 
 
 async def put_back(write: Write, project_id: str, login: str, email: str) -> Client:
-    """Undo the removal of a client by the caller. Raise `NotFound`, `Forbidden`, `Conflict`."""
+    """Undo a removal of a client by the caller. Raises `NotFound`, `Forbidden` and `Conflict`."""
     access = await find_access(write.tx, write.actor, project_id)
     _require_person(write.actor, access, "invite clients")
     account = await find_account(write.tx, login)
@@ -231,7 +232,7 @@ async def put_back(write: Write, project_id: str, login: str, email: str) -> Cli
 async def get_client(call: Call, client_id: str) -> ClientAnswer:
     """Get a client.
 
-    A client sees only itself.
+    Clients can only get themselves.
     """
     access, client = await _find_client(call.database, _one, actor_of(call), client_id)
     return ClientAnswer(to_response(_as_seen(access, client)))
@@ -241,8 +242,8 @@ async def get_client(call: Call, client_id: str) -> ClientAnswer:
 async def remove_client(write: Write, client_id: str) -> Done:
     """Remove a client from a project.
 
-    For the team of the project, not for an app by itself; a client can leave. The account stays, with everything it
-    made.
+    Only the project's team can remove clients, not an app acting on its own; clients can leave. The account and
+    everything it created are kept.
     """
     access, client = await lock_client(write, client_id)
     write.require_match(ClientAnswer(to_response(_as_seen(access, client))))
@@ -251,18 +252,18 @@ async def remove_client(write: Write, client_id: str) -> Done:
 
 
 async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
-    """Lock a client, and find the caller's access to the project. Raise `NotFound`."""
+    """Lock a client and return it with the caller's access to the project. Raises `NotFound`."""
     return await _find_client(write.tx, _locked, write.actor, client_id)
 
 
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:
-    """Lock the caller as a client; None if the caller is not a client."""
+    """Lock the caller as a client. Return None if the caller is not a client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
     return (access_of(row, actor), _client_of(row)) if row else None
 
 
 async def end_client(write: Write, access: Access, client: Client) -> None:
-    """Remove a locked client from the project. The account stays. Raise `Forbidden`, `Conflict`."""
+    """Remove a locked client from the project, keeping the account. Raises `Forbidden` and `Conflict`."""
     if client.user_id != write.actor.user.id:  # everyone can leave
         _require_person(write.actor, access, "remove clients")
     await write.tx.execute(_delete, {"id": client.id})
@@ -274,7 +275,7 @@ async def end_client(write: Write, access: Access, client: Client) -> None:
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:
-    """Raise `Forbidden` for an app by itself, which does not decide who is in a project (as in `people.members`)."""
+    """Raise `Forbidden` for an app acting on its own, which must not decide who is in a project."""
     access.require_member(doing)
     if actor.installation_id is not None:
         message = f"An app by itself does not {doing}: somebody who is in {access.repository.full_name} has to."

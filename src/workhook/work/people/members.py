@@ -1,8 +1,8 @@
 """`/projects/{id}/members`, `/me` and `/organizations/{login}/members`.
 
-Members are users: there is no record of a membership. A user who is added to a project may write there, whatever the
-organization gives. What the organization gives cannot be taken away here: an owner sees every project, a member all
-that are not private.
+Members are users; a membership has no record of its own. A user who is added to a project may write there, whatever
+access the organization grants. Access granted by the organization cannot be removed here: owners see every project, and
+members see all that are not private.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 
 
 class MemberCreate(msgspec.Struct):
-    """A person who has an account."""
+    """A person with an account."""
 
     username: Annotated[str, Meta(min_length=1, max_length=255, description="In any case.")]
 
 
 class MemberShape(msgspec.Struct):
-    """A member, or somebody who was invited. Of an invited person the caller learns only the login."""
+    """A member, or a person who was invited. For an invited person, only the login is shown."""
 
     login: str
     username: str
@@ -58,7 +58,7 @@ class MemberShape(msgspec.Struct):
 
 
 class MemberAnswer(msgspec.Struct):
-    """`pending`: the person was invited, and becomes a member on accepting."""
+    """`pending` is true if the person was invited; they become a member when they accept."""
 
     member: MemberShape
     pending: bool = False
@@ -90,7 +90,7 @@ _added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id 
 
 
 def _first_of(statement: sa.Select[Any], user_id: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """Select a page of each part by its own index, in order."""
+    """Select a page of each part through its own index, in order."""
     some = statement.where(user_id > big("after")).order_by(user_id).limit(big("limit")).subquery()
     return sa.select(some.c[0].label("user_id"))
 
@@ -133,7 +133,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """A user in relation to a project."""
 
     access: Access
-    account: Account | None  # None: no user has the name
+    account: Account | None  # None: no user has this login
     role: str | None  # as a collaborator
     organization_role: str | None  # in the organization that owns the project
     is_client: bool
@@ -146,7 +146,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def is_in_by_organization(self) -> bool:
-        """Tell whether the organization gives access to the project, or the project is the user's own."""
+        """Whether the organization grants access to the project, or the project is the user's own."""
         return self.owns or (self.organization_role is not None and not self.access.repository.private)
 
     @property
@@ -155,7 +155,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 async def _find_candidate(write: Write, project_id: str, username: str) -> Candidate:
-    """Find a user, and the caller's access. Raise `NotFound` for the project."""
+    """Return a user and the caller's access. Raises `NotFound` if the caller cannot see the project."""
     row, access = await find_with_access(
         write.tx, _candidate, write.actor, project_id=project_id, login_key=key_of(username)
     )
@@ -171,10 +171,10 @@ async def _find_candidate(write: Write, project_id: str, username: str) -> Candi
 
 @routes.get("/projects/{id}/members")
 async def list_members(call: Call, project_id: str, query: lists.ListQuery) -> Listed[MembersAnswer]:
-    """List the people in a project.
+    """List project members.
 
-    Owners of the organization, its members (unless the project is private), and people who were added. Clients have a
-    list of their own.
+    Returns the organization's owners, its members (unless the project is private), and people who were added to the
+    project. Clients are listed separately.
     """
     after = _after(query)
     access = await find_access(call.database, actor_of(call), project_id)
@@ -185,12 +185,12 @@ async def list_members(call: Call, project_id: str, query: lists.ListQuery) -> L
 
 @routes.post("/projects/{id}/members")
 async def add_member(write: Write, project_id: str, create: MemberCreate) -> MemberAnswer:
-    """Add somebody to a project.
+    """Add a project member.
 
-    For owners and admins of the project. Whoever is added may write there, also without being in the organization.
-    People in the organization, or in another one together with the caller, are added at once. Others are invited:
-    `pending` is true until they accept (`PATCH /user/repository_invitations/{invitation_id}`). Adding somebody again
-    changes nothing.
+    Only owners and admins of the project can call this. The added person may write in the project, even without being
+    in the organization. People who share an organization with the caller are added immediately. Others are invited:
+    `pending` is true until they accept (`PATCH /user/repository_invitations/{invitation_id}`). Adding a member again
+    has no effect.
     """
     username = create.username
     candidate = await _find_candidate(write, project_id, username)
@@ -203,7 +203,7 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     if candidate.role is None and candidate.needs_invitation:
         try:
             await invite(write, repository, "write", invitee=account)
-        except NotFound:  # the caller may not invite this stranger: answer as if the login did not exist
+        except NotFound:  # the caller may not invite this stranger, so respond as if the login did not exist
             raise _invalid(say("username {}: there is no such user", username)) from None
         return MemberAnswer(MemberShape(account.login, account.login, stand_in_address(account.login)), pending=True)
     if not candidate.owns:
@@ -217,15 +217,15 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
 
 @routes.delete("/projects/{id}/members/{username}", without=(412,))
 async def remove_member(write: Write, project_id: str, username: str) -> Done:
-    """Remove somebody who was added to a project.
+    """Remove a project member.
 
-    For owners and admins of the project; anybody can leave, a client too. It also takes back an invitation. Access
-    through the organization stays; 409 if the person has only that.
+    Only owners and admins of the project can remove others; everyone can leave, including clients. A pending invitation
+    is withdrawn. Access through the organization is not affected; returns 409 if the person has no other access.
     """
     candidate = await _find_candidate(write, project_id, username)
     access, account = candidate.access, candidate.account
     own = None
-    if account is None or account.id != write.actor.user.id:  # everyone can leave, also an archived project
+    if account is None or account.id != write.actor.user.id:  # everyone can leave, even an archived project
         _require_admin(access, "remove members")
     elif candidate.is_client:
         own = await lock_own(write.tx, write.actor, access.repository.id)
@@ -260,7 +260,7 @@ def _invalid(message: str, code: str = "invalid") -> Invalid:
 
 _organization = accounts.alias("organization")
 _caller_in = memberships.alias("caller_in")
-# The organization is found first, if the caller is in it, so that its members are read by their index, in order.
+# The organization is found first, if the caller is in it, so that its members are read through their index, in order.
 _organization_id = (
     sa.select(_organization.c.id)
     .join_from(_organization, _caller_in, _caller_in.c.organization_id == _organization.c.id)
@@ -297,15 +297,15 @@ _caller_role = (
 
 @routes.get("/me", tag="Users")
 async def get_me(call: Call) -> UserAnswer:
-    """The caller."""
+    """Get the caller."""
     return UserAnswer(person_shape(actor_of(call).user))
 
 
 @routes.get("/organizations/{login}/members", tag="Users")
 async def list_organization_members(call: Call, login: str, query: lists.ListQuery) -> Listed[MembersAnswer]:
-    """List the people in an organization.
+    """List organization members.
 
-    For members of the organization.
+    Only members of the organization can call this.
     """
     after, actor = _after(query), actor_of(call)
     params = {"login_key": key_of(login), "user_id": actor.user.id, "after": after, "limit": query.limit + 1}
@@ -317,7 +317,6 @@ async def list_organization_members(call: Call, login: str, query: lists.ListQue
 
 
 def _after(query: lists.ListQuery) -> int:
-    """Return the id after which the page starts."""
     key = lists.after(query, tuple[int])
     return max(0, min(key[0], 2**63 - 1)) if key else 0
 
@@ -350,6 +349,6 @@ _belonging = sa.select(*account_columns()).where(
 
 
 async def belonging_to(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
-    """Find the accounts among `ids` that belong to the account, by their ids."""
+    """Return the accounts among `ids` that belong to `account_id`, by id."""
     rows = await reader.fetch_all(_belonging, {"account_id": account_id, "ids": sorted(ids)}) if ids else []
     return {row["id"]: account_of(row) for row in rows}

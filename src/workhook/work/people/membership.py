@@ -1,8 +1,9 @@
-"""Add, change, invite and remove members and collaborators: the write, its event and its entry in the audit log.
-Invitation links are created, and sent to the invited address if there is a mail server.
+"""Add, change, invite and remove members and collaborators, with the event and the audit log entry.
 
-These functions check no role: the caller has decided. `write.caller` is the sender of the event. It is None on the
-command line, which adds people directly. A changed role and an invitation have no event.
+Invitation links are created here and sent to the invited address if a mail server is configured.
+
+These functions do not check roles; that is up to their callers. `write.caller` is the sender of the event. It is None
+on the command line, which adds people directly. Changing a role and inviting do not publish events.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ async def is_collaborator(reader: Reader, repository: Repository, user: Account)
 
 
 async def set_member(write: Write, organization: Account, user: Account, role: str) -> None:
-    """Add a member, or change the role. Raise `Invalid` if the last owner would lose the role."""
+    """Add a member, or change their role. Raises `Invalid` if the last owner would lose the role."""
     was = await find_member_role(write.tx, organization.id, user.id)
     await actions.set_member(write.tx, organization, user, role, actor=write.caller, base=write.base)
     if was is None:
@@ -47,7 +48,7 @@ async def set_member(write: Write, organization: Account, user: Account, role: s
 
 
 async def remove_member(write: Write, organization: Account, user: Account) -> bool:
-    """Return False if the user was not a member. Raise `Invalid` for the last owner."""
+    """Remove a member. Return False if the user is not one. Raises `Invalid` for the last owner."""
     removed = await actions.remove_member(write.tx, organization, user, actor=write.caller, base=write.base)
     if removed:
         await publish_audited(write, organization, "member", "removed", person_shape(user), user.login)
@@ -55,7 +56,7 @@ async def remove_member(write: Write, organization: Account, user: Account) -> b
 
 
 async def set_collaborator(write: Write, repository: Repository, user: Account, role: str) -> None:
-    """Add a collaborator, or change the role."""
+    """Add a collaborator, or change their role."""
     was = await is_collaborator(write.tx, repository, user)
     await actions.set_collaborator(write.tx, repository, user, role, actor=write.caller, base=write.base)
     if not was:
@@ -63,13 +64,13 @@ async def set_collaborator(write: Write, repository: Repository, user: Account, 
 
 
 async def note_added(write: Write, repository: Repository, user: Account) -> None:
-    """Withdraw the invitations of a new collaborator, and publish the event."""
+    """Withdraw a new collaborator's invitations and publish the event."""
     invitations.withdraw_later(write.tx, repository, user)
     await publish_audited(write, repository, "member", "added", person_shape(user), user.login)
 
 
 async def remove_collaborator(write: Write, repository: Repository, user: Account) -> bool:
-    """Return False if the user was not a collaborator."""
+    """Remove a collaborator. Return False if the user is not one."""
     removed = await actions.remove_collaborator(write.tx, repository, user, actor=write.caller, base=write.base)
     if removed:
         await publish_audited(write, repository, "member", "removed", person_shape(user), user.login)
@@ -86,7 +87,7 @@ async def invite(
     is_known: bool = False,
     field: str = "username",
 ) -> Invitation:
-    """Invite a user, or the owner of an address; see `identity.invitations.invite`."""
+    """Invite a user or the owner of an address; see `identity.invitations.invite`."""
     made = await invitations.invite(
         write.tx, place, write.actor.user, role, invitee=invitee, email=email, is_known=is_known, field=field,
         strangers=write.may_invite_strangers,
@@ -98,13 +99,13 @@ async def invite(
 async def record_invitation(
     write: Write, invitation: Invitation, verb: str, *, detail: Mapping[str, object] | None = None
 ) -> None:
-    """Add an entry to the audit log about an invitation."""
+    """Add an audit log entry about an invitation."""
     invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
     await record_audit(write, invitation.repository or invitation.account, f"invitation.{verb}", invitee, detail=detail)
 
 
 async def withdraw_invitation(write: Write, place: Account | Repository, user: Account) -> bool:
-    """Withdraw the invitation of a user. Return False if there is none."""
+    """Withdraw a user's invitation. Return False if there is none."""
     if not await invitations.withdraw(write.tx, place, user):
         return False
     await record_audit(write, place, "invitation.delete", user.login)
@@ -112,12 +113,12 @@ async def withdraw_invitation(write: Write, place: Account | Repository, user: A
 
 
 def is_mailed(invitation: Invitation) -> bool:
-    """Tell whether a link is sent to the address. Users who are invited by login are notified in their account."""
+    """Tell whether a link is e-mailed. Users invited by login are notified in their account instead."""
     return recipients.sends_mail() and invitation.email is not None
 
 
 async def add_link(write: Write, invitation: Invitation, language: str | None = None) -> SecretLink:
-    """Create a link to an invitation of this transaction, and send it if possible. `language`: of the message."""
+    """Create a link for an invitation of this transaction and e-mail it if possible, in the given language."""
     await record_invitation(write, invitation, "link", detail={"role": invitation.role})
     link = await make_link(write.tx, invitation)
     if recipients.sends_mail() and invitation.email is not None:
@@ -135,7 +136,7 @@ async def add_link(write: Write, invitation: Invitation, language: str | None = 
 
 
 async def send_link(write: Write, invitation: Invitation, language: str | None = None) -> bool:
-    """Send a link, and return True, if there is a mail server and the invitation is to an address."""
+    """E-mail a link if there is a mail server and the invitation is to an address. Return whether it was sent."""
     if not is_mailed(invitation):
         return False
     await add_link(write, invitation, language)

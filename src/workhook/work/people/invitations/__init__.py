@@ -1,1 +1,1 @@
-"""Invitations to organizations and repositories, and their people, in the form that GitHub's clients use."""
+"""Invitations to organizations and repositories, and their people, in the format that GitHub's clients use."""

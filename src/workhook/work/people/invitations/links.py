@@ -1,6 +1,6 @@
-"""Invitations by link: owners and admins create them, and anyone with the link accepts or declines (decision 40).
+"""Invitation links: owners and admins create them, and anyone with the link can accept or decline (decision 40).
 
-The rules of the API apply; only pages create links.
+The rules of the API apply. Links are created only on pages.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ GONE = (
 
 
 class NewAccount(msgspec.Struct):
-    """The account that a person wants. `login` is checked with the other logins (`actions.faults_of_login`). `email`: a
-    name to sign in with, which others never see as an address (decision 41)."""
+    """The account that an invited person wants to create.
+
+    `login` is checked against the existing logins (`actions.faults_of_login`). `email` is a name for signing in, and is
+    never shown to others as an address (decision 41).
+    """
 
     login: str
     name: Title | None = None
@@ -42,7 +45,7 @@ class NewAccount(msgspec.Struct):
 
 
 async def renew_link(write: Write, found: Invitation, language: str | None = None) -> SecretLink:
-    """Replace the link: the caller renews the invitation."""
+    """Replace the link of an invitation, which the caller thereby renews."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,
         email=found.email, is_known=found.is_known, strangers=write.may_invite_strangers,
@@ -51,7 +54,7 @@ async def renew_link(write: Write, found: Invitation, language: str | None = Non
 
 
 async def find(reader: Reader, secret: str, viewer: Account | None) -> Invitation:
-    """Find an invitation. Raise `NotFound`, the same for every invalid link."""
+    """Return the invitation. Raises the same `NotFound` for every invalid link."""
     found = await find_by_link(reader, secret, viewer)
     if found is None:
         raise NotFound(GONE)
@@ -59,12 +62,12 @@ async def find(reader: Reader, secret: str, viewer: Account | None) -> Invitatio
 
 
 def is_for(invitation: Invitation, user: Account) -> bool:
-    """Tell whether the user may answer it: an invitation by login is for that user alone."""
+    """Tell whether the user may answer the invitation; one sent to a login is for that user only."""
     return invitation.invitee is None or invitation.invitee.id == user.id
 
 
 async def is_in(reader: Reader, invitation: Invitation, user: Account) -> bool:
-    """Tell whether the user already has the role that the invitation gives, or a higher one."""
+    """Tell whether the user already has the role that the invitation grants, or a higher one."""
     repository = invitation.repository
     member = await find_member_role(reader, invitation.account.id, user.id)
     if repository is None:
@@ -77,17 +80,17 @@ async def is_in(reader: Reader, invitation: Invitation, user: Account) -> bool:
 
 
 async def accept(write: Write, secret: str) -> Invitation:
-    """Accept an invitation, with the same event as by the API.
+    """Accept an invitation, with the same event as through the API.
 
-    Raise `NotFound` for an invalid link, `Forbidden` for one of another user, and `Conflict` if the caller is in
-    already, which does not use up the link.
+    Raises `NotFound` if the link is invalid, `Forbidden` if it is for another user, and `Conflict` if the caller
+    already has the role, in which case the link is not used up.
     """
     user = write.actor.user
     invitation = await find(write.tx, secret, user)
     if not is_for(invitation, user):
         raise Forbidden(say("This invitation is for another person."), code="not_invited")
     if invitation.repository is None:
-        # The owners are locked before the invitation, as where an owner loses the role.
+        # Lock the owners before the invitation, in the same order as when an owner loses the role.
         await actions.lock_owners(write.tx, invitation.account)
     taken = await invitations.take(write.tx, invitation, secret)
     if taken is None:
@@ -107,7 +110,7 @@ async def accept(write: Write, secret: str) -> Invitation:
 
 
 async def decline(write: Write, secret: str) -> None:
-    """Decline an invitation. Raise `NotFound`, `Forbidden`."""
+    """Decline an invitation. Raises `NotFound` and `Forbidden`."""
     invitation = await find(write.tx, secret, write.actor.user)
     if not is_for(invitation, write.actor.user):
         raise Forbidden(say("This invitation is for another person."), code="not_invited")
@@ -117,7 +120,7 @@ async def decline(write: Write, secret: str) -> None:
 
 
 async def check_new(reader: Reader, wanted: NewAccount, password: str, again: str) -> list[Fault]:
-    """Return the faults of a new account, before the password is hashed."""
+    """Return the faults of a new account, before its password is hashed."""
     faults = await actions.faults_of_login(reader, wanted.login)
     if password != again:
         faults.append(Fault("again", message="The passwords do not match."))
@@ -126,10 +129,10 @@ async def check_new(reader: Reader, wanted: NewAccount, password: str, again: st
 
 
 async def make_account(tx: Transaction, wanted: NewAccount, hashed: str) -> Account:
-    """Create an account. It has no e-mail address, because neither that of the invitation nor the typed one has been
-    verified. The typed one is stored only with the password.
+    """Create an account without an e-mail address.
 
-    Raise `Invalid` for a login that was taken meanwhile.
+    Neither the address of the invitation nor the one that was entered is verified. The entered one is stored only with
+    the password. Raises `Invalid` if the login was taken in the meantime.
     """
     user = await actions.create_account(tx, "user", wanted.login, name=wanted.name, email=None)
     await passwords.set_password(tx, user, hashed)

@@ -1,4 +1,4 @@
-"""The members of an organization: owners invite and remove others, everyone accepts and leaves."""
+"""Members of an organization. Owners invite and remove people; everyone can accept and leave."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organi
 
 
 class OrganizationInvitationBody(msgspec.Struct):
-    """Whom to invite: the id of a user, or an e-mail address. Nobody learns whether an address has an account."""
+    """The person to invite: the id of a user, or an e-mail address. Never reveals whether an address has an account."""
 
     invitee_id: Annotated[int, Meta(ge=1, le=2**53 - 1)] | UnsetType = UNSET
     email: Email | UnsetType = UNSET
@@ -52,7 +52,7 @@ class OrganizationInvitationBody(msgspec.Struct):
 
 
 class MembershipBody(msgspec.Struct):
-    """The role that somebody gets in the organization."""
+    """The role to grant in the organization."""
 
     role: Annotated[Literal["member", "admin"], Meta(description="`admin`: an owner.")] = "member"
 
@@ -63,7 +63,8 @@ class AcceptBody(msgspec.Struct):
     state: Literal["active"]
 
 
-# Owners see the addresses of members. So only members of another organization of the caller are added without consent.
+# Owners see the addresses of members, so only members of another organization that the caller owns are added without
+# their consent.
 _person = sa.select(
     *account_columns(),
     shares_organization(accounts.c.id, as_owner=True).label("is_owned"),
@@ -78,7 +79,10 @@ _by_address = sa.select(accounts.c.login_key).where(
 
 
 class KnownUser(msgspec.Struct, frozen=True):
-    """A user. `is_owned`: the caller owns an organization that the user is in; `is_known`: both are in one."""
+    """A user who can be invited.
+
+    `is_owned` means that the caller owns an organization that the user is in, `is_known` that both share one.
+    """
 
     account: Account
     is_owned: bool
@@ -86,7 +90,7 @@ class KnownUser(msgspec.Struct, frozen=True):
 
 
 async def find_user(write: Write, login: str) -> KnownUser:
-    """Raise `NotFound`."""
+    """Return the user with this login. Raises `NotFound`."""
     row = existing(await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)}))
     return KnownUser(account_of(row), bool(row["is_owned"]), bool(row["is_known"]))
 
@@ -105,7 +109,7 @@ async def organization_invitations_list(call: Call, page: Page) -> Paged[list[Or
 async def organization_invitations_create(
     write: Write, body: OrganizationInvitationBody
 ) -> Created[OrganizationInvitation]:
-    """Invite somebody to an organization."""
+    """Invite a person to an organization."""
     made = await invite(write, body)
     await send_link(write, made)
     base = write.call.base
@@ -113,14 +117,14 @@ async def organization_invitations_create(
 
 
 async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
-    """Raise `Invalid`."""
+    """Invite the person that the body names. Raises `Invalid`."""
     role, organization = ROLES[body.role], named_organization(write.call).account
     invitee = email = None
     field = "invitee_id"
     if not isinstance(body.invitee_id, UnsetType):
         row = await write.tx.fetch_one(_by_id, {"user_id": write.actor.user.id, "id": body.invitee_id})
-        if row is None or not row["is_known"]:  # counting up must not reveal all logins of the server
-            raise _invalid("invitee_id", "invitee_id is not the id of a user who shares an organization with you")
+        if row is None or not row["is_known"]:  # enumerating ids must not reveal all logins of the server
+            raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
         invitee = account_of(row)
         logins = [key_of(invitee.login)]
     elif not isinstance(body.email, UnsetType):
@@ -128,7 +132,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
         logins = [row["login_key"] for row in await write.tx.fetch_all(_by_address, {"email": email})]
     else:
         raise _invalid("invitee_id", "give either invitee_id or email")
-    for each in logins:  # an owner sees the addresses of members, so this reveals nothing
+    for each in logins:  # owners see the addresses of members, so this reveals nothing
         if await members.find_member(write.tx, organization.id, each) is not None:
             raise _invalid(field, "The invited person is already in the organization")
     return await membership.invite(
@@ -138,7 +142,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
 
 @routes.delete("/orgs/{org}/invitations/{invitation_id}", action="invitation.delete")
 async def organization_invitations_cancel(write: Write, invitation_id: int) -> None:
-    """Take back an invitation to an organization."""
+    """Withdraw an invitation to an organization."""
     organization = named_organization(write.call).account
     found = await invitations.get(write.tx, organization, invitation_id, write.actor.user)
     if not await end_invitation(write, found):
@@ -146,7 +150,7 @@ async def organization_invitations_cancel(write: Write, invitation_id: int) -> N
 
 
 async def end_invitation(write: Write, invitation: Invitation) -> bool:
-    """Delete an invitation. Return False if it no longer existed."""
+    """Delete an invitation. Return False if it no longer exists."""
     if not await invitations.delete(write.tx, invitation):
         return False
     await membership.record_invitation(write, invitation, "delete")
@@ -161,7 +165,7 @@ async def end_invitation(write: Write, invitation: Invitation) -> bool:
     action="member.add",
 )
 async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:
-    """Invite somebody to an organization, or change the role of a member."""
+    """Invite a person to an organization, or change the role of a member."""
     role, organization, base = ROLES[body.role], named_organization(write.call).account, write.call.base
     found = await find_user(write, username)
     person = found.account
@@ -177,14 +181,14 @@ async def organization_memberships_set(write: Write, username: str, body: Member
     "/orgs/{org}/memberships/{username}", access="organization.decline", problems=(422,), action="member.remove"
 )
 async def organization_memberships_remove(write: Write, username: str) -> None:
-    """Remove somebody from an organization, leave it, or decline an invitation to it.
+    """Remove a person from an organization, leave it, or decline an invitation to it.
 
-    Owners remove others and take back invitations. Anybody can leave, and an invited person can decline. The last owner
-    cannot leave: 422. The person also loses the roles in the organization's repositories.
+    Owners can remove others and withdraw invitations. Everyone can leave, and invited people can decline. The last
+    owner cannot leave (422). The person also loses their roles in the organization's repositories.
     """
     place = named_organization(write.call)
     if place.role is None:
-        if key_of(username) != key_of(write.actor.user.login):  # an invited person sees nothing of others
+        if key_of(username) != key_of(write.actor.user.login):  # invited people cannot see others
             raise NotFound()
         await decline(write, place.account.login)
     elif not await _remove(write, place, username):
@@ -197,7 +201,7 @@ async def organization_memberships_remove(write: Write, username: str) -> None:
 async def organization_members_remove(write: Write, username: str) -> None:
     """Remove a member of an organization, or leave it.
 
-    Owners remove others; anybody can leave. The last owner cannot: 422. The person also loses the roles in the
+    Owners can remove others; everyone can leave, except the last owner (422). The person also loses their roles in the
     organization's repositories.
     """
     if not await _remove(write, named_organization(write.call), username):
@@ -205,15 +209,20 @@ async def organization_members_remove(write: Write, username: str) -> None:
 
 
 async def _remove(write: Write, place: Organization, login: str) -> bool:
-    """Remove a member. Return False if the person was not one. Raise `Forbidden` for others unless the caller is an
-    owner, and `Invalid` for the last owner."""
+    """Remove a member. Return False if the person is not one.
+
+    Raises `Forbidden` if the caller is not an owner and removes someone else, and `Invalid` for the last owner.
+    """
     if place.role != "owner" and key_of(login) != key_of(write.actor.user.login):
         raise Forbidden("You must be an organization owner.", code="missing_role")
     return await remove_member(write, place.account, (await find_user(write, login)).account)
 
 
 async def decline(write: Write, login: str) -> None:
-    """Decline all invitations of the caller to the organization, by login and by e-mail. Raise `NotFound`."""
+    """Decline all of the caller's invitations to the organization, by login and by e-mail.
+
+    Raises `NotFound` if there are none.
+    """
     found = await invitations.find_to_organization(write.tx, write.actor.user, key_of(login))
     if not any([await end_invitation(write, each) for each in found]):
         raise NotFound()
@@ -233,9 +242,10 @@ async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> M
 
 
 async def join(write: Write, login: str) -> None:
-    """Accept the newest invitation to the organization, if there is one. Present members keep their role."""
+    """Accept the newest invitation to the organization, if any. Existing members keep their role."""
     for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
-        # The owners are locked before the invitation, as where an owner loses the role: that ends their invitations.
+        # Lock the owners before the invitation, in the same order as when an owner loses the role, which ends the
+        # owner's invitations.
         await lock_owners(write.tx, invitation.account)
         taken = await invitations.take(write.tx, invitation)
         if taken is None:

@@ -1,4 +1,4 @@
-"""The collaborators of a repository: admins invite and remove others, everyone accepts, declines and leaves."""
+"""Collaborators of a repository. Admins invite and remove people; everyone can accept, decline and leave."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ routes = Routes(
 
 
 class CollaboratorBody(msgspec.Struct):
-    """The permission that somebody gets in the repository."""
+    """The permission to grant in the repository."""
 
     permission: Literal["pull", "push", "admin"] = "push"
 
 
 class RepositoryInvitationBody(msgspec.Struct):
-    """The permission that the invited person gets in the repository."""
+    """The permission that the invitation grants in the repository."""
 
     permissions: Literal["read", "write", "admin"]
 
@@ -58,7 +58,7 @@ class RepositoryInvitationBody(msgspec.Struct):
     action="member.add",
 )
 async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
-    """Add somebody to a repository, or invite them."""
+    """Add a collaborator to a repository, or invite them."""
     role, repository = ROLES[body.permission], named_repository(write.call)
     user = await find_user(write, username)
     person = user.account
@@ -75,9 +75,10 @@ async def repository_collaborators_set(write: Write, username: str, body: Collab
 
 @routes.delete("/repos/{owner}/{repo}/collaborators/{username}", access="repository.leave", action="member.remove")
 async def repository_collaborators_remove(write: Write, username: str) -> None:
-    """Remove somebody who was added to a repository, or leave it.
+    """Remove a collaborator from a repository, or leave it.
 
-    Admins remove others, and take back invitations; anybody can leave. Access through the organization stays.
+    Admins can remove others and withdraw invitations; everyone can leave. Access through the organization is not
+    affected.
     """
     repository = named_repository(write.call)
     if key_of(username) != key_of(write.actor.user.login) and repository.role != "admin":
@@ -99,7 +100,7 @@ async def repository_invitations_list(call: Call, page: Page) -> Paged[list[Repo
 async def repository_invitations_update(
     write: Write, invitation_id: int, body: RepositoryInvitationBody
 ) -> RepositoryInvitation:
-    """Change the permission that an invitation to a repository gives."""
+    """Change the permission that a repository invitation grants."""
     found = await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user)
     changed = await invitations.change_role(write.tx, found, body.permissions) if found.role != CLIENT else None
     if changed is None:
@@ -110,7 +111,7 @@ async def repository_invitations_update(
 
 @routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}", action="invitation.delete")
 async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
-    """Take back an invitation to a repository, also one of a client."""
+    """Withdraw an invitation to a repository, including one for a client."""
     found = await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user)
     await _delete(write, found)
 
@@ -125,7 +126,7 @@ async def _delete(write: Write, invitation: Invitation) -> None:
 
 @routes.get("/user/repository_invitations", access="user.invitations", action="invitation.list")
 async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
-    """List the repositories that the caller is invited to."""
+    """List the caller's repository invitations."""
     found, total = await invitations.list_for(call.database, actor_of(call).user, Repository, page)
     return Paged([repository_invitation(each, call.base) for each in found], total)
 
@@ -141,8 +142,10 @@ async def user_repository_invitations_accept(write: Write, invitation_id: int) -
 
 
 async def join(write: Write, invitation: Invitation) -> None:
-    """Accept an invitation. People who have been added meanwhile keep their role. Raise `NotFound` if the invitation no
-    longer exists."""
+    """Accept an invitation. People who were added in the meantime keep their role.
+
+    Raises `NotFound` if the invitation no longer exists.
+    """
     taken = existing(await invitations.take(write.tx, invitation))
     assert taken.repository is not None, "it is to a repository"
     if taken.role == CLIENT:
