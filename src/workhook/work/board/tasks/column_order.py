@@ -21,8 +21,7 @@ STEP = 1 << 32
 """The initial gap between neighbours. It allows 31 successive insertions at the same place."""
 
 BUCKET_FILL = 96
-"""Size at which a bucket at either end of a column is followed by a new one, leaving space for insertions in between.
-"""
+"""The size at which a bucket at either end of a column is followed by a new one, leaving room for insertions."""
 
 BUCKET_MAX = 160
 """The maximum size of a bucket.
