@@ -196,7 +196,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 
 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
-    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict` or `Invalid`."""
     row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
@@ -325,7 +325,7 @@ def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool
         raise Invalid(faults=[Fault(field="start_timer", message=message)])
 
 
-# --- the tasks of a deleted column: their buckets move unchanged -----------------------------------------------------
+# --- moving the tasks of a deleted column, with their buckets unchanged ----------------------------------------------
 
 _leaving = (
     sa.select(*task_columns)

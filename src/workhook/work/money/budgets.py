@@ -64,8 +64,6 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
 
 
 class BudgetStanding(msgspec.Struct, frozen=True):
-    """A budget with the used and billed time and money."""
-
     budget: HoursOrMoney
     used: TimeAndMoney
     billed: TimeAndMoney

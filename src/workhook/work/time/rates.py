@@ -141,7 +141,7 @@ async def set_project_rates(
     return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key], currency)) for key in sorted(wanted))
 
 
-# --- an organization --------------------------------------------------------------------------------------------------
+# --- rates of members of an organization ------------------------------------------------------------------------------
 
 _money = (
     sa.select(account_billing.c.currency)

@@ -30,7 +30,7 @@ from workhook.work.kernel.tables import clients
 FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
 
 
-# --- projects, in the order in which they were made ------------------------------------------------------------------
+# --- projects, in order of creation ----------------------------------------------------------------------------------
 
 # The cursor names a project, which may have been deleted since.
 _before = projects.alias("before")

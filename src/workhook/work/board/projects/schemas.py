@@ -113,7 +113,7 @@ _label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_i
 
 
 async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:
-    """Return a project's label colors, by label."""
+    """Return a project's label colours, by label."""
     row = await reader.fetch_one(_label_colors, {"repository_id": repository_id})
     colors: Mapping[str, LabelColor] = json.decode(row["label_colors"] or "{}") if row else {}
     return colors

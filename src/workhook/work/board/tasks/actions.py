@@ -126,7 +126,7 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     return await assignees.one_as_seen(write.tx, access, task)
 
 
-# --- parts that bulk operations share ---------------------------------------------------------------------------------
+# --- shared with bulk operations --------------------------------------------------------------------------------------
 
 
 def require_project(access: Access, project_id: str | UnsetType) -> None:

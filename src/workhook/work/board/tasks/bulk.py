@@ -151,7 +151,7 @@ class _Run:
             people = await assignees.find_people(self.change.tx, access, names[repository_id], assigned)
             self.people[repository_id] = people
 
-    # --- doing --------------------------------------------------------------------------------------------------------
+    # --- applying -----------------------------------------------------------------------------------------------------
 
     def do(self, number: int, operation: TaskOperation) -> None:
         try:

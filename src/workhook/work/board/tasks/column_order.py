@@ -32,8 +32,6 @@ longer; with more buckets, counting the buckets does.
 
 
 class Bucket(msgspec.Struct):
-    """A bucket of a column."""
-
     id: int
     rank: int
     size: int
@@ -271,7 +269,7 @@ class ColumnOrder:
         assert self._unread[bucket_id] == offset, "the tasks of this bucket are not known"
         return self._last.rank
 
-    # --- what is to be written ----------------------------------------------------------------------------------------
+    # --- changes to write ---------------------------------------------------------------------------------------------
 
     @property
     def kept_buckets(self) -> list[Bucket]:

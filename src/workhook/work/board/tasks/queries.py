@@ -59,15 +59,11 @@ class LockedColumn(msgspec.Struct, frozen=True):
 
 
 class AccessedTask(msgspec.Struct, frozen=True):
-    """A task, and the caller's access to its project."""
-
     access: Access
     task: Task
 
 
 class PlacedTask(AccessedTask, frozen=True):
-    """A task, and its place in its column."""
-
     place: TaskPlace
 
 
@@ -191,7 +187,7 @@ async def has_any_task(reader: Reader) -> bool:
     return await reader.fetch_one(_any) is not None
 
 
-# --- reading to write -------------------------------------------------------------------------------------------------
+# --- locking ----------------------------------------------------------------------------------------------------------
 
 _first_lock, _second_lock = columns.alias("first_lock"), columns.alias("second_lock")
 _seen_columns, _seen_tasks = columns.alias("seen_columns"), tasks.alias("seen_tasks")
@@ -405,7 +401,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     return access, task_at(row, project_of(access), target.column, position), target
 
 
-# --- many tasks: a statement for all columns, and one for all tasks ---------------------------------------------------
+# --- many tasks: one statement for all columns, and one for all tasks -------------------------------------------------
 
 _columns_of = (
     sa.select(tasks.c.column_id, sa.cast(sa.func.sum(weight), sa.BigInteger).label("weight"))

@@ -155,7 +155,7 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     ]
 
 
-# --- circles of tasks that block one another --------------------------------------------------------------------------
+# --- circular dependencies --------------------------------------------------------------------------------------------
 # Tasks in the trash are included: restoring one must not close a circle.
 
 REACH_MAX = 10_000

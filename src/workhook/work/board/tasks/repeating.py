@@ -279,7 +279,7 @@ def _at_positions(items: Sequence[T], positions: Iterable[int]) -> list[T]:
     return [items[index] for index in indexes if 0 <= index < len(items)]
 
 
-# --- the next task ----------------------------------------------------------------------------------------------------
+# --- creating the next task -------------------------------------------------------------------------------------------
 # When a task is completed, the next one is created in the same transaction. A task stores the id of its next one, so
 # completing it again does not create another.
 

@@ -36,8 +36,8 @@ SPELLED = str.maketrans({
 class Texts(NamedTuple):
     """The searched columns of a table.
 
-    Words of the columns `inside` are also found by their inner parts. The columns `names` contain JSON, of which the
-    member `name` is searched.
+    Words of the columns `inside` are also found by their inner parts. The columns `names` contain JSON whose member
+    `name` is searched.
     """
 
     words: tuple[str, ...]

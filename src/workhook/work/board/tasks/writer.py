@@ -60,7 +60,7 @@ class TaskWriter:
         self._steps: dict[str, list[Step]] = defaultdict(list)  # by column id
         self._entered: dict[str, LockedColumn] = {}  # the last column that each task moved to
 
-    # --- what is changed ----------------------------------------------------------------------------------------------
+    # --- collecting changes -------------------------------------------------------------------------------------------
 
     def create(self, access: Access, target: LockedColumn, task: Task, position: int | None) -> TaskChange:
         """Add a new task to the column. A `position` of None means the end."""

@@ -72,7 +72,7 @@ _entries = sa.select(
     *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
 ).join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
 
-# --- locks. They do not block other inserts into the project, which need a key share of its row. ------------------
+# --- locks, which allow other inserts into the project: those take a key share of its row -------------------------
 
 _lock = (
     sa.select(projects.c.repository_id)
@@ -98,7 +98,7 @@ entry_locked = with_access(
     _entries.where(task_credits.c.id == sa.bindparam("id")), task_credits.c.repository_id
 ).with_for_update(of=projects, key_share=True)
 
-# --- what is left -----------------------------------------------------------------------------------------------
+# --- balances ---------------------------------------------------------------------------------------------------
 
 _last = (
     sa.select(task_credits.c.id, task_credits.c.balance_after_minor)

@@ -119,7 +119,7 @@ RETRY_AFTER_S = 5
 KEPT_MAX_BYTES = 16 * 1024 * 1024
 KEPT_S = 24 * 3600
 KEPT_WITHOUT_LOGO_S = 300
-"""How long to cache a PDF whose render was killed and repeated without the logo; the next attempt may succeed."""
+"""The cache time of a PDF whose render was killed and repeated without the logo; the next attempt may succeed."""
 LOGO_MAX_BYTES = 2 * 1024 * 1024
 
 FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be printed.", ["reason"])

@@ -46,7 +46,7 @@ from workhook.work.money.services.schemas import service_prices, services
 from workhook.work.time.rates import Rounding, find_rounding
 
 LOOKS_AT_MOST = 50
-"""How many of a project's newest invoices, and of an account's newest services, are searched for a default."""
+"""The number of a project's newest invoices, and of an account's newest services, searched for a default."""
 
 
 class Presets(msgspec.Struct, frozen=True):

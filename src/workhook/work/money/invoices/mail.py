@@ -71,7 +71,7 @@ async def print_for(services: Services, mailed: MailedInvoice, base: str) -> Inv
 
 
 KNOWN_MS = 6 * DAY_MS
-"""How long after its issue all messages of an invoice are certain to be kept."""
+"""The time after an invoice's issue during which all its messages are certain to be kept."""
 _ROWS_MAX = 100
 
 Outcome = Literal["sent", "waiting", "put_off", "refused", "given_up"]
@@ -144,7 +144,7 @@ _clients = sa.select(
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
     """Return the recipients to whom the invoice was e-mailed when it was issued.
 
-    None if this is no longer known, or if the caller is not allowed to issue the invoice.
+    Return None if they are no longer known, or if the caller is not allowed to issue the invoice.
     """
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None

@@ -104,7 +104,7 @@ async def hold_numbers(tx: Transaction, account_id: int) -> None:
 
 
 NUMBERS_TRIED_MAX = 1_000
-"""How many numbers a transaction skips because callers have chosen them for other invoices."""
+"""The maximum number of invoice numbers skipped because callers have chosen them for other invoices."""
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
 
@@ -392,7 +392,7 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
     ]
 
 
-# --- the list across projects and of one: clients do not see drafts ---------------------------------------------------
+# --- lists, of one project or across projects; clients do not see drafts ----------------------------------------------
 
 
 def _late(row: Any) -> Condition:

@@ -70,7 +70,7 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
     """Draw the logo alone, with its own time limit. Return its file, or why it cannot be drawn.
 
-    An archival PDF must not contain a logo with characters that no font has, or with CMYK colors, so such a logo is
+    An archival PDF must not contain a logo with characters that no font has, or with CMYK colours, so such a logo is
     converted to a bitmap.
     """
     import typst

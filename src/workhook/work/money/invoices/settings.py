@@ -99,7 +99,7 @@ def _project_of(row: Row) -> ProjectBilling:
     )
 
 
-# --- what follows for an invoice -------------------------------------------------------------------------------------
+# --- settings that apply to an invoice -------------------------------------------------------------------------------
 
 
 class InvoiceSettings(msgspec.Struct, frozen=True):

@@ -19,13 +19,13 @@ from workhook.work.money.invoices import documents
 from workhook.work.money.invoices.printing import printable
 
 WAIT_S = 1.5
-"""How long a page waits for a check. Its result is available to later pages in any case."""
+"""The time a page waits for a check. Its result is available to later pages in any case."""
 CHECK_S = 20.0
 AT_ONCE = 300
 """The number of characters per check."""
 WANTED_MAX, KNOWN_MAX = 3_000, 100_000
 RETRY_S = 300.0
-"""How long a character counts as having no font or, if the check failed, as having one."""
+"""The time for which a character counts as having no font or, if the check failed, as having one."""
 
 # Characters of the bundled fonts, as in `render.py`; few texts have any others.
 _SHIPPED = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]+")

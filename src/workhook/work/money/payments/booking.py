@@ -35,7 +35,7 @@ from workhook.work.money.payments.schemas import (
 )
 
 BOOKED_MAX = 1000
-"""The maximum number of payments, refunds and credit notes of an invoice, all of which its record lists.
+"""The maximum number of payments, refunds and credit notes of an invoice; its record lists them all.
 
 Beyond it, only the whole remainder can be paid, refunded or credited, and a payment only up to twice the number.
 """

@@ -51,8 +51,6 @@ class HoursOrMoney(msgspec.Struct, frozen=True):
 
 
 class TimeAndMoney(msgspec.Struct, frozen=True):
-    """Time and its cost."""
-
     time_ms: int = 0
     minor: int = 0
 

@@ -305,7 +305,7 @@ async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
     return RunningTimer(row["id"], title, project, path, row["running_since"], row["duration_ms"])
 
 
-# --- by when they started --------------------------------------------------------------------------------------------
+# --- timesheets by start time ----------------------------------------------------------------------------------------
 
 _me = big("user_id")
 _started = (timesheets.c.start_time >= big("from_"), timesheets.c.start_time < big("to"))

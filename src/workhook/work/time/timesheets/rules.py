@@ -22,7 +22,7 @@ DURATION_MAX_MS = 3660 * DAY_MS
 GIVEN_DURATION_MAX_MS = 31 * DAY_MS
 """The longest duration that a caller can give. A longer one is a mistake, mostly in the unit."""
 AHEAD_MAX_MS = DAY_MS
-"""How far a time may be ahead of the server's clock, because clocks and time zones differ."""
+"""The maximum by which a time may be ahead of the server's clock, because clocks and time zones differ."""
 
 _LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not valid parameters
 

@@ -27,7 +27,7 @@ BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
 
 
 class Grain(IntEnum):
-    """What a sum covers: which people or tasks, and what period. The numbers are stored."""
+    """The granularity of a sum: per person, per task, and the length of its period. The numbers are stored."""
 
     QUARTERS = 1
     DAYS = 2
@@ -153,7 +153,7 @@ async def _add_some(tx: Transaction) -> int:
     return len(ids)
 
 
-# --- the triggers that note what changes ------------------------------------------------------------------------------
+# --- triggers that note changes ---------------------------------------------------------------------------------------
 
 _NOTED = ("repository_id", "user_id", "task_id", "billable", "invoiced", "start_time", *_VALUES)
 _OBSERVED = (
@@ -199,7 +199,7 @@ def _amount_of(row: str) -> str:
     return f"CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END"
 
 
-# --- what a report adds up: the sums of whole periods, and the timesheets at the ends of the span ---------------------
+# --- parts of a report: the sums of whole periods, and the timesheets at the ends of the span -------------------------
 
 # A span is covered by periods, longest first; the remainder at its ends is shorter than the shortest period. The notes
 # and the running timesheets are added to the sums.
