@@ -473,7 +473,7 @@ async def lock_of_project(
 ) -> list[Task]:
     """Lock tasks of one project, their columns and those of `also`, as a bulk change of the tasks does.
 
-    Decisions of the caller thus remain valid until that change. Raise `NotFound` or `Busy`.
+    This keeps the caller's decisions valid until that change. Raise `NotFound` or `Busy`.
     """
     column_ids = {*also, *await columns_of(tx, task_ids)}
     seen = await lock_columns(tx, access.actor, column_ids)

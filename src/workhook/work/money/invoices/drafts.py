@@ -216,7 +216,7 @@ async def plan_change(
 ) -> InvoiceChange:
     """Plan the change of an invoice, without writing anything.
 
-    Locks the account's numbers and the timesheets, each once. Raise `Invalid`.
+    Lock the account's numbers and the timesheets, once each. Raise `Invalid`.
     """
     taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
     time = await _lock_time(tx, repository, invoice, wanted, offer)
