@@ -76,7 +76,7 @@ _children = tasks.alias("children")
 
 
 def _some(page: sa.Select[Any], dialect: str) -> sa.CTE:
-    if dialect == "sqlite":  # SQLite would materialize all `MOST` rows
+    if dialect == "sqlite":  # SQLite would fetch all `MOST` rows
         return page.limit(big("limit")).cte("some")
     most = page.limit(MOST).subquery("most")
     return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).cte("some")

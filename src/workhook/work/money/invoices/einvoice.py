@@ -1,7 +1,7 @@
 """An invoice or a credit note in the model of EN 16931, and what is missing for that. Pure functions.
 
-The arithmetic follows the standard, with one exception: the standard has no invoice discount across tax rates, so each
-rate gets an allowance for its share.
+The arithmetic follows the standard, with one exception: the single discount of an invoice is split over its tax rates,
+and becomes an allowance for each of them.
 """
 
 from __future__ import annotations
