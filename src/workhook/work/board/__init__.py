@@ -1,4 +1,4 @@
 """Projects, their columns and tasks, and the pushes that close tasks.
 
-Begin with `tasks/schemas`, then `tasks/actions`.
+Start reading at `tasks/schemas`, then `tasks/actions`.
 """

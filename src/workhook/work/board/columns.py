@@ -1,6 +1,7 @@
-"""`/projects/{id}/columns` and `/columns`. Everyone with write access to a project except clients changes its board.
+"""Columns: `/projects/{id}/columns` and `/columns`.
 
-A column is written under the lock of its own row, and moved under the locks of all rows of the board, taken by id.
+Everyone with write access to a project, except clients, can change its board. Editing a column locks its row; moving
+one locks all rows of the board, in the order of their ids.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="Zero-based; a nu
 
 
 class ColumnEdit(msgspec.Struct, kw_only=True):
-    """Fields that are absent stay as they are."""
+    """Omitted fields are left unchanged."""
 
     title: Title | UnsetType = UNSET
     position: Position | UnsetType = UNSET
@@ -67,7 +68,7 @@ class ColumnEdit(msgspec.Struct, kw_only=True):
 
 
 class ColumnCreate(ColumnEdit, kw_only=True):
-    """Without `position` the column comes last."""
+    """Without `position`, the column is added at the end."""
 
     title: Title
 
@@ -94,7 +95,7 @@ _former = columns.alias("former")
 _order = sa.tuple_(columns.c.position, columns.c.id)
 _position = sa.select(sa.func.count()).where(
     _former.c.repository_id == columns.c.repository_id,
-    _former.c.id != columns.c.id,  # after a wait for the lock, the row is also seen as it was before
+    _former.c.id != columns.c.id,  # while waiting for the lock, the row is also visible in its previous state
     sa.tuple_(_former.c.position, _former.c.id) < _order,
 )
 _one = with_access(
@@ -103,7 +104,7 @@ _one = with_access(
     ),
     columns.c.repository_id,
 )
-# Others may go on to put tasks into the column: that takes a key share of its row, which this lock lets through.
+# A key share lock still allows other transactions to add tasks to the column.
 _locked = _one.with_for_update(of=columns, key_share=True)
 _all = (
     sa.select(*_SELECTED)
@@ -116,7 +117,7 @@ _whole_board = with_access(
     sa.select(
         *_SELECTED,
         sa.exists().where(tasks.c.column_id == columns.c.id, tasks.c.deleted_at.is_(None)).label("has_tasks"),
-        # False where a wait for the lock made the row out of date.
+        # False if the row changed while this statement waited for the lock.
         (columns.c.revision == sa.select(_seen.c.revision).where(_seen.c.id == columns.c.id).scalar_subquery()).label(
             "fresh"
         ),
@@ -127,7 +128,7 @@ _whole_board = with_access(
     columns.c.repository_id,
 ).order_by(columns.c.id)
 _board_to_delete = _whole_board.with_for_update(of=columns)
-# A move may give every column a new rank; others may go on to put tasks into them.
+# A move may assign a new rank to every column; other transactions may still add tasks to them.
 _board_to_move = _whole_board.with_for_update(of=columns, key_share=True)
 _insert = insert_into(columns, "repository_id", *stored_names(Column))
 _update = (
@@ -142,7 +143,7 @@ _delete = sa.delete(columns).where(columns.c.id == sa.bindparam("column_id"))
 
 
 class ColumnRank(msgspec.Struct, array_like=True, order=True):
-    """A column in the order of its board."""
+    """A column's rank and id, which sort the columns of a board."""
 
     rank: int
     id: str
@@ -154,13 +155,13 @@ Board = Sequence[ColumnRank | Column]
 async def _find_column(
     reader: Reader, statement: sa.Select[Any], actor: Actor, column_id: str
 ) -> tuple[Access, Column]:
-    """Find a column. With a lock, it is current except for its position. Raise `NotFound`."""
+    """Find a column, or raise `NotFound`. If the statement locks it, everything but its position is current."""
     row, access = await find_with_access(reader, statement, actor, column_id=column_id)
     return access, _read(row, position=row["position"])
 
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
-    """Find the column among the rows of `_whole_board`. Raise `NotFound`, also if it was deleted during the wait."""
+    """Find a column among the rows of `_whole_board`. Raise `NotFound`, also if it was deleted during the wait."""
     access = access_of(rows[0] if rows else None, actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
@@ -171,14 +172,14 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
 
 
 async def list_all(reader: Reader, repository_id: int) -> list[Column]:
-    """List all columns of the project in their order."""
+    """List all columns of a project, in board order."""
     rows = await reader.fetch_all(_all, {"repository_id": repository_id})
     return [_read(row, position=position) for position, row in enumerate(rows)]
 
 
 @routes.get("/projects/{id}/columns")
 async def list_columns(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ColumnsAnswer]:
-    """List the columns of a project, in their order."""
+    """List the columns of a project, in board order."""
     key = lists.after(query, tuple[CursorInteger, str])
     access = await find_access(call.database, actor_of(call), project_id)
     found = await list_all(call.database, access.repository.id)
@@ -195,7 +196,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 
 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
-    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict` or `Invalid`."""
     row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
@@ -230,14 +231,14 @@ async def get_column(call: Call, column_id: str) -> ColumnAnswer:
 
 @routes.patch("/columns/{id}")
 async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnAnswer:
-    """Change or move a column.
+    """Update or move a column.
 
-    Changing the stage does not change the tasks that are in the column already.
+    Changing the stage does not affect tasks that are already in the column.
     """
     board: list[Column] = []
     if edit.position is UNSET:
         access, column = await _find_column(write.tx, _locked, write.actor, column_id)
-    else:  # all columns, by id, so that two moves wait for each other and never meet a deadlock
+    else:  # all columns, by id: concurrent moves wait for each other and cannot deadlock
         rows = await write.tx.fetch_all(_board_to_move, {"column_id": column_id, "user_id": write.actor.user.id})
         access, column, board = _find_on_board(rows, write.actor, column_id)
     before = to_response(column)
@@ -266,7 +267,7 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
 async def delete_column(write: Write, column_id: str) -> Done:
     """Delete a column.
 
-    Its tasks move to the end of the project's first other column. The last column cannot be deleted.
+    Its tasks move to the end of the first remaining column of the project. The last column cannot be deleted.
     """
     params = {"column_id": column_id, "user_id": write.actor.user.id}
     rows = await fresh_rows(write.tx, _board_to_delete, params)
@@ -278,7 +279,7 @@ async def delete_column(write: Write, column_id: str) -> Done:
         raise Conflict(say("A project must keep at least one column."), code="last_column")
     if any(row["has_tasks"] for row in rows if row["column_id"] == column_id):
         await move_tasks(write, access, column, fallback)
-    await write.tx.execute(_delete, {"column_id": column_id})  # deleted tasks of it are in no column then
+    await write.tx.execute(_delete, {"column_id": column_id})  # its tasks in the trash then have no column
     await publish_event(write, access.repository, "column", "deleted", to_response(column))
     return Done()
 
@@ -295,8 +296,10 @@ def _rank_at(others: Board, position: int) -> int:
 
 
 async def _without_ties(tx: Transaction, board: Board) -> Board:
-    """Return the board, with new ranks if two columns have the same one: nothing fits between them. This happens if
-    they were created at the same moment."""
+    """Return the board, respread if two columns share a rank.
+
+    Columns created at the same moment can get equal ranks, and no rank fits between those.
+    """
     if len({each.rank for each in board}) == len(board):
         return board
     await _spread(tx, board)
@@ -304,25 +307,25 @@ async def _without_ties(tx: Transaction, board: Board) -> Board:
 
 
 async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) -> None:
-    """Give all columns new ranks if no rank is left beside this one, as after dozens of moves to one place."""
+    """Respread all ranks if no rank is left next to this one, as after dozens of moves to the same place."""
     if is_crowded(column.rank):
         await _spread(tx, await list_all(tx, access.repository.id))
 
 
 async def _spread(tx: Transaction, board: Board) -> None:
-    """Store even ranks, in the order of ids, in which columns are locked."""
+    """Store evenly spaced ranks, updating the columns in the order of their ids, which is the locking order."""
     ranked = {each.id: rank for each, rank in zip(board, spread(len(board)), strict=True) if each.rank != rank}
     await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
 
 
 def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
-    """Raise `Invalid` for a column that would finish the timers of a task and start one."""
+    """Raise `Invalid` for a column that would both complete tasks and start timers."""
     if start_timer and completes(stage, finished):
         message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
         raise Invalid(faults=[Fault(field="start_timer", message=message)])
 
 
-# --- the tasks of a deleted column: their buckets move unchanged -----------------------------------------------------
+# --- moving the tasks of a deleted column, with their buckets unchanged ----------------------------------------------
 
 _leaving = (
     sa.select(*task_columns)
@@ -357,16 +360,16 @@ _move_tasks = (
         updated_at=sa.case((tasks.c.updated_at < big("now"), big("now")), else_=tasks.c.updated_at + 1),
     )
 )
-# The triggers count changes of a task's place in its bucket, and there are none.
+# The triggers count changes of a task's bucket or rank, and this move changes neither.
 _count_revision = (
     sa.update(columns).where(columns.c.id == sa.bindparam("fallback_id")).values(revision=columns.c.revision + 1)
 )
 
 
 async def move_tasks(write: Write, access: Access, column: Column, fallback: Column) -> None:
-    """Move the tasks of `column` to the end of `fallback`, in their order, with an event `moved` for each.
+    """Move the tasks of `column` to the end of `fallback`, in their order, and publish a `moved` event for each.
 
-    The caller holds the locks of both columns.
+    The caller must hold the locks of both columns.
     """
     params = {"column_id": column.id, "column_id_from": column.id, "fallback_id": fallback.id, "now": write.now}
     row = await write.tx.fetch_one(_fallback_size, params)
@@ -388,7 +391,7 @@ async def move_tasks(write: Write, access: Access, column: Column, fallback: Col
             completed_at=(before.completed_at or write.now) if done else None,
             updated_at=max(write.now, before.updated_at + 1),
         )
-        # `moved` even if that completes the task: the user acted on the column.
+        # `moved` even if the move completes the task: the user acted on the column.
         events.append(msgspec.structs.replace(event_of(TaskChange(access, before, after)), action="moved"))
     await publish_events(write, events)
     if done:

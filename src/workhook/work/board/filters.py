@@ -1,4 +1,4 @@
-"""Find and save the filters of a board, which are private to a person and have no event."""
+"""Saved board filters, which are private to a user and publish no events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workhook.storage.metadata import Millis, big, metadata, of_account
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access
 
-# A person has a row for each project with a filtered board.
+# One row per user and project with a filtered board.
 board_filters = sa.Table(
     "board_filters",
     metadata,
@@ -22,7 +22,7 @@ board_filters = sa.Table(
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
     ),
-    sa.Column("filters", sa.Text, nullable=False),  # JSON: an object of names and values
+    sa.Column("filters", sa.Text, nullable=False),  # JSON object of filter names and values
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_board_filters_repository_id", "repository_id"),
 )
@@ -41,13 +41,13 @@ _clear = sa.delete(board_filters).where(*_mine)
 
 
 async def find_filters(reader: Reader, access: Access) -> dict[str, str]:
-    """Find the filters that the caller has last used on the board of the project; empty without any."""
+    """Return the filters that the caller last used on this project's board, or an empty dict."""
     row = await reader.fetch_one(_find, _key(access))
     return {} if row is None else json.decode(row["filters"])
 
 
 async def save_filters(write: Write, access: Access, filters: Mapping[str, str]) -> None:
-    """Replace the caller's filters. Empty filters are not stored."""
+    """Replace the caller's saved filters. Empty filters are deleted."""
     if filters:
         values = {**_key(access), "filters": json.encode(dict(filters)).decode(), "updated_at": write.now}
         await write.tx.execute(_save, values)

@@ -1,7 +1,7 @@
-"""Completes the tasks that a push closes, in the transaction of its event.
+"""Complete the tasks that a push closes, in the transaction of the push's event.
 
-A commit completes a task once: the commits that have closed a task are stored as long as the task. So sending a push
-again changes nothing, and a reopened task is not completed by an old commit.
+A commit completes a task only once, because the commits that closed a task are stored for as long as the task exists.
+Pushing the same commits again changes nothing, and an old commit does not complete a reopened task.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MESSAGE_CHARS = 20_000
 COMMITS_MAX = 2_000
 ID_CHARS = 64
 CLOSED_MAX = 100
-"""The most tasks that a push closes; others are left out."""
+"""The maximum number of tasks that one push closes; the rest are ignored."""
 
 _NUMBER = r"(?:(?P<{0}>[\w.-]{{1,100}}/[\w.-]{{1,100}}))?#(?P<{1}>[1-9]\d{{0,8}})(?![\w-])"
 _FIRST = re.compile(
@@ -42,20 +42,20 @@ _NEXT = re.compile(r"(?:\s*+[,&]\s*+(?:and\s++)?|\s++and\s++|\s++)" + _NUMBER.fo
 
 
 class PushedCommit(msgspec.Struct, frozen=True):
-    """A commit of a push."""
-
     id: str
     message: str
 
     @property
     def title(self) -> str:
-        """The first line of the message, shortened."""
+        """The first line of the message, truncated to 200 characters."""
         return self.message.strip().partition("\n")[0].strip()[:200]
 
 
 def closed_in(message: str, full_name: str) -> list[int]:
-    """Return the numbers of the tasks that the message closes, each once, in their order. `full_name`: of the project;
-    tasks of other projects are left out."""
+    """Return the distinct numbers of the tasks that the message closes, in order of appearance.
+
+    References to projects other than `full_name` are ignored.
+    """
     found: dict[int, None] = {}
     text = message[:MESSAGE_CHARS]
     for first in _FIRST.finditer(text):
@@ -68,16 +68,20 @@ def closed_in(message: str, full_name: str) -> list[int]:
 
 
 def is_of_default_branch(payload: Mapping[str, Any]) -> bool:
-    """Tell whether the push is to the default branch: `main`, as in Workhook's own records, unless the payload names
-    another."""
+    """Return whether the push is to the default branch.
+
+    That is `main`, as in Workhook's own records, unless the payload names another.
+    """
     repository = payload.get("repository")
     branch = repository.get("default_branch") if isinstance(repository, dict) else None
     return payload.get("ref") == f"refs/heads/{branch if isinstance(branch, str) and branch else 'main'}"
 
 
 def commits_of(payload: Mapping[str, Any]) -> Iterator[PushedCommit]:
-    """Iterate over the pushed commits whose message refers to something, each once, and over such a head if it is not
-    among them."""
+    """Iterate over the distinct pushed commits whose message contains a `#`.
+
+    The head commit is included even if the list of commits lacks it.
+    """
     commits = payload.get("commits")
     listed = commits[:COMMITS_MAX] if isinstance(commits, list) else []
     seen = set()
@@ -92,7 +96,7 @@ def _commit(raw: object) -> PushedCommit | None:
     if not isinstance(raw, dict):
         return None
     number, message = raw.get("id"), raw.get("message")
-    if not isinstance(message, str) or "#" not in message:  # nearly every one
+    if not isinstance(message, str) or "#" not in message:  # true of nearly every commit
         return None
     if not isinstance(number, str) or not 1 <= len(number) <= ID_CHARS:
         return None
@@ -100,7 +104,7 @@ def _commit(raw: object) -> PushedCommit | None:
 
 
 def closed_by_push(payload: Mapping[str, Any], full_name: str) -> list[tuple[int, PushedCommit]]:
-    """Return the numbers of the tasks that a push closes, each with a commit that does so."""
+    """Return the numbers of the tasks that a push closes, each with a commit that closes it."""
     if not is_of_default_branch(payload):
         return []
     found: dict[tuple[int, str], tuple[int, PushedCommit]] = {}
@@ -123,10 +127,12 @@ async def close_tasks(
 ) -> None:
     """Complete the tasks that the push closes, as the pusher.
 
-    Call it before the push's event is appended: appending is the last lock of a transaction. Nothing is completed if
-    the pusher's token lacks the right to change tasks, or if a command publishes (`pusher` None): a committer's address
-    is text that anyone can write. A task that is missing, already completed, or that the pusher may not complete stays
-    as it is. `base`: the start of links in events. Raise `tasks.queries.Busy`.
+    Call this before appending the push's event, because appending takes the last lock of a transaction. Nothing is
+    completed if the pusher's token lacks the permission to change tasks, or if a command publishes the event (`pusher`
+    is None): a committer's address is text that anyone can write. Tasks that are missing or already completed, or that
+    the pusher may not complete, are left unchanged.
+
+    `base` is the base URL of links in events. Raise `tasks.queries.Busy`.
     """
     actor = _as_author_of_changes(pusher)
     if actor is None:
@@ -152,11 +158,11 @@ async def close_tasks(
 
 
 def _as_author_of_changes(pusher: Actor | None) -> Actor | None:
-    """Return the pusher with the right to change tasks, or None if the token lacks it."""
+    """Return the pusher, admitted to change tasks, or None if the token lacks the permission."""
     if pusher is None:
         return None
     try:
         actor = admit(pusher, RULES["work.write"])
     except Forbidden:
         return None
-    return msgspec.structs.replace(actor, request=RequestRecord())  # the push is audited, whatever becomes of tasks
+    return msgspec.structs.replace(actor, request=RequestRecord())  # the push is audited whether or not it closes tasks

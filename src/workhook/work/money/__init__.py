@@ -1,5 +1,4 @@
-"""Services, subscriptions and credits; invoices, payments and credit notes; the settings of their parties.
+"""Services, subscriptions and credits; invoices, payments and credit notes; billing settings.
 
-Begin with `invoices/schemas`; `kernel/settings` has the settings that everything falls back on, and `billing` changes
-them.
+Start reading at `invoices/schemas`. `kernel/settings` defines the default settings, and `billing` changes them.
 """

@@ -1,4 +1,4 @@
-"""`/projects/{id}/budget`."""
+"""The budget of a project: `/projects/{id}/budget`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 
 class BudgetAnswer(msgspec.Struct):
-    """`used`, `billed` and `left` are hours or money, as the budget is; hours where there is none."""
+    """`used`, `billed` and `left` are hours or money, like the budget itself; hours if the project has no budget."""
 
     budget: BudgetShape | None
     used: Annotated[float, Meta(ge=0, description="All finished billable time, on an invoice or not.")]
@@ -40,10 +40,10 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 @routes.get("/projects/{id}/budget", etag=False)
 async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
-    """Get what is used of the budget of a project.
+    """Get the budget of a project and how much of it is used.
 
-    For owners and members. The budget is set with `PATCH /projects/{id}/billing`. An event `project` with the action
-    `budget_reached` tells when 80 and when 100 percent are used.
+    For owners and members. Set the budget with `PATCH /projects/{id}/billing`. A `project` event with the action
+    `budget_reached` is sent when 80 % and 100 % of the budget are used.
     """
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
@@ -64,8 +64,6 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
 
 
 class BudgetStanding(msgspec.Struct, frozen=True):
-    """A budget, and the spent and billed time and money."""
-
     budget: HoursOrMoney
     used: TimeAndMoney
     billed: TimeAndMoney
@@ -79,7 +77,7 @@ async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
     return BudgetStanding(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
 
 
-# An outer join makes SQLite read the invoices first, instead of all timesheets.
+# An outer join makes SQLite read the invoices first instead of all timesheets.
 _claimed = (
     sa.select(*budgets.TAKEN_OFF)
     .join_from(
@@ -90,10 +88,10 @@ _claimed = (
     )
     .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == sa.literal_column("'draft'"))
 )
-# The time on invoices, less that of drafts.
+# The time on invoices, without that on drafts.
 _billed = budgets.summed("billed", lambda table: table.c.invoiced, less=_claimed).subquery("billed_sums")
 _used = budgets.used.subquery("used_sums")
-# One statement, so that all sums are of one moment.
+# One statement, for consistent sums.
 _standing = (
     sa.select(_used, _billed, project_billing.c.budget_ms, project_billing.c.budget_minor)
     .select_from(_used.join(_billed, sa.true()))

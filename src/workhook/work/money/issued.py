@@ -1,6 +1,6 @@
-"""The checks that nothing is deleted that an issued invoice refers to.
+"""Checks that prevent the deletion of records that an issued invoice refers to.
 
-An invoice stays issued once it is sent: also when it is paid or void. A draft prevents nothing.
+An invoice counts as issued once it is sent, even if it is later paid or voided. Drafts prevent nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 NAMED_MAX = 5
 
 has_issued = sa.exists().where(invoices.c.repository_id == projects.c.repository_id, is_issued).correlate(projects)
-"""For a statement that selects projects: whether an invoice was issued in one."""
+"""Whether any invoice was issued in a project, for statements that select projects."""
 
 
 def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -59,19 +59,25 @@ _named = sa.select(invoices.c.invoice_number, invoices.c.status).where(invoices.
 
 
 async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
-    """Call it before a locked project is deleted; issuing an invoice waits for the lock. Raises `Conflict`."""
+    """Raise `Conflict` if the locked project has issued invoices.
+
+    Call this before deleting the project. Issuing an invoice waits for the same lock.
+    """
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
     _require_none(part("The project has issued invoices"), rows, "archive it instead (archive: true)")
 
 
 async def require_none_of_service(tx: Transaction, service_id: str) -> None:
-    """Call it before the service is deleted. Raises `Conflict`."""
+    """Raise `Conflict` if the service is on issued invoices. Call this before deleting it."""
     rows = await tx.fetch_all(_of_service, {"service_id": service_id})
     _require_none(part("The service is on issued invoices"), rows, "deactivate it instead (active: false)")
 
 
 async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
-    """Call it before tasks are deleted. `names`: the name of each in the message, by its id. Raises `Conflict`."""
+    """Raise `Conflict` if any of the tasks is on issued invoices. Call this before deleting them.
+
+    `names` maps task ids to their names in messages.
+    """
     rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
     if rows:
         first = rows[0]["task_id"]
@@ -81,8 +87,10 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, verb: str) -> None:
-    """Call it before a file of the project is deleted or made private: the avatar of a project is on its invoices.
-    Raises `Conflict`."""
+    """Raise `Conflict` if the file is the project's avatar and so the logo of issued invoices.
+
+    Call this before the file is deleted or made private.
+    """
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
     why = part("The file is the logo of issued invoices")
     _require_none(why, rows, "give the project another avatar first", verb)
@@ -97,7 +105,7 @@ def _require_none(why: Message, rows: Sequence[Row], remedy: str, verb: str = "d
 
 
 async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed", "deleted"]) -> Conflict:
-    """Return the refusal to change a timesheet of this invoice, which states how to free the timesheet."""
+    """Return the error for changing a timesheet on this invoice. Its message explains how to free the timesheet."""
     row = await reader.fetch_one(_named, {"invoice_id": invoice_id})
     name = (row and row["invoice_number"]) or invoice_id
     if row and row["status"] == "draft":
@@ -114,5 +122,5 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
 
 
 async def has_any(reader: Reader, repository_id: int) -> bool:
-    """Tell whether an invoice of the project was issued."""
+    """Return whether the project has issued invoices."""
     return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None

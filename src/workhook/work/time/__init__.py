@@ -1,4 +1,4 @@
-"""Timers and entries, the rates they are billed at, and the budgets they count against.
+"""Timers and time entries, the rates they are billed at, and the budgets they count towards.
 
-Begin with `timesheets/schemas`.
+Start reading at `timesheets/schemas`.
 """

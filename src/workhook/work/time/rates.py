@@ -1,8 +1,7 @@
-"""The terms of a user's time in a project: the hourly rate, whether it is billable, and how it is rounded. The rates of
-people in a project and in an organization.
+"""The terms of a user's time in a project: its hourly rate, whether it is billable, and how it is rounded.
 
-The nearest rate wins: the task's, the person's in the project, the project's, the person's in the organization, the
-organization's. Decision 46 tells when a rate is looked up, and when it is fixed.
+Rates are looked up from the most specific to the least: the task's, the person's in the project, the project's, the
+person's in the organization, the organization's. Decision 46 describes when a rate is looked up and when it is fixed.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ rates_of_project = (
     .scalar_subquery()
     .label("people_rates")
 )
-"""JSON of the rates of the project of a row of `project_billing`, for `rates_of_text`."""
+"""The rates of a project as JSON, for `rates_of_text`. Correlated with a row of `project_billing`."""
 
 
 def rates_of_text(text: str, currency: str) -> tuple[PersonRateShape, ...]:
@@ -77,7 +76,7 @@ _here = project_rates.c.repository_id == big("repository_id")
 _has_rate = sa.exists().where(
     project_rates.c.repository_id == projects.c.repository_id, project_rates.c.user_id == accounts.c.id
 )
-# A former member keeps the rate until it is removed: the list that is shown can be sent back.
+# A former member keeps the rate until it is removed, so that a list that was read can be sent back.
 _on_team = (
     sa.select(accounts.c.id, accounts.c.login, accounts.c.login_key)
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
@@ -104,7 +103,7 @@ class TeamMember(msgspec.Struct, frozen=True):
 
 
 async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[TeamMember]:
-    """Return the members of a project, by login."""
+    """List the members of a project, by login."""
     rows = await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
     return [TeamMember(row["login"], row["name"]) for row in rows]
 
@@ -112,7 +111,7 @@ async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[T
 async def set_project_rates(
     tx: Transaction, repository_id: int, rates: Sequence[PersonRate], currency: str
 ) -> tuple[PersonRateShape, ...]:
-    """Replace all rates of the project. Raises `Invalid` for users who are not members, and for duplicates."""
+    """Replace all rates of the project. Raise `Invalid` for users who are not members, and for duplicates."""
     keys = [key_of(each.username) for each in rates]
     params = {"repository_id": repository_id, "keys": sorted(set(keys))}
     rows = await tx.fetch_all(_on_team, params) if keys else []
@@ -142,7 +141,7 @@ async def set_project_rates(
     return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key], currency)) for key in sorted(wanted))
 
 
-# --- an organization --------------------------------------------------------------------------------------------------
+# --- rates of members of an organization ------------------------------------------------------------------------------
 
 _money = (
     sa.select(account_billing.c.currency)
@@ -181,7 +180,7 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """A member of an organization. `rate_minor`: None without a rate of their own; `currency`: of a rate."""
+    """A member of an organization. `rate_minor` is None without a rate of their own; `currency` is that of rates."""
 
     user_id: int
     login: str
@@ -197,7 +196,7 @@ async def get_member(reader: Reader, account: Account, username: str) -> MemberT
 
 
 async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[MemberTerms]:
-    """Return the members of an organization, by login."""
+    """List the members of an organization, by login."""
     rows = await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})
     return [_member_of(row) for row in rows]
 
@@ -208,7 +207,7 @@ def _member_of(row: Row) -> MemberTerms:
 
 
 class MemberRateEdit(msgspec.Struct):
-    """Null: the member has no rate of their own."""
+    """Null removes the member's own rate."""
 
     hourly_rate: Rate | UnsetType | None = UNSET
 
@@ -231,7 +230,7 @@ class OrganizationMemberAnswer(msgspec.Struct):
 
 
 async def change_member_rate(write: Write, account: Account, username: str, edit: MemberRateEdit) -> MemberTerms:
-    """Return the member afterwards. Raises `NotFound`, `Invalid`, `PreconditionFailed`."""
+    """Change a member's rate and return the member. Raise `NotFound`, `Invalid` or `PreconditionFailed`."""
     before = await get_member(write.tx, account, username)
     write.require_match(member_answer(before))
     rate_minor = given_rate(edit.hourly_rate, before.currency, "hourly_rate")
@@ -264,12 +263,15 @@ def _amount(member: MemberTerms) -> float | None:
 RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]
 
 BudgetMark = Literal[0, 80, 100]
-"""The percentage of a budget that was announced last."""
+"""The percentage of a budget that was last announced."""
 
 
 class TimeTerms(msgspec.Struct, frozen=True):
-    """`rate_minor`: of an hour, None without one. `has_budget`: the project has a budget, and no event has announced
-    that it is used up."""
+    """The terms of time in a project.
+
+    `rate_minor` is the hourly rate, or None. `has_budget` is true if the project has a budget whose exhaustion has not
+    been announced yet.
+    """
 
     rate_minor: int | None = None
     source: RateSource = "none"
@@ -278,7 +280,7 @@ class TimeTerms(msgspec.Struct, frozen=True):
 
 
 class Rounding(msgspec.Struct, frozen=True):
-    """The rounding of an entry's time on an invoice. `minutes` 0: none. A fraction of a second never counts."""
+    """The rounding of a time entry on an invoice. A `minutes` of 0 means none. Fractions of a second never count."""
 
     minutes: int = 0
     mode: RoundMode = "up"
@@ -303,7 +305,7 @@ def _where_same(rate: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return sa.case((_same_currency, rate))
 
 
-# The nearest first; only that of the task is nearer.
+# The most specific first; only the task's own rate takes precedence over these.
 _RATES: Mapping[RateSource, sa.ColumnElement[Any]] = {
     "project_member": project_rates.c.hourly_rate_minor,
     "project": project_billing.c.hourly_rate_minor,
@@ -340,7 +342,7 @@ async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
 
 
 class TaskTerms(NamedTuple):
-    """The terms of a task: the hourly rate in minor units, and whether its time is billable; null: not set."""
+    """The terms of a task: its hourly rate in minor units, and whether its time is billable; null if not set."""
 
     rate: sa.ColumnElement[Any]
     billable: sa.ColumnElement[Any]
@@ -354,7 +356,7 @@ _NO_TASK = TaskTerms(sa.cast(sa.null(), sa.BigInteger), sa.cast(sa.null(), sa.Bo
 
 
 def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any], task: TaskTerms = _NO_TASK) -> sa.Select[Any]:
-    """Add what `terms_of` reads to a statement that has `projects`. `user_id`: of the user who spends the time."""
+    """Add the columns of `terms_of` to a statement on `projects`. `user_id` is the user who spends the time."""
     joined = (
         _with_settings(statement)
         .outerjoin(
@@ -389,7 +391,7 @@ routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 
 @routes.get("/organizations/{login}/members/{username}")
 async def get_organization_member(call: Call, login: str, username: str) -> OrganizationMemberAnswer:
-    """Get a member of an organization, and what an hour of theirs costs.
+    """Get a member of an organization, with their hourly rate.
 
     For owners of the organization.
     """
@@ -401,10 +403,10 @@ async def get_organization_member(call: Call, login: str, username: str) -> Orga
 async def edit_organization_member(
     write: Write, login: str, username: str, edit: MemberRateEdit
 ) -> OrganizationMemberAnswer:
-    """Set what an hour of a member costs.
+    """Set the hourly rate of a member.
 
-    For owners of the organization. It counts for time that finishes from now on, in projects with the organization's
-    currency that say nothing of their own.
+    For owners of the organization. The rate applies to time that finishes from now on, in projects that use the
+    organization's currency and have no more specific rate.
     """
     account = await find_owned(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)

@@ -1,6 +1,6 @@
-"""The check that a client does not delete what others have worked on.
+"""Checks that clients do not delete anything that others have worked on.
 
-The refusal is the same for everything that was found: a client does not learn of private comments or of time.
+The error is the same for all kinds of work, so a client does not learn of private comments or time.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _on_files = sa.union_all(
 
 
 async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[str, str]) -> None:
-    """Call it before locked tasks of one project are deleted. `names`: the name of each in the message, by its id.
-    Raises `Conflict` for a client."""
+    """Raise `Conflict` if a client is about to delete tasks that others have worked on.
+
+    Call this before deleting locked tasks of one project. `names` maps task ids to their names in messages.
+    """
     if access.is_client and names:
         rows = await tx.fetch_all(_on_tasks, {"ids": sorted(names), "user_id": access.user.id})
         found = {row["id"] for row in rows}
@@ -43,7 +45,7 @@ async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[
 
 
 async def require_none_on_file(tx: Transaction, access: Access, file_id: str) -> None:
-    """Call it before a locked file is deleted. Raises `Conflict` for a client."""
+    """Raise `Conflict` if a client is about to delete a file that others have worked on. The file must be locked."""
     if access.is_client and await tx.fetch_one(_on_files, {"ids": [file_id], "user_id": access.user.id}):
         _refuse(["The file"])
 

@@ -1,1 +1,1 @@
-"""Projects, which the webhook API calls repositories. Everything else of the work API belongs to one."""
+"""Projects, called repositories in the webhook API. All other records of the work API belong to a project."""

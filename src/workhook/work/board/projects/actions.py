@@ -1,8 +1,8 @@
-"""`/projects`: find, create, change, archive and delete projects.
+"""Projects: find, create, update, archive and delete them through `/projects`.
 
-Members of an organization create projects in it, and change those that they can write to. Deleting a project, and
-changing its name or who sees it, takes an owner of the organization or an admin of the repository. The creator becomes
-an admin. Clients only read.
+Members of an organization can create projects in it and change those they can write to. Deleting a project, renaming it
+or changing its visibility requires an owner of the organization or an admin of the repository. The creator becomes an
+admin. Clients have read access only.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from workhook.work.kernel.settings import account_billing
 routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
 
 _one = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
-# Adding records to the project takes a key share of its row, which this lock allows.
+# A key share lock still allows other transactions to add records to the project.
 _locked = _one.with_for_update(of=projects, key_share=True)
 _lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
-# The project is locked before the account: a new name is a new key, which waits for all transactions that add to the
-# project, and they may wait for the account, for example to start its timer.
+# Lock the project before the account. A new name changes the key, so it waits for all transactions that add records to
+# the project, and those may be waiting for the account, for example to start its timer.
 _whole_project = (
     sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id")).with_for_update()
 )
@@ -77,7 +77,8 @@ _insert = (
     .returning(projects.c.repository_id)
 )
 _update = sa.update(projects).where(projects.c.repository_id == big("id")).values(assigned((*_CONTENT, "updated_at")))
-# The row stays hidden: hooks refer to it until their last deliveries are sent. The name is free again.
+# Deleted projects stay as hidden rows, because hooks refer to them until the last deliveries are sent. The name becomes
+# available again.
 _delete = (
     sa.update(projects)
     .where(projects.c.repository_id == big("id"))
@@ -86,8 +87,11 @@ _delete = (
 
 
 async def find_project(reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _one) -> Project:
-    """Find a project. Raise `NotFound`, also outside the token's reach, and `Forbidden` if its permissions are not
-    enough."""
+    """Find a project.
+
+    Raise `NotFound` if it does not exist or is outside the token's reach, and `Forbidden` if the token's permissions do
+    not suffice.
+    """
     row = existing(await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id}))
     project = project_of(row, actor)
     actor.request.touches(row["owner_id"], row["repository_id"], hidden=project is None)
@@ -100,13 +104,15 @@ async def find_project(reader: Reader, actor: Actor, project_id: str, statement:
 
 
 async def lock_project(write: Write, project_id: str) -> Project:
-    """Find and lock a project. Raise as `find_project`."""
+    """Find and lock a project. Raise the same errors as `find_project`."""
     return await find_project(write.tx, write.actor, project_id, _locked)
 
 
 async def add_project(write: Write, create: ProjectCreate) -> Project:
-    """Create a project, and return it as its creator sees it. Raise `Invalid`, and `Forbidden` for a token of chosen
-    repositories."""
+    """Create a project and return it as its creator sees it.
+
+    Raise `Invalid`, and `Forbidden` for a token that is limited to selected repositories.
+    """
     tx, actor = write.tx, write.actor
     owner = (await choose_owner(tx, actor, create.organization)).account
     check_whole_account(actor, owner.id)
@@ -132,8 +138,8 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
     row = await tx.fetch_row(_insert, values)
     repository = await find_repository_by_id(tx, row["repository_id"], actor.user.id)
     assert repository is not None, "it was inserted in this transaction"
-    # Owners are admins anyway. A member would have a lower role, and none in a private project. An app keeps the role
-    # of its installation: it neither deletes projects nor decides who is in them.
+    # Owners are admins anyway. A member would have a lower role, or none in a private project. An app keeps the role of
+    # its installation: it can neither delete projects nor change their members.
     if repository.role != "admin" and actor.user.kind != "bot":
         await set_collaborator(tx, repository, actor.user, "admin")
     project = await find_project(tx, actor, repository.project_id)
@@ -143,7 +149,7 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
 
 @routes.get("/projects")
 async def list_projects(call: Call, query: lists.ListQuery) -> Listed[ProjectsAnswer]:
-    """List the projects that the caller sees."""
+    """List the projects that the caller can see."""
     key = lists.after(query, tuple[str])
     found = await list_visible(call.database, actor_of(call), after=key[0] if key else None, limit=query.limit + 1)
     page, headers = lists.page(call, found, query, lambda project: (project.id,))
@@ -164,11 +170,11 @@ async def get_project(call: Call, project_id: str) -> ProjectAnswer:
 
 @routes.patch("/projects/{id}")
 async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
-    """Change, archive or unarchive a project.
+    """Update, archive or unarchive a project.
 
-    Archiving a project finishes its timers, also those that are paused, and pauses its subscriptions.
+    Archiving a project finishes its timers, including paused ones, and pauses its subscriptions.
 
-    Needs write access. Changing `private` or `name` needs the role admin.
+    Requires write access. Changing `private` or `name` requires the admin role.
     """
     end_work = await questions.lock_for_ending(write.tx, project_id) if edit.archive is True else None
     project = await lock_project(write, project_id)
@@ -192,7 +198,7 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
     params = {**values, "name_key": key_of(values["name"]), "updated_at": updated_at, "id": old.id}
     await write.tx.execute(_update, params)
     edited = await find_project(write.tx, write.actor, project_id)
-    if edited.private and not old.private:  # after: the one who made it private stays in
+    if edited.private and not old.private:  # afterwards, so that the user who made it private keeps access
         await removal.rights_lost(write.tx, old.owner.id, old.id, actor=write.actor, base=write.base)
     action = "edited"
     if "archive" in changed:
@@ -208,31 +214,31 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
 async def delete_project(write: Write, project_id: str) -> Done:
     """Delete a project.
 
-    Its webhooks still get the event that it was deleted. The name is free again. A project with issued invoices cannot
-    be deleted (409 `has_invoices`): archive it instead.
+    Its webhooks still receive the event for the deletion. The name becomes available again. A project with issued
+    invoices cannot be deleted (409 `has_invoices`); archive it instead.
     """
     end_work = await questions.lock_for_ending(write.tx, project_id)
     project = await lock_project(write, project_id)
     write.require_match(ProjectAnswer(to_response(project)))
     require_role(project, "admin")
     await questions.require_project_unbilled(write.tx, project.repository_id)
-    freed = f"{key_of(project.name)}#{project.repository_id}"  # no name has this character
+    freed = f"{key_of(project.name)}#{project.repository_id}"  # `#` cannot occur in a name
     await write.tx.execute(_delete, {"id": project.repository_id, "now": write.now, "freed_key": freed})
     await end_work(write, project.repository)
     removal.repository_goes(write.tx, project.repository)
-    await publish(write, project, "deleted")  # its hooks get this event, and none after it
+    await publish(write, project, "deleted")  # the last event that its hooks receive
     return Done()
 
 
 def require_role(project: Project, role: str) -> None:
-    """Raise `Forbidden` for a caller with a lower role."""
+    """Raise `Forbidden` if the caller's role is lower."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
         raise Forbidden(say("You need the role {} in the project {}.", role, project.full_name), code="missing_role")
 
 
 def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
-    """Raise `Forbidden` that names the fields."""
+    """Raise `Forbidden`, naming the fields, unless the caller is an admin."""
 
     def needed(named: str) -> Message:
         return say("You need the role admin in the project {} to change {}.", project.full_name, named)
@@ -244,19 +250,21 @@ def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
 
 
 async def lock_names(tx: Transaction, account_id: int) -> None:
-    """Let one transaction at a time choose a name in the account."""
+    """Serialize the transactions that choose a project name in the account."""
     await tx.fetch_one(_lock_account, {"account_id": account_id})
 
 
 async def lock_name_of(tx: Transaction, repository_id: int) -> None:
-    """`lock_names` for a project that gets another name."""
+    """Like `lock_names`, for renaming a project."""
     await tx.fetch_one(_lock_account_of, {"repository_id": repository_id})
 
 
 async def free_name(tx: Transaction, account_id: int, name: str) -> str:
-    """Return `name`, or with the first free suffix (`-2`, `-3`, …) if it is reserved, or taken in the account, whose
-    names are locked."""
-    # A suffix can replace the last characters of a name of full length.
+    """Return `name`, with the first free suffix (`-2`, `-3`, …) if it is reserved or already taken in the account.
+
+    The caller must hold the lock of `lock_names`.
+    """
+    # In a name of maximum length, a suffix replaces the last characters.
     pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"
     rows = await tx.fetch_all(_names, {"account_id": account_id, "pattern": pattern})
     taken = {row["name_key"] for row in rows} | RESERVED_PROJECTS
@@ -268,7 +276,10 @@ async def free_name(tx: Transaction, account_id: int, name: str) -> str:
 
 
 async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
-    """Raise `Invalid` for a taken or reserved name. `repository_id`: the project that may have it, in another case."""
+    """Raise `Invalid` for a taken or reserved name.
+
+    `repository_id` is the project that is being renamed, which may change the case of its own name.
+    """
     if reserved_because := project_fault(name):
         raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
@@ -280,11 +291,11 @@ async def _require_free(tx: Transaction, owner: Account, name: str, *, repositor
 async def publish(
     write: Write, project: Project, action: str, *, changes: Changes | None = None, verb: str | None = None
 ) -> None:
-    """Publish an event of a project. `verb`: its name in the audit log, if that is not the action."""
+    """Publish an event of a project. `verb` is its name in the audit log, by default the action."""
     place, record = project.repository, to_response(project)
     await publish_audited(write, place, "project", action, record, project.full_name, changes=changes, verb=verb)
 
 
 def name_from(title: str) -> str:
-    """Return `buro-website-2` for `Büro: Website 2`, and `project` for a title without a Latin letter or digit."""
+    """Derive a name from a title: `buro-website-2` for `Büro: Website 2`, `project` without Latin letters or digits."""
     return slug(title, NAME_MAX_CHARS, otherwise="project")

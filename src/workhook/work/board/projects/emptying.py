@@ -1,4 +1,4 @@
-"""Delete what belongs to a project or an organization, in transactions that delete a batch of rows each."""
+"""Delete the data of a project or an organization in batches, each in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workhook.http.calls import Services
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 
-BATCH = 1000  # rows of a table that one transaction deletes
+BATCH = 1000  # rows of a table deleted per transaction
 
 Admit = Callable[[Transaction], Awaitable[bool]]
 
@@ -28,15 +28,15 @@ async def empty(
 ) -> bool:
     """Delete the rows whose `column` is `owner`, table by table, and the stored content of files.
 
-    `admit` begins each transaction and locks the owner; once it returns False, so does this function. `last` runs in
-    the transaction that finds nothing left.
+    `admit` runs first in each transaction and locks the owner; if it returns False, `empty` stops and returns False.
+    `last` runs in the transaction that finds no rows left.
     """
     done: bool | None = False
     while not done:
         blobs: list[str] = []
 
         async def some(tx: Transaction, blobs: list[str] = blobs) -> bool | None:
-            blobs.clear()  # the database may have rolled back an earlier try
+            blobs.clear()  # a previous attempt may have been rolled back
             if not await admit(tx):
                 return None
             if not await _delete_some(tx, tables, column, owner, blobs):
@@ -46,7 +46,7 @@ async def empty(
             return True
 
         done = await services.database.in_transaction(some)
-        # After the commit: a process that dies in between leaves content that no file has, which is swept later.
+        # After the commit: if the process dies in between, the orphaned content is swept later.
         await services.blobs.delete(sorted(blobs))
         if done is None:
             return False
@@ -54,7 +54,7 @@ async def empty(
 
 
 async def _delete_some(tx: Transaction, tables: Sequence[sa.Table], column: str, owner: int, blobs: list[str]) -> bool:
-    """Return True if nothing is left. `blobs` gets the names of the content of deleted rows."""
+    """Delete up to a batch of rows, and return True if none are left. Add the deleted rows' blob names to `blobs`."""
     for table in tables:
         step, params = delete_batch(table, column), {"owner": owner}
         if "blob" in table.c:
@@ -69,8 +69,8 @@ async def _delete_some(tx: Transaction, tables: Sequence[sa.Table], column: str,
 
 @cache
 def delete_batch(table: sa.Table, column: str) -> Any:
-    """Return a statement that deletes a batch of the rows of an owner, and returns the blobs that they name."""
-    batch = table.alias("batch")  # independent of the statement around it
+    """Return a statement that deletes a batch of an owner's rows and returns their blob names."""
+    batch = table.alias("batch")  # not correlated with the enclosing statement
     some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(batch.c[column] == big("owner"))
     keys = [*table.primary_key]
     step = sa.delete(table).where((keys[0] if len(keys) == 1 else sa.tuple_(*keys)).in_(some.limit(BATCH)))

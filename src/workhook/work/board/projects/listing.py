@@ -1,8 +1,8 @@
-"""The projects that the caller sees, and those that the caller could restore, found from the caller's accounts.
+"""List the projects that the caller can see or restore, starting from the caller's accounts.
 
-The projects of an account are ranges of an index (`work.kernel.pages`). Those to which the caller was added, as a
-collaborator or a client, are a range of another. For a token that is confined to chosen repositories, these are read
-instead.
+The projects of an account are ranges of an index (`work.kernel.pages`). Those the caller was added to as a collaborator
+or client are ranges of another index. For a token that is limited to selected repositories, the selected repositories
+are read instead.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from workhook.work.kernel.tables import clients
 FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
 
 
-# --- projects, in the order in which they were made ------------------------------------------------------------------
+# --- projects, in order of creation ----------------------------------------------------------------------------------
 
-# The cursor names a project, which may have been deleted.
+# The cursor names a project, which may have been deleted since.
 _before = projects.alias("before")
 _behind = sa.func.coalesce(
     sa.select(_before.c.repository_id)
@@ -64,7 +64,7 @@ _Order = Callable[[sa.FromClause], Columns]
 
 
 def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order) -> sa.Select[Any]:
-    """Select the projects of accounts: a member sees those that are not private, owners and apps see all."""
+    """Select the projects of accounts: members see those that are not private, owners and apps see all."""
     place = caller_accounts(within=WHOLE if confined else None)
     each = with_flag(place, "private", both=_sees_all(place.c.role))
 
@@ -82,7 +82,7 @@ def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order
     )
     if confined:
         exists = exists.where(any_of(there.c.account_id, WHOLE))
-    # Checked for each by its key: EXISTS may become a join with all projects.
+    # A scalar subquery is evaluated per row by key; EXISTS may become a join with all projects.
     mine = [hand.c.user_id == CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
     found = sa.select(hand.c.repository_id).where(*mine, *_further(hand, continues))
     few = found.order_by(*order(hand)).limit(big("limit")).subquery(f"few_{table.name}")
@@ -90,7 +90,10 @@ def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order
 
 
 def each_chosen() -> sa.Subquery:
-    """Select the chosen repositories. OFFSET keeps PostgreSQL from also scanning other indexes for all projects."""
+    """Select the repositories that a token is limited to.
+
+    OFFSET keeps PostgreSQL from scanning other indexes for all projects as well.
+    """
     row = projects.alias("row")
     chosen = sa.select(row).where(any_of(row.c.repository_id, CHOSEN))
     return chosen.offset(sa.literal_column("0")).subquery("one")
@@ -112,8 +115,11 @@ def _chosen(*, continues: bool) -> sa.Select[Any]:
 
 
 def _visible(confined: bool, continues: bool = False, *, newest: bool = False) -> PerDialect:
-    """Select the first projects that the caller sees. `confined`: in the accounts of a parameter; those that a token
-    has chosen are only added to the oldest ones."""
+    """Select the first projects that the caller can see.
+
+    `confined` limits them to the accounts of a parameter. Repositories that a token selects are included only in the
+    oldest-first order.
+    """
     order = _newest_first if newest else _oldest_first
 
     def make(dialect: str) -> sa.Select[Any]:
@@ -136,7 +142,7 @@ _listed_newest = {confined: _visible(confined, newest=True) for confined in (Fal
 
 
 async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
-    """List the projects that the caller sees, the oldest first, after the id `after`."""
+    """List the projects that the caller can see, oldest first, after the id `after`."""
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
     rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
@@ -146,7 +152,7 @@ _these = PROJECTS.where(any_of(projects.c.id, "project_ids"))
 
 
 async def find_visible(reader: Reader, actor: Actor, project_ids: Collection[str]) -> dict[str, Project]:
-    """Find the projects among these that the caller sees, by their ids. Not for confined tokens."""
+    """Return those of the given projects that the caller can see, by id. Not for confined tokens."""
     if not project_ids:
         return {}
     rows = await reader.fetch_all(_these, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})
@@ -157,9 +163,11 @@ NAMED_AMONG = 1000
 
 
 async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
-    """Find the projects whose titles have each of `words` (`tasks.matching.words_of`), the last one as the beginning of
-    a word, and those of `PART_MIN` characters also within one, among the first thousand that the caller sees. No user
-    sees enough projects for an index to pay off."""
+    """Find the projects whose titles contain all of `words` (see `tasks.matching.words_of`).
+
+    The last word may be the beginning of a word in the title, and words of at least `PART_MIN` characters may occur
+    inside one. Searches the first thousand projects that the caller can see: too few for an index to pay off.
+    """
     *whole, beginning = folded(words).split() or [""]
     if not beginning:
         return []
@@ -177,8 +185,10 @@ def _is_inside(part: str, words: Sequence[str]) -> bool:
 
 
 async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: int | None = None) -> list[Project]:
-    """List the projects that a signed-in user sees, or those of one account, the newest first. Use `list_visible` for
-    confined tokens."""
+    """List the projects that a signed-in user can see, newest first, optionally those of one account.
+
+    Use `list_visible` for confined tokens.
+    """
     assert actor.grants is None, "only sessions ask"
     params: dict[str, object] = {"user_id": actor.user.id, "limit": limit}
     if account_id is not None:

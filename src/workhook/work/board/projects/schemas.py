@@ -1,4 +1,4 @@
-"""A project: the record, its parameters, and how it is read."""
+"""The project record, its parameters, and how it is read from rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LabelColors = Annotated[
 
 
 class Project(Record, frozen=True):
-    """`repository_id` is the id that the webhook API shows; `full_name` is `owner/name`."""
+    """A project. `repository_id` is its id in the webhook API, and `full_name` is `owner/name`."""
 
     id: Annotated[str, resource_id("prj")]
     repository_id: int
@@ -52,7 +52,7 @@ class Project(Record, frozen=True):
     ]
     created_at: Timestamp
     updated_at: Timestamp
-    repository: Annotated[Repository, HIDDEN]  # its `role` is what the caller may do; None: the caller is a client
+    repository: Annotated[Repository, HIDDEN]  # `role` is the caller's role; None for a client
 
 
 NAME_MAX_CHARS = 100
@@ -77,7 +77,7 @@ ProjectName = Annotated[
 
 
 class ProjectEdit(msgspec.Struct, kw_only=True):
-    """Fields that are absent stay as they are. Changing the title does not change the name."""
+    """Omitted fields are left unchanged. Changing the title does not change the name."""
 
     title: Title | UnsetType = UNSET
     avatar: WebAddress | UnsetType | None = UNSET
@@ -88,7 +88,7 @@ class ProjectEdit(msgspec.Struct, kw_only=True):
 
 
 class ProjectCreate(ProjectEdit, kw_only=True):
-    """Without `name` one is made from the title. `organization` is needed only if you are in several."""
+    """Without `name`, one is derived from the title. `organization` is required only if you belong to several."""
 
     title: Title
     organization: (
@@ -107,20 +107,20 @@ class ProjectsAnswer(msgspec.Struct):
 
 
 PROJECTS = repositories.add_columns(projects.c.avatar, projects.c.label_colors, is_client.label("is_client"))
-"""The existing projects, with the columns that `project_of` reads."""
+"""Select the existing projects, with the columns that `project_of` reads."""
 
 _label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_id == big("repository_id"))
 
 
 async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:
-    """Return a project's colours for labels, by label."""
+    """Return a project's label colours, by label."""
     row = await reader.fetch_one(_label_colors, {"repository_id": repository_id})
     colors: Mapping[str, LabelColor] = json.decode(row["label_colors"] or "{}") if row else {}
     return colors
 
 
 def project_of(row: Row, actor: Actor) -> Project | None:
-    """Read a project. None if the caller has no role in it: to the caller it does not exist."""
+    """Read a project from a row. Return None if the caller has no role in it, and so must not learn that it exists."""
     repository = repository_of(row, actor.user.id)
     return project_from(repository, row["avatar"], row["label_colors"]) if repository.role or row["is_client"] else None
 

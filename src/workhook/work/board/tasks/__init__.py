@@ -1,1 +1,1 @@
-"""Tasks, which sit in columns."""
+"""Tasks, the cards in the columns of a board."""

@@ -1,6 +1,7 @@
 """Create, edit, move, delete and restore tasks.
 
-Everyone with write access to a project changes its tasks; a client creates tasks, and changes and deletes those.
+Everyone with write access to a project can change all of its tasks. A client can create tasks, and change and delete
+those it created.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from workhook.work.kernel.schemas import if_set, rate_minor_of
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
-    """Get a task as the caller sees it. Raise `NotFound`, also if `project_id` is that of another project."""
+    """Return a task as the caller sees it. Raise `NotFound`, also if the task is not in the project `project_id`."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
     return await assignees.one_as_seen(reader, found.access, found.task)
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> AccessedTask:
-    """Lock a task for this edit, with its columns if it may move. Raise `NotFound`, `Invalid`."""
+    """Lock a task for this edit, and the affected columns if it may move. Raise `NotFound` or `Invalid`."""
     column_id = if_set(edit.column_id)
     if column_id is None and isinstance(edit.position, UnsetType):
         found = await queries.lock_task(tx, actor, task_id)
@@ -54,7 +55,10 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit)
 
 
 async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
-    """Create a task, and return it as the caller sees it. Raise `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    """Create a task and return it as the caller sees it.
+
+    Raise `NotFound`, `Forbidden`, `Conflict` or `Invalid`.
+    """
     access, target = await queries.lock_column(write.tx, write.actor, column_id)
     require_project(access, create.project_id)
     access.require_writable()
@@ -68,10 +72,10 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
 
 
 async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
-    """Change a task, and return it as the caller sees it. An edit that changes nothing writes nothing and has no event.
+    """Update a task and return it as the caller sees it.
 
-    `found`: from `lock_task`. `commit`: the commit whose message closes the task, for the event. Raise `Forbidden`,
-    `Conflict`, `Invalid`.
+    An edit that changes nothing writes nothing and publishes no event. `found` is the result of `lock_task`; `commit`
+    is the commit whose message closes the task, for the event. Raise `Forbidden`, `Conflict` or `Invalid`.
     """
     access, before = found.access, found.task
     require_changeable(access, before)
@@ -88,8 +92,10 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
 
 
 async def delete_task(write: Write, found: MovableTask) -> None:
-    """Delete a task, which can be restored for a while, and finish its timers. `found`: from `queries.lock_to_move`.
-    Raise `Forbidden`, `Conflict`."""
+    """Move a task to the trash, from which it can be restored for a while, and finish its timers.
+
+    `found` is the result of `queries.lock_to_move`. Raise `Forbidden` or `Conflict`.
+    """
     require_changeable(found.access, found.task)
     writer = TaskWriter(write)
     writer.delete(writer.change(found), found.source, "The task")
@@ -97,9 +103,10 @@ async def delete_task(write: Write, found: MovableTask) -> None:
 
 
 async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
-    """Restore a task at the end of its column, or of the project's first if that is gone. Its event is `created`.
+    """Restore a task to the end of its column, or of the project's first column if its own was deleted.
 
-    A task that was not deleted stays as it is. Raise `NotFound`, `Forbidden`, `Conflict`.
+    The published event is `created`. A task that is not in the trash is left unchanged. Raise `NotFound`, `Forbidden`
+    or `Conflict`.
     """
     found = await queries.lock_to_restore(write.tx, write.actor, task_id)
     if found is None:
@@ -119,17 +126,17 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     return await assignees.one_as_seen(write.tx, access, task)
 
 
-# --- parts that bulk operations share ---------------------------------------------------------------------------------
+# --- shared with bulk operations --------------------------------------------------------------------------------------
 
 
 def require_project(access: Access, project_id: str | UnsetType) -> None:
-    """Raise `NotFound` if the caller names another project than that of the task."""
+    """Raise `NotFound` if `project_id` is given and is not the task's project."""
     if project_id not in (UNSET, access.repository.project_id):
         raise NotFound()
 
 
 def require_changeable(access: Access, task: Task) -> None:
-    """Raise `Forbidden`, `Conflict`."""
+    """Raise `Forbidden` or `Conflict` unless the caller may change the task now."""
     access.require_writable()
     access.require_own(task.user_id, "change or delete")
 
@@ -143,7 +150,7 @@ def new_task(
     now: int,
     zone: tzinfo,
 ) -> Task:
-    """Make a new task. `zone`: of its recurrence rule. Raise `Forbidden`, `Invalid`."""
+    """Build a new task. `zone` is the time zone of its recurrence rule. Raise `Forbidden` or `Invalid`."""
     task = _with_content(access, blank_task(access, target, new_id("tsk"), title, now), content, people)
     require_next(task, now, zone)
     return task
@@ -153,7 +160,7 @@ _NULLABLE = [name for name, kind in get_type_hints(Task).items() if NoneType in 
 
 
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
-    """Make a task that has only a title. Its number is 0 until it is written."""
+    """Build a task that has only a title. Its number is 0 until it is written."""
     known: dict[str, Any] = {
         "id": task_id,
         "number": 0,
@@ -186,8 +193,10 @@ def edited(
     now: int,
     zone: tzinfo,
 ) -> Task:
-    """Return the task with its new content, in its old place. `zone`: of its recurrence rule. Raise `Forbidden`,
-    `Invalid`."""
+    """Return the task with its new content, at its old position.
+
+    `zone` is the time zone of its recurrence rule. Raise `Forbidden` or `Invalid`.
+    """
     after = msgspec.structs.replace(_with_content(access, before, content, people), title=title)
     if (after.repeat, after.deadline) != (before.repeat, before.deadline):
         after = msgspec.structs.replace(after, repeat_since=None)
@@ -201,7 +210,7 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
     if terms := {TERMS[name]: value for name in TERMS if (value := getattr(content, name)) is not UNSET}:
         plain |= _allowed_terms(access, task, content.hourly_rate, terms)
     fields, labels, blocked_by = content.fields, content.labels, content.blocked_by
-    if access.is_client and fields is not UNSET:  # an edit by a client keeps those that are hidden from it
+    if access.is_client and fields is not UNSET:  # an edit by a client keeps the fields that are hidden from it
         hidden = {name: value for name, value in json.decode(task.fields).items() if source_of(name)}
         fields = {**hidden, **(fields or {})}
     if isinstance(labels, list):
@@ -220,8 +229,8 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
 def _allowed_terms(
     access: Access, task: Task, hourly_rate: Decimal | UnsetType | None, given: dict[str, object]
 ) -> dict[str, object]:
-    """Return what the caller may change of the terms that are `given`. Raise `Forbidden`, `Invalid`."""
-    if access.is_client:  # clients see null everywhere; sending it back clears nothing
+    """Return those of the `given` terms that the caller may change. Raise `Forbidden` or `Invalid`."""
+    if access.is_client:  # clients see null everywhere, so sending null back must not clear anything
         if any(value is not None for value in given.values()):
             access.require_member("set the hourly_rate, billable or estimate of a task")
         return {}
@@ -236,7 +245,7 @@ def _allowed_terms(
 
 
 def _json_text(value: object, stored: str, empty: object) -> str:
-    """Return the value as JSON; null clears. An object with its keys in another order is the same."""
+    """Encode the value as JSON; None clears it. Keep the stored text if it differs only in the order of keys."""
     if value is UNSET:
         return stored
     wanted = empty if value is None else value
@@ -246,7 +255,10 @@ def _json_text(value: object, stored: str, empty: object) -> str:
 async def _people(
     tx: Transaction, access: Access, content: TaskContent, before: Assignees = ()
 ) -> Assignees | UnsetType:
-    """Return the new assignees. `before`: the present ones. Raise `Invalid` naming those who do not see the project."""
+    """Return the new assignees. `before` are the current ones.
+
+    Raise `Invalid` with the names of users who cannot see the project.
+    """
     if isinstance(content.assignees, UnsetType):
         return UNSET
     usernames = content.assignees or []

@@ -33,7 +33,7 @@ routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=R
 async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
     """List the tasks of a column, in their order.
 
-    With filters a page may be short, or empty, and not be the last: `Link` leads on.
+    With filters, a page can be short or empty without being the last one. Follow the `Link` header.
     """
     if listing.is_filtered(query):
         place = cursor_of(query, listing.ORDERS[listing.BY_PLACE])
@@ -60,7 +60,7 @@ async def list_page(
 async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskAnswer:
     """Create a task in a column.
 
-    In a column whose stage completes tasks, the task is completed at once.
+    If the column's stage completes tasks, the task is created completed.
     """
     return TaskAnswer(to_response(await actions.create_task(write, column_id, create)))
 
@@ -76,9 +76,9 @@ async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> 
 
 @routes.post("/tasks/bulk", query=(), body_required=True, action="task.bulk")
 async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
-    """Create, change, move and delete many tasks at once.
+    """Create, update, move and delete many tasks at once.
 
-    Either everything is done, or nothing. The tasks may be in several projects.
+    Either all operations are applied or none. The tasks can belong to several projects.
     """
     tasks = await bulk.change_tasks(write, wanted.operations)
     return TasksBulkAnswer([to_response(task) if task else None for task in tasks])
@@ -94,7 +94,7 @@ async def get_task(call: Call, task_id: str, query: OfProjectQuery) -> TaskAnswe
 
 @routes.patch("/tasks/{id}")
 async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
-    """Change a task, or move it within its column or to another one."""
+    """Update a task, or move it within its column or to another one."""
     found = await actions.lock_task(write.tx, write.actor, task_id, edit)
     if write.is_conditional:
         write.require_match(TaskAnswer(to_response(await assignees.one_as_seen(write.tx, found.access, found.task))))
@@ -117,8 +117,8 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
 
 @routes.post("/tasks/{id}/restore")
 async def restore_task(write: Write, task_id: str, query: OfProjectQuery) -> TaskAnswer:
-    """Restore a task that was deleted.
+    """Restore a deleted task.
 
-    It goes to the end of its column, or of the project's first column if its own is gone.
+    It returns to the end of its column, or of the project's first column if its own was deleted.
     """
     return TaskAnswer(to_response(await actions.restore_task(write, task_id, project_id=query.project_id)))

@@ -1,8 +1,8 @@
-"""The tasks that are assigned to a person, in all projects.
+"""The tasks assigned to a person, across all projects.
 
-People who have left a project may still be assigned to its tasks. So each task is read together with its project, if
-the person still sees it. Only the newest assignments of the person are read, so that a page costs the same for people
-who have finished tens of thousands of tasks.
+People who have left a project may still be assigned to its tasks, so each task is read together with its project, if
+the person can still see that. Only the person's newest assignments are read: a page then costs the same for people who
+have finished tens of thousands of tasks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from workhook.work.board.tasks.schemas import LATER_THAN_ALL, Level, columns, ta
 from workhook.work.kernel.access import is_client, is_insider, with_access
 
 LOOKS_AT_MOST = 4_000
-"""The most assignments of a person that are read, the newest first, finished or not."""
+"""The maximum number of a person's assignments that are read, newest first, whether finished or not."""
 
 
 class AssignedTask(msgspec.Struct, frozen=True):
-    """`deadline` and `updated_at`: milliseconds since the epoch."""
+    """A task in a list of assigned tasks. `deadline` and `updated_at` are in milliseconds since the epoch."""
 
     id: str
     title: str
@@ -65,17 +65,17 @@ _open_due = _open.where(tasks.c.deadline >= big("due_since"))
 
 
 async def list_assigned(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
-    """List open tasks of projects that the user sees and that are not archived. Those without a deadline come last."""
+    """List open tasks in unarchived projects that the user can see. Tasks without a deadline come last."""
     return await _list(reader, _open, user, limit)
 
 
 async def list_assigned_finished(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
-    """List finished tasks like `list_assigned`, the most recently finished first."""
+    """List finished tasks like `list_assigned`, most recently finished first."""
     return await _list(reader, _finished, user, limit)
 
 
 async def list_assigned_due(reader: Reader, user: Account, since: int, limit: int) -> list[AssignedTask]:
-    """List tasks like `list_assigned`, but only those with a deadline at `since` or later."""
+    """List the tasks of `list_assigned` whose deadline is at or after `since`."""
     return await _list(reader, _open_due, user, limit, due_since=since)
 
 

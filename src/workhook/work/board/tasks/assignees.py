@@ -1,7 +1,7 @@
 """The people who can be assigned to a task, and the assignees that a caller sees.
 
-Members assign everyone who sees the project. A client sees and assigns the team (members who may see the project) and
-itself. Other clients, and people who left the team, stay on a task without being shown to the client.
+Members can assign everyone who can see the project. Clients see and assign only the team (members who can see the
+project) and themselves. Other clients, and people who left the team, remain assigned but are not shown to clients.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workhook.work.kernel.tables import clients
 
 
 def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:
-    """The condition that a person is in the project's team, for a statement that selects accounts and projects."""
+    """Return the condition that a person is on the project's team, for statements that select accounts and projects."""
     return sa.or_(
         person.c.id == projects.c.account_id,
         sa.exists()
@@ -66,11 +66,11 @@ _ids_of_team = (
     sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
 )
 _ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == big("repository_id"))
-# Their ids come first: checking each account of the server would take too long.
+# Collect the ids first: checking every account of the server would take too long.
 team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
 team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(big("caller_id")))))
 people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
-"""The people who see the project of the parameter `repository_id`."""
+"""Select the people who can see the project of the parameter `repository_id`."""
 _named = any_of(accounts.c.login_key, "keys")
 _assignable = _people.where(_named, sa.or_(on_team, is_client_there))
 _seen_by_client = _people.where(
@@ -79,16 +79,16 @@ _seen_by_client = _people.where(
 
 
 class Assignable(msgspec.Struct, frozen=True):
-    """The people that a caller can assign."""
+    """The people whom a caller can assign."""
 
-    by_name: dict[str, PersonShape]  # by `key_of` of their name
-    seen: frozenset[int] | None = None  # ids of the people that the caller sees; None: everyone
+    by_name: dict[str, PersonShape]  # by `key_of` of their login
+    seen: frozenset[int] | None = None  # ids of the people that the caller can see; None means everyone
 
 
 async def find_people(
     reader: Reader, access: Access, usernames: Collection[str], assigned: Collection[PersonShape] = ()
 ) -> Assignable:
-    """Find the people of these names whom the caller can assign. `assigned`: the present assignees."""
+    """Find the people with these names whom the caller can assign. `assigned` are the current assignees."""
     keys = sorted({key_of(name) for name in usernames})
     if access.is_client:
         people = await _find_seen(reader, access, keys, assigned)
@@ -101,9 +101,10 @@ async def find_people(
 def chosen(
     people: Assignable, usernames: Sequence[str], before: Collection[PersonShape] = (), field: str = "assignees"
 ) -> Assignees:
-    """Return these people, the oldest account first, and those of `before` whom the caller does not see.
+    """Return the named people, oldest account first, plus those of `before` whom the caller cannot see.
 
-    Present assignees can stay, even if they no longer see the project. Raise `Invalid` naming others who do not see it.
+    Current assignees may be kept even if they can no longer see the project. Raise `Invalid` with the names of others
+    who cannot see it.
     """
     shown_before = {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}
     by_name = {**shown_before, **people.by_name}
@@ -127,8 +128,10 @@ async def still_there(reader: Reader, access: Access, people: Assignees) -> Assi
 
 
 async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
-    """Return tasks of one project as the caller may see them: a client sees the team and itself on them, and no
-    rates."""
+    """Return the tasks of one project as the caller sees them.
+
+    On a task, a client sees only the team and itself as assignees, and no rates.
+    """
     if not access.is_client:
         return [*tasks]
     people = await seen_people(reader, access, [task.assignees for task in tasks])
@@ -145,7 +148,7 @@ async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assigne
 
 
 def without_terms(task: Task) -> Task:
-    """Return a task as clients see it: without rates, the team's time, and what an import has kept."""
+    """Return a task as clients see it: without rates, the team's time, and fields kept by an import."""
     fields = own_fields_text(task.fields)
     return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None, fields=fields)
 
@@ -191,7 +194,7 @@ _assigned_in_bulk = telling(
 async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task | None, Task]]) -> None:
     """Notify people to whom another user has assigned tasks.
 
-    The tasks, which may be of several projects, are written with their people, or their writes are queued.
+    The tasks may belong to several projects. They must have been written or queued together with their assignees.
     """
     new = []
     for repository, before, after in changes:
@@ -202,7 +205,7 @@ async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task |
         [(repository, task_id, user_ids)] = new
         _assigned.defer(write.tx, {**told_in(write, repository), "user_ids": user_ids, "task_id": task_id})
     elif new:
-        await write.tx.flush()  # the notifications are made from the rows
+        await write.tx.flush()  # the notifications are created from the rows
         pairs = sorted(f"{task_id}:{each}" for _, task_id, user_ids in new for each in user_ids)
         params = {"task_ids": sorted(task_id for _, task_id, _ in new), "pairs": pairs}
         _assigned_in_bulk.defer(write.tx, {"actor_id": write.actor.user.id, "detail": None, "now": write.now, **params})

@@ -1,4 +1,4 @@
-"""Many changes of tasks in one transaction, read together and written together."""
+"""Bulk changes of tasks: one transaction reads them together and writes them together."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ OPERATIONS_MAX = 1000
 
 
 class TaskOperation(TaskContent, kw_only=True):
-    """`create` takes the fields for creating a task, and `column_id`. `edit` takes the fields for changing one, and its
-    `id`. `move` takes `id` with `column_id` or `position`. `delete` takes `id`."""
+    """One operation on a task.
+
+    `create` takes the fields for creating a task, and `column_id`. `edit` takes the fields for updating one, and its
+    `id`. `move` takes `id` with `column_id` or `position`. `delete` takes `id`.
+    """
 
     action: Literal["create", "edit", "move", "delete"]
     id: Annotated[str, Meta(description="Id of the task to change.")] | UnsetType = UNSET
@@ -44,13 +47,13 @@ class TaskOperation(TaskContent, kw_only=True):
 
 
 class TasksBulk(msgspec.Struct):
-    """Either everything is done, or nothing."""
+    """Either all operations are applied or none."""
 
     operations: Annotated[list[TaskOperation], Meta(min_length=1, max_length=OPERATIONS_MAX)]
 
 
 class TasksBulkAnswer(msgspec.Struct):
-    """`tasks`: one for each operation, as it is after all of them; null for a deleted one."""
+    """`tasks` has one item per operation: the task after all operations, or null if it was deleted."""
 
     tasks: list[Wire[Task] | None]
     success: bool = True
@@ -71,7 +74,7 @@ def _field(number: int, name: str) -> str:
 
 
 def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
-    """Yield a fault for each parameter that an operation of its kind lacks or does not take."""
+    """Yield a fault for each parameter that is missing or that the operation's action does not accept."""
     given = {name for name in _EVERYTHING if getattr(operation, name) is not UNSET}
     for name in _REQUIRED[operation.action]:
         if name not in given:
@@ -91,10 +94,10 @@ def _not_found(number: int, name: str, sentence: str) -> Invalid:
 
 
 async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
-    """Return the tasks after all operations, in the order of the operations; None for deleted ones.
+    """Apply the operations and return their tasks in the same order, in their final state; None for deleted ones.
 
-    Raise `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` if the tasks have
-    more text than an answer may (`pages.PAGE_CHARS`).
+    Raise `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have more
+    text than a response may (`pages.PAGE_CHARS`).
     """
     if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
         raise Invalid(faults=faults)
@@ -111,9 +114,9 @@ class _Run:
         self.change = change
         self.columns: dict[str, tuple[Access, LockedColumn]] = {}
         self.found: dict[str, PlacedTask] = {}
-        self.people: dict[int, Assignable] = {}  # by the id of their repository
-        self.zones: Mapping[int, tzinfo] = {}  # by the id of their repository, if a task repeats
-        self.answered: list[TaskChange] = []  # of each operation
+        self.people: dict[int, Assignable] = {}  # by repository id
+        self.zones: Mapping[int, tzinfo] = {}  # by repository id; filled only if a task repeats
+        self.answered: list[TaskChange] = []  # one per operation
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -148,7 +151,7 @@ class _Run:
             people = await assignees.find_people(self.change.tx, access, names[repository_id], assigned)
             self.people[repository_id] = people
 
-    # --- doing --------------------------------------------------------------------------------------------------------
+    # --- applying -----------------------------------------------------------------------------------------------------
 
     def do(self, number: int, operation: TaskOperation) -> None:
         try:

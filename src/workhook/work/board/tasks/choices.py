@@ -1,4 +1,4 @@
-"""The choices for a task: people who see the project, and labels of its tasks."""
+"""The values offered when editing a task: people who can see the project, and labels of its tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workhook.work.kernel.people import PersonShape, person_of_row
 
 PEOPLE_MAX = 500
 LABELS_MAX = 200
-LOOKS_AT = 2000  # the most recently changed tasks
+LOOKS_AT = 2000  # number of most recently changed tasks to scan
 
 _people = assignees.people_of_project.limit(PEOPLE_MAX)
 _team_and_caller = assignees.team_and_caller.limit(PEOPLE_MAX)
@@ -32,9 +32,9 @@ _labels = sa.select(_last.c.labels, sa.func.count().label("tasks")).group_by(_la
 
 
 async def list_people(reader: Reader, access: Access) -> list[PersonShape]:
-    """Return the people whom the caller can assign, the oldest accounts first; at most `PEOPLE_MAX`.
+    """List the people whom the caller can assign, oldest account first, at most `PEOPLE_MAX`.
 
-    A client sees the team and itself.
+    Clients see only the team and themselves.
     """
     params = {"repository_id": access.repository.id}
     if access.is_client:
@@ -45,20 +45,19 @@ async def list_people(reader: Reader, access: Access) -> list[PersonShape]:
 
 
 async def list_team(reader: Reader, access: Access) -> list[PersonShape]:
-    """List the project's people without its clients, the oldest accounts first; at most `PEOPLE_MAX`. Not for
-    clients."""
+    """List the project's people except its clients, oldest account first, at most `PEOPLE_MAX`. Not for clients."""
     rows = await reader.fetch_all(_team, {"repository_id": access.repository.id})
     return [person_of_row(row) for row in rows]
 
 
 class Labels(list[str]):
-    """Labels in alphabetical order. `are_all`: the tasks have no others."""
+    """Labels in alphabetical order. `are_all` is true if the tasks have no others."""
 
     are_all = True
 
 
 async def list_labels(reader: Reader, access: Access) -> Labels:
-    """Return the most frequent labels of the last `LOOKS_AT` changed tasks, at most `LABELS_MAX`."""
+    """Return the most frequent labels of the `LOOKS_AT` most recently changed tasks, at most `LABELS_MAX`."""
     rows = await reader.fetch_all(_labels, {"repository_id": access.repository.id})
     number: Counter[str] = Counter()
     for row in rows:

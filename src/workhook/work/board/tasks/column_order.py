@@ -1,10 +1,10 @@
-"""An order in which moving one item writes few rows, however many there are: its rules, and a column in memory.
+"""The order of a column, in which moving one item writes few rows no matter how many there are.
 
 Ranks are integers with gaps, and an item between two others gets the rank in the middle. The tasks of a column are also
-in buckets, so that positions are counted without reading every task (`work/board/tasks/schemas.py`).
+grouped into buckets, so a position can be computed without reading every task (`work/board/tasks/schemas.py`).
 
-Stored ranks are even, so the middle between two of them is new. An odd one means that there is no room left beside it;
-the transaction that gets one spreads the ranks again.
+Stored ranks are even, so the middle between two of them is unused. An odd rank means that no gap is left next to it;
+the transaction that computes one spreads the ranks again.
 """
 
 from __future__ import annotations
@@ -18,59 +18,60 @@ from typing import Literal, NamedTuple
 import msgspec
 
 STEP = 1 << 32
-"""The initial gap between neighbours: 31 items fit in succession at the same place."""
+"""The initial gap between neighbours. It allows 31 successive insertions at the same place."""
 
 BUCKET_FILL = 96
-"""Tasks of a bucket at either end of a column before the next one begins, with room for tasks in between."""
+"""The size at which a bucket at either end of a column is followed by a new one, leaving room for insertions."""
 
 BUCKET_MAX = 160
-"""The most tasks in a bucket. Moving a card costs the same in columns of 10 and of 10,000 tasks: larger buckets take
-longer to count in, more buckets longer to count."""
+"""The maximum size of a bucket.
+
+Moving a card costs the same in columns of 10 and of 10,000 tasks: with larger buckets, counting within one takes
+longer; with more buckets, counting the buckets does.
+"""
 
 
 class Bucket(msgspec.Struct):
-    """One bucket of a column, in a list by rank."""
-
     id: int
     rank: int
     size: int
 
 
 class BucketPlace(msgspec.Struct, frozen=True):
-    """The place after the first `offset` tasks of the bucket with the index `bucket` in its column."""
+    """The place after the first `offset` tasks of the column's bucket at index `bucket`."""
 
     bucket: int
     offset: int
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """A task's bucket, and its rank there."""
+    """A task's bucket, and its rank in the bucket."""
 
     bucket_id: int
     rank: int
 
 
 class TaskPlace(NamedTuple):
-    """A task's bucket, and the number of tasks before it there."""
+    """A task's bucket, and the number of tasks before it in the bucket."""
 
     bucket_id: int
     offset: int
 
 
 def new_bucket_id() -> int:
-    """Return 62 random bits, which are known before the row is written."""
+    """Return 62 random bits. The id is random so that it is known before the row is written."""
     return int.from_bytes(os.urandom(8)) >> 2
 
 
 def rank_between(before: int | None, after: int | None) -> int:
-    """Return the rank between two neighbours; None for a missing neighbour."""
+    """Return a rank between two neighbours; None stands for a missing neighbour."""
     if before is None:
         return 0 if after is None else after - STEP
     return before + STEP if after is None else (before + after) // 2
 
 
 def is_crowded(rank: int) -> bool:
-    """Tell whether there is no room beside this new rank."""
+    """Return whether a newly computed rank leaves no gap."""
     return rank % 2 == 1
 
 
@@ -80,9 +81,9 @@ def spread(count: int) -> list[int]:
 
 
 def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
-    """Return the place for a position (None, or past the end: the last one).
+    """Return the place for a position; None, or a position past the end, means the end.
 
-    Between two buckets it is in the first of them, unless only the other has room.
+    Between two buckets, the first is preferred unless only the second has space.
     """
     ends = list(accumulate(sizes))
     if position is None or position >= ends[-1]:
@@ -95,7 +96,10 @@ def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
 
 
 class BucketSplit(msgspec.Struct, frozen=True):
-    """`new` was added beside the bucket `full`, with the tasks after its first `keeps`. `place`: of the task now."""
+    """A split of the bucket `full`: its tasks after the first `keeps` moved to the bucket `new` beside it.
+
+    `place` is where the inserted task now belongs.
+    """
 
     full: Bucket
     new: Bucket
@@ -104,10 +108,10 @@ class BucketSplit(msgspec.Struct, frozen=True):
 
 
 def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | None:
-    """Add a bucket to the column if the one at the place has no room for a task.
+    """Add a bucket to the column if the bucket at `place` has no space for another task.
 
-    At either end of the bucket the new one is empty, so that appending leaves full buckets and moves no tasks.
-    Elsewhere the bucket is halved.
+    At either end of the bucket, the new one starts empty, so appending leaves full buckets behind and moves no tasks.
+    Elsewhere, the bucket is halved.
     """
     number, offset, full = place.bucket, place.offset, buckets[place.bucket]
     at_an_end = (number == len(buckets) - 1 and offset == full.size) or (number == 0 and offset == 0)
@@ -131,7 +135,7 @@ def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | No
 
 
 class Step(NamedTuple):
-    """A change of the order of a column. `move`: within it. `position` None: the end."""
+    """A change to the order of a column. `move` is within the column. A `position` of None means the end."""
 
     kind: Literal["insert", "move", "remove"]
     task_id: str
@@ -139,8 +143,10 @@ class Step(NamedTuple):
 
 
 def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int]:
-    """Return the ids of the buckets whose tasks the steps need: those in which a task is put between others. Each step
-    shifts the positions of the next ones by at most one."""
+    """Return the ids of the buckets that must be read: those in which a step inserts a task between others.
+
+    Each step shifts the positions of later steps by at most one.
+    """
     sizes = [each.size for each in buckets]
     ends = list(accumulate(sizes))
     starts = [end - size for end, size in zip(ends, sizes, strict=True)]
@@ -154,10 +160,11 @@ def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int
 
 
 class ColumnOrder:
-    """The order of one column in memory, which finally tells what differs and has to be written.
+    """The order of one column in memory, which determines the rows that must be written.
 
-    `ranks`: the tasks of the buckets that were read. `places`: tasks of other buckets, which may be moved or removed.
-    `last_rank`: that of the last task of the last bucket, so that tasks are appended without reading it.
+    `ranks` are the tasks of the buckets that were read. `places` are tasks of other buckets, which may be moved or
+    removed. `last_rank` is the rank of the last task of the last bucket, which allows appending without reading that
+    bucket.
     """
 
     def __init__(
@@ -180,7 +187,7 @@ class ColumnOrder:
         }
         read = set(self._bucket_of.values())
         self._unread = {each.id: 0 if each.id in read else each.size for each in buckets}
-        """The number of tasks of each bucket before those of `_ranked`."""
+        """The number of unread tasks in each bucket; they precede those of `_ranked`."""
         self._ranked: dict[int, list[tuple[int, str]]] = {}
         for task_id, each in ranks.items():
             self._ranked.setdefault(each.bucket_id, []).append((each.rank, task_id))
@@ -198,7 +205,7 @@ class ColumnOrder:
             self.insert(step.task_id, step.position)
 
     def insert(self, task_id: str, position: int | None) -> None:
-        """Insert a task at a position (None: at the end)."""
+        """Insert a task at a position; None means the end."""
         place = place_at([each.size for each in self.buckets], position)
         if (split := split_if_full(self.buckets, place)) is not None:
             place = split.place
@@ -222,7 +229,7 @@ class ColumnOrder:
             ranked[:] = zip(spread(len(ranked)), (each for _, each in ranked), strict=True)
 
     def remove(self, task_id: str) -> None:
-        """Remove a task. Empty buckets can be filled again, and are dropped in the end."""
+        """Remove a task. An emptied bucket can be refilled, and is dropped only if it is still empty when written."""
         place = self._place_of(task_id)
         bucket, offset = self.buckets[place.bucket], place.offset
         bucket.size -= 1
@@ -254,7 +261,7 @@ class ColumnOrder:
         return BucketPlace(number, self._unread.get(bucket_id, 0) + index)
 
     def _rank_before(self, bucket_id: int, offset: int) -> int | None:
-        """Return the rank of the last task that was not read; None if there is no task before `offset`."""
+        """Return the rank of the last unread task, or None if no task precedes `offset`."""
         if offset == 0:
             return None
         assert self._last is not None, "the tasks of this bucket are not known"
@@ -262,12 +269,15 @@ class ColumnOrder:
         assert self._unread[bucket_id] == offset, "the tasks of this bucket are not known"
         return self._last.rank
 
-    # --- what is to be written ----------------------------------------------------------------------------------------
+    # --- changes to write ---------------------------------------------------------------------------------------------
 
     @property
     def kept_buckets(self) -> list[Bucket]:
-        """The remaining buckets. A column always keeps one. Buckets that were empty before also stay: removing one
-        changes no task, so transactions that wait for the column would not notice."""
+        """The buckets to keep.
+
+        A column always keeps at least one. Buckets that were already empty also stay: dropping one changes no task, so
+        transactions that wait for the column would not notice.
+        """
         return [each for each in self.buckets if each.size or each.id in self._always_empty] or self.buckets[:1]
 
     @property
@@ -294,5 +304,5 @@ class ColumnOrder:
 
     @property
     def changed(self) -> dict[str, Rank]:
-        """The ranks of tasks that have moved or are new."""
+        """The ranks of new and moved tasks."""
         return {task_id: each for task_id, each in self.ranks.items() if self._ranks_before.get(task_id) != each}

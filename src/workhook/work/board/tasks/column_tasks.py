@@ -1,11 +1,11 @@
-"""A column with its tasks, read by one statement: the tasks are one JSON text.
+"""Read a column and its tasks with one statement that returns the tasks as one JSON text.
 
-That costs half as much as rows: on SQLite each row releases and acquires the interpreter's lock, and each value of a
-row is looked up by its name.
+This costs half as much as reading rows: on SQLite, each row releases and reacquires the interpreter lock, and each
+value is looked up by name.
 
-An answer has at most `pages.PAGE_CHARS`. Adding up the texts takes the database up to 40 % of the time to read a page,
-and hardly any page comes near the limit. So a page is first read without the sum, and large tasks only with their size.
-If the page has room for these, they are read by their ids; otherwise the page is read again, with the sum.
+A response has at most `pages.PAGE_CHARS` characters of text. Summing the lengths takes up to 40 % of the time to read a
+page, and few pages come near the limit. Therefore a page is first read without the sum, and with only the sizes of
+large tasks. If these fit into the response, they are then read by id; otherwise the page is read again, with the sum.
 """
 
 from __future__ import annotations
@@ -76,36 +76,39 @@ _children = tasks.alias("children")
 
 
 def _some(page: sa.Select[Any], dialect: str) -> sa.CTE:
-    if dialect == "sqlite":  # which would fetch `MOST`
+    if dialect == "sqlite":  # SQLite would fetch all `MOST` rows
         return page.limit(big("limit")).cte("some")
     most = page.limit(MOST).subquery("most")
     return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).cte("some")
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """Select the tasks with the weight of each. Heavy tasks have their key, their id and nulls."""
+    """Select the tasks with their weights. Heavy tasks have only their sort key, id and weight; the rest is null."""
     some = _some(page, dialect)
     light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
     return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true(), dialect)
 
 
 def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """Select the tasks that fit into an answer, with the number of all tasks on the page."""
+    """Select the tasks that fit into a response, each with the number of all tasks on the page."""
     some = _some(page, dialect)
     order = (some.c.bucket_rank, some.c.rank, some.c.id)
     before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
     sized = sa.select(some, before, sa.func.count().over().label("found")).cte("sized")
     fits = sized.c.weight_before < ROOM
-    # SQLite runs an outer join from left to right; otherwise it would scan all tasks.
+    # SQLite executes an outer join from left to right; with an inner join it would scan all tasks.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     return _as_json(sized, sized.c.found, whole, fits, dialect)
 
 
 def _related(keys: sa.CTE, dialect: str) -> tuple[sa.ColumnElement[Any], ...]:
-    """Columns of what belongs to the tasks. Most have nothing of it. PostgreSQL finds at once those on the page that
-    have, and asks only for these one by one: that takes half of its time. SQLite looks each up in the index."""
+    """Return the columns for subtasks, blockers and assignees, which most tasks lack.
+
+    PostgreSQL first finds the tasks on the page that have any and runs the subqueries only for those, which halves its
+    time. SQLite looks up each task in the index.
+    """
     on_page = sa.select(keys.alias("on_page").c.id).scalar_subquery()
-    page = sa.func.array(on_page, type_=sa.ARRAY(sa.Text))  # one look into an index for all, not one for each
+    page = sa.func.array(on_page, type_=sa.ARRAY(sa.Text))  # one index scan for all tasks instead of one per task
 
     def of_some(column: sa.ColumnElement[Any], found: sa.ColumnElement[Any], nothing: str) -> sa.ColumnElement[Any]:
         those: sa.ColumnElement[bool] = sa.exists().where(column == tasks.c.id)
@@ -113,7 +116,7 @@ def _related(keys: sa.CTE, dialect: str) -> tuple[sa.ColumnElement[Any], ...]:
             those = tasks.c.id.in_(sa.select(column).where(column == sa.any_(page)))
         return sa.case((those, found), else_=sa.literal_column(nothing))
 
-    # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: these are texts.
+    # As JSON values, SQLite would nest or quote these arrays depending on its query plan, so they are returned as text.
     return (
         of_some(_children.c.parent_id, subtasks, "0").label("subtasks"),
         (of_some(task_blockers.c.task_id, blockers, "'[]'") + "").label("blockers"),
@@ -147,7 +150,7 @@ _heavy = PerDialect.made_by(_heavy_of)
 
 
 class _Page(NamedTuple):
-    """The statements that read a page: with the light tasks, and with the tasks that fit into an answer."""
+    """The statements that read a page: `light` with its light tasks, `any` with the tasks that fit into a response."""
 
     light: PerDialect
     any: PerDialect
@@ -173,8 +176,8 @@ def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
 
 _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
-_KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own; then comes the id
-# Tuples of a known length are decoded faster than lists.
+_KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the id follows
+# Tuples of known length decode faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
@@ -183,8 +186,11 @@ _UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocke
 
 
 class ColumnTasks(msgspec.Struct, frozen=True):
-    """`first`: the position of the first task. `rows`: one for each task, with its sort key and assignees. `cut`: the
-    page ended early (`pages.PAGE_CHARS`)."""
+    """A page of a column's tasks.
+
+    `first` is the position of the first task. `rows` has one item per task, with its sort key and assignees. `cut` is
+    true if the page ended early (`pages.PAGE_CHARS`).
+    """
 
     access: Access
     column: TaskColumnShape
@@ -197,19 +203,19 @@ _column = with_access(sa.select(columns.c.id).where(columns.c.id == sa.bindparam
 
 
 async def find_column_access(reader: Reader, actor: Actor, column_id: str) -> Access:
-    """Find the caller's access to the project of a column. Raise `NotFound`."""
+    """Return the caller's access to the project of a column, or raise `NotFound`."""
     return (await find_with_access(reader, _column, actor, column_id=column_id))[1]
 
 
 async def read_column(
     reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
 ) -> ColumnTasks:
-    """Read the tasks of a column in their order, after the sort key `after`. Raise `NotFound`."""
+    """Read the tasks of a column in order, after the sort key `after`. Raise `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
         params["bucket_rank"], params["rank"] = after
     statements = _first if after is None else _next
-    light = PAGE_CHARS // limit  # a page of such tasks fits into an answer
+    light = PAGE_CHARS // limit  # a full page of tasks this light fits into a response
     row = await reader.fetch_one(statements.light, {**params, "light": light})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -220,15 +226,15 @@ async def read_column(
         assert row is not None, "`access_of` says that it is not there"
         found = _decoder.decode(row["tasks"])
         cut = bool(found) and len(found) < found[0][-1]
-    found.sort()  # the sort key is first, then the id
+    found.sort()  # by sort key, then id
     column = TaskColumnShape(row["column_id"], row["column_title"])
     return ColumnTasks(access, column, row["passed"], found, cut=cut)
 
 
 async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
-    """Return the page with its heavy tasks; None if it has no room for them, or if one of them was moved meanwhile.
+    """Complete the page with its heavy tasks. Return None if they do not fit or if one has moved since.
 
-    The caller's access was read with the page a moment ago.
+    Access is not checked again, because it was read with the page a moment ago.
     """
     places = {task[_KEY]: task[:_KEY] for task in found if task[-1] > light}
     if not places:
@@ -247,7 +253,7 @@ def sort_key(row: Any) -> tuple[int, int]:
 
 
 async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -> list[Wire[Task]]:
-    """Make the JSON forms of `rows`, the first of the tasks that were read, as the caller may see them."""
+    """Return the JSON forms of `rows`, the first tasks of `read`, as the caller may see them."""
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
     forms = []

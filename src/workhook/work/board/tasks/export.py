@@ -1,4 +1,4 @@
-"""Tasks as a CSV table."""
+"""Export tasks as CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.work.kernel.scopes import Source
 
 
 def _deadline(at_ms: int | None) -> str | None:
-    """Format a deadline. A bare day has no time, so that an import reads it as the same day."""
+    """Format a deadline. A day is written without a time, so that an import reads it back as the same day."""
     if at_ms is None:
         return None
     text = to_millis_text(at_ms)
@@ -27,13 +27,13 @@ def _deadline(at_ms: int | None) -> str | None:
 
 
 def _duration(milliseconds: int) -> str:
-    """Return `1:30:00`, which is exact; `hours_text` has two decimals."""
+    """Format a duration exactly, as `1:30:00`; `hours_text` would round it to two decimals."""
     minutes, seconds = divmod(milliseconds // SECOND_MS, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 def _list_cell(texts: Sequence[str]) -> str:
-    """Return the texts, one a line, or as JSON if one has a line break itself or they would look like JSON."""
+    """Join the texts with line breaks, or encode them as JSON if that would be ambiguous."""
     cell = "\n".join(texts)
     return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
 
@@ -64,8 +64,11 @@ CELLS: Mapping[str, Callable[[Task], Cell]] = {
     "fields": lambda task: "" if task.fields == "{}" else task.fields,
     "sections": lambda task: "" if task.sections == "{}" else task.sections,
 }
-"""The columns of the table, and the cell of each. Usernames and labels share one cell, one a line. An import reads all
-columns (`imports.csv_tasks`), except those that it computes."""
+"""The columns of the table and the functions that return their cells.
+
+Usernames and labels share one cell each, one per line. An import reads all columns (`imports.csv_tasks`) except those
+that it computes.
+"""
 
 
 def cells_of(task: Task) -> list[Cell]:
@@ -75,7 +78,7 @@ def cells_of(task: Task) -> list[Cell]:
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str
 ) -> AsyncIterator[bytes]:
-    """Iterate over the table of all tasks that match `filters` (`listing.filters_of`), a page at a time."""
+    """Iterate over the CSV of all tasks that match `filters` (`listing.filters_of`), one page at a time."""
 
     async def ask(after: Key | None) -> Found[Task]:
         return await listing.list_tasks(reader, source, filters, sort=sort, after=after, limit=WHOLE_LIST_MAX)

@@ -1,6 +1,6 @@
-"""Fields in which an import keeps facts from another service, such as `trello_url`.
+"""Fields in which an import keeps data from another service, such as `trello_url`.
 
-Clients do not see them, and pages show them apart from the fields that people have added.
+They are hidden from clients, and pages show them separately from the fields that people have added.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _KEPT: Mapping[str, frozenset[str]] = {
     "github": frozenset({"author", "members", "milestone", "number", "reason", "type", "url"}),
     "csv": frozenset({"members"}),
 }
-"""The fields of each import. Others, such as `github_repo`, are fields that people have added."""
+"""The field names of each import. Others, such as `github_repo`, are fields that people have added."""
 
 
 def source_of(name: str) -> str | None:
-    """Return the name of the service that a field of an import is about, or None for any other field."""
+    """Return the name of the service that an import field belongs to, or None for any other field."""
     source, _, kept = name.partition("_")
     return SOURCES[source] if kept in _KEPT.get(source, ()) else None
 
@@ -31,14 +31,14 @@ def own_fields(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def own_fields_text(fields: str) -> str:
-    """Return `own_fields` of stored JSON, which stays as it is if that is all of them."""
+    """Apply `own_fields` to stored JSON. The text is returned unchanged if it has no import fields."""
     if not any(f'"{source}_' in fields for source in SOURCES):
         return fields
     return json.encode_text(own_fields(json.decode(fields)))
 
 
 class Imported(NamedTuple):
-    """Facts of a task that an import has kept. `url`: its page there, or None if unknown."""
+    """Data of a task that was kept by an import. `url` is the task's page in the other service, or None if unknown."""
 
     source: str
     url: str | None
@@ -46,7 +46,7 @@ class Imported(NamedTuple):
 
 
 def imported_of(fields: Mapping[str, str]) -> Imported | None:
-    """Return the facts that an import has kept in the fields, by their names without that of the service."""
+    """Return the imported data among the fields, keyed without the service prefix, or None if there is none."""
     found = {name: source for name in fields if (source := source_of(name)) is not None}
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The parameters of tasks: their fields and filters."""
+"""Parameters of task operations: content fields and filters."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ Estimate = Annotated[
 
 
 class TaskContent(msgspec.Struct):
-    """The content of a task, apart from its column."""
+    """The content of a task, without its column."""
 
     description: LongText | UnsetType | None = UNSET
     priority: Priority | UnsetType | None = UNSET
@@ -117,17 +117,17 @@ PLAIN_FIELDS = [
     for each in TaskContent.__struct_fields__
     if each in CONTENT and each not in {"fields", "sections", "labels", *TERMS}
 ]
-"""Fields whose values are stored as a caller gives them."""
+"""Fields whose values are stored as given."""
 
 
 class TaskCreate(TaskContent, kw_only=True):
-    """Without `position` the task comes last in its column."""
+    """Without `position`, the task is added at the end of its column."""
 
     title: Title
 
 
 class TaskEdit(TaskContent):
-    """Fields that are absent stay as they are. Without `position` a task that changes its column comes last there."""
+    """Omitted fields are left unchanged. Without `position`, a task that changes columns is added at the end."""
 
     title: Title | UnsetType = UNSET
     column_id: ColumnId | UnsetType = UNSET
@@ -143,7 +143,7 @@ Sort = Literal[
 
 
 class TaskFilters(ListQuery):
-    """Filters of tasks; each that is given narrows the list."""
+    """Task filters. A task must match all that are given."""
 
     priority: Priority | UnsetType = UNSET
     assignee: Annotated[str, Meta(description="A username.")] | UnsetType = UNSET
@@ -168,13 +168,13 @@ class TaskFilters(ListQuery):
 
 
 class ColumnTasksQuery(TaskFilters):
-    """Filters of a column's tasks; each that is given narrows the list."""
+    """Filters for the tasks of a column. A task must match all that are given."""
 
     project_id: OfProject | UnsetType = UNSET
 
 
 class TasksQuery(TaskFilters):
-    """Filters of a project's tasks; each that is given narrows the list."""
+    """Filters for the tasks of a project. A task must match all that are given."""
 
     sort: (
         Annotated[Sort, Meta(description="`-` means descending. Tasks without a deadline come last. Default: by id.")]

@@ -1,4 +1,4 @@
-"""The list of tasks: of a project, and across projects. Each order has an index."""
+"""List tasks, of one project or across projects. Each sort order has an index."""
 
 from __future__ import annotations
 
@@ -46,13 +46,16 @@ from workhook.work.kernel.scopes import CALLER, Place, Scope, Source
 
 
 def _is_day(row: sa.FromClause) -> Condition:
-    """Return null for a task without a deadline, so it fits no bound."""
+    """Return whether the deadline is a day; null for a task without one, which then matches no bound."""
     return row.c.deadline % sa.literal_column(str(DAY_MS), sa.BigInteger) == sa.literal_column("0")
 
 
 def _is_assigned(row: sa.FromClause) -> Condition:
-    """Look up each candidate by its key: EXISTS may become a join with all tasks of the person. A client finds nothing
-    by the name of a person whom it does not see."""
+    """Return the condition that the task is assigned to the user `assignee`.
+
+    Each candidate is looked up by key, because EXISTS may become a join with all tasks of that person. A client finds
+    nothing by the name of a person it cannot see.
+    """
     named = accounts.c.login_key == sa.bindparam("assignee")
     person = sa.select(accounts.c.id).where(named).scalar_subquery()
     assigned = sa.select(task_assignees.c.user_id).where(
@@ -70,7 +73,7 @@ def _is_assigned(row: sa.FromClause) -> Condition:
 _parent = tasks.alias("parent")
 _of_parent = sa.select(_parent.c.repository_id).where(_parent.c.id == sa.bindparam("parent_id")).scalar_subquery()
 
-# A deadline is a day or a moment; each of both conditions is about one kind.
+# A deadline is a day or a moment; each bound has one condition for either kind.
 FILTERS: Mapping[str, Filter] = {
     "priority": Filter(lambda row: row.c.priority == sa.bindparam("priority"), ["priority"]),
     "assignee": Filter(_is_assigned, value=lambda name, source: source.key_of(name)),
@@ -90,7 +93,7 @@ FILTERS: Mapping[str, Filter] = {
     "finished": Filter(
         lambda row: row.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()), ["completed_at"]
     ),
-    # The bucket has the column (`schemas.task_buckets`); tasks in the trash have no bucket.
+    # The bucket determines the column (`schemas.task_buckets`); tasks in the trash have no bucket.
     "column_id": Filter(
         lambda row: sa.and_(
             row.c.bucket_id == task_buckets.c.id, task_buckets.c.column_id == sa.bindparam("column_id")
@@ -118,7 +121,7 @@ def filters_of(query: TaskFilters, source: Source) -> dict[str, object]:
     return found
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- full-text search -------------------------------------------------------------------------------------------------
 
 FIRSTS = First(sqlite_rows=1_000, postgresql_rows=200, characters=30_000)
 
@@ -137,7 +140,7 @@ WORDS = Words(
 )
 
 
-# --- orders -----------------------------------------------------------------------------------------------------------
+# --- sort orders ------------------------------------------------------------------------------------------------------
 
 
 def _order(name: str, *, falling: bool) -> Order:
@@ -152,7 +155,7 @@ def _order(name: str, *, falling: bool) -> Order:
 
 
 BY_PLACE = "place"
-"""The order within a column, whose id is a filter."""
+"""The order within a column, which is given as a filter."""
 
 ORDERS: Mapping[str, Order] = {
     "id": lists.BY_ID,
@@ -179,7 +182,7 @@ def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     found = with_column.join(page, page.c.id == tasks.c.id)
     if scope.project == 1:
         return sa.select(*every_column).select_from(found)
-    # A client sees the team and itself on a task.
+    # On a task, a client sees only the team and itself.
     seen = people_assigned.where(sa.or_(page.c.insider == 1, people.c.id == CALLER, is_on_team(people)))
     shown = seen.correlate(tasks, page, projects).scalar_subquery().label("task_assignees")
     columns = [shown if each.name == "task_assignees" else each for each in every_column]
@@ -206,7 +209,7 @@ TASKS = Listing(
 async def list_tasks(
     reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str = "id", after: Key | None, limit: int
 ) -> Found[Task]:
-    """List the tasks that match every filter of `filters_of`, as the caller may see them, after the key `after`."""
+    """List the tasks that match all filters of `filters_of`, after the key `after`, as the caller may see them."""
 
     async def page(first: First | None) -> Found[Task]:
         order = ORDERS[sort]

@@ -1,9 +1,9 @@
-"""Full-text conditions that mean the same on SQLite (FTS5) and on PostgreSQL.
+"""Full-text conditions with the same meaning on SQLite (FTS5) and PostgreSQL.
 
-A record matches if it has every word of the query; the last one may be the beginning of a word. In titles, names and
-numbers of invoices each word of three characters or more may also be inside of one: `board` finds `dashboard`. `#12`
-finds the tasks with that number, and so does `12`. Case makes no difference, nor do accents on Latin letters; `ß` is
-`ss`. Spaces, quotes, `*`, `-` and the like only separate words: no character of a query is syntax. Text without
+A record matches if it contains every word of the query; the last word may be the beginning of one. In titles, names and
+invoice numbers, words of three or more characters also match inside other words: `board` finds `dashboard`. Both `#12`
+and `12` find the tasks with that number. Matching ignores case and accents on Latin letters, and treats `ß` as `ss`.
+Spaces, quotes, `*`, `-` and other punctuation only separate words; no character of a query is syntax. Text without
 spaces, as in Chinese or Japanese, is one word.
 
 `search_indexes` creates the indexes.
@@ -24,14 +24,17 @@ from workhook.work.board.tasks.search_indexes import MARK, SEARCHED, SPELLED, te
 
 QUERY_MAX_CHARS = 255
 PART_MIN = 3
-"""Characters of a word that is found inside of others."""
+"""The minimum length of a query word that is also found inside other words."""
 
 _NUMBER = re.compile(r"(?<![\w#])#(\d{1,18})(?!\w)")
 
 
 def words_of(text: str) -> str:
-    """Return the parameter `q` of the conditions below: the words, separated by spaces. An empty `q` finds nothing."""
-    # NFC joins a letter and the accent written after it into one character, which is not taken apart.
+    """Return the value of the parameter `q` for the conditions below: the words, separated by spaces.
+
+    An empty `q` finds nothing.
+    """
+    # NFC combines a letter and a following accent into one character, which is then not split.
     composed = unicodedata.normalize("NFC", text).translate(SPELLED)
     numbered = _NUMBER.sub(lambda found: f" {MARK}{int(found[1])} ", composed)
     runs = (
@@ -43,8 +46,10 @@ def words_of(text: str) -> str:
 
 
 class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
-    """The condition that a row of `table` has the words of the parameter `q`, which `words_of` made. `row`: where the
-    columns are, if they were read before."""
+    """The condition that a row of `table` contains the words of the parameter `q`, which `words_of` prepares.
+
+    `row` provides the columns if they were read by an earlier part of the statement.
+    """
 
     inherit_cache = False
     type = sa.Boolean()
@@ -66,13 +71,15 @@ def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> s
 
 
 PREFIXED_MAX = 16
-"""On SQLite: the most words with the prefix that are searched by name, at about 55 µs each. With more of them the
-prefix is searched, for which SQLite collects all rows that have one before it returns the first."""
-TERM_MAX = 255
-"""Characters of such a word. The index cuts words of more than 32,768 bytes, even within a character."""
+"""On SQLite: the maximum number of words with the prefix that are searched by name, at about 55 µs each.
 
-# Each word is quoted, so that none is an operator. `terms` leaps from one word of the index to the next. How the index
-# spells the last word is known here only if it is ASCII; a word from the index always finds itself.
+With more words, the prefix itself is searched, for which SQLite collects all matching rows before it returns the first.
+"""
+TERM_MAX = 255
+"""The maximum length of such a word. The index cuts words of more than 32,768 bytes, even within a character."""
+
+# Each word is quoted, so none is an operator. `terms` skips from one word of the index to the next. How the index folds
+# the last word is known here only for ASCII; a word taken from the index always finds itself.
 _WANTED = f"""(
 WITH RECURSIVE said(q) AS (SELECT {{parameter}}),
 halves(q, first_words, last_word) AS (
@@ -97,10 +104,10 @@ _BEGINNING = f"""CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX} AND longest <= {T
 
 
 def _wanted(table: str, parameter: str) -> str:
-    """Return the full-text query of `table` on SQLite."""
+    """Return the full-text query for `table` on SQLite."""
     searched = SEARCHED[table]
     texts = ""
-    if searched.inside:  # which have a column of their own
+    if searched.inside:  # these have a column of their own
         texts = f"{{{' '.join('payer' if each in searched.names else each for each in searched.words)}}} : "
 
     def term(word: str, found: str, inner: str) -> str:
@@ -123,43 +130,48 @@ def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     index, wanted = f"search_{element.table_name}", _wanted(element.table_name, parameter)
     found = f"SELECT rowid FROM {index} WHERE {index} MATCH {wanted}"  # noqa: S608  # names of ours
     if isinstance(element.row_id.type, sa.Text):
-        # Full-text rows have numbers; this table says whose.
+        # Full-text rows have numbers; this table maps them to ids.
         found = f"SELECT id FROM search_numbers WHERE number IN ({found})"  # noqa: S608  # made above
     return f"{row_id} IN ({found})"
 
 
 def has_words(table: sa.Table) -> sa.TextClause:
-    """Return the condition on SQLite that a row of the full-text table has the words of `q`. By descending `rowid` the
-    newest rows come first, and only as many as needed are read."""
+    """Return the condition on SQLite that a row of the full-text table contains the words of `q`.
+
+    In descending order of `rowid`, the newest rows come first, and only as many as needed are read.
+    """
     condition = f"search_{table.name} MATCH {_wanted(table.name, ':q')}"
     return sa.text(condition).bindparams(sa.bindparam("q", type_=sa.Text()))
 
 
 numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
-"""On SQLite: full-text rows have numbers, and this table says whose. Where an id is a number, it is that one."""
+"""On SQLite: maps the numbers of full-text rows to ids. An integer id is its own number and has no row here."""
 
 FOUND_NUMBER = "found_number"
 
 
 def index_of(table: sa.Table) -> sa.TableClause:
-    """Return the full-text table of a table on SQLite."""
+    """Return the full-text table for `table` on SQLite."""
     return sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
 
 
 def number_of(row_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """Return the number of a row in the full-text table on SQLite."""
+    """Return a row's number in the full-text table on SQLite."""
     if not isinstance(row_id.type, sa.Text):
         return row_id
     return sa.select(numbers.c.number).where(numbers.c.id == row_id).scalar_subquery()
 
 
 def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
-    """Return the condition on SQLite that a row of `some`, which were read before, has the words of `q`. Its
-    `found_number` is that of `number_of`. The matches between the oldest and the newest row are read once."""
+    """Return the condition on SQLite that a row of `some`, which has already been read, contains the words of `q`.
+
+    Its column `found_number` is the one of `number_of`. The matches between the oldest and the newest row are read
+    once.
+    """
     words = index_of(table)
     these = some.alias(f"these_{table.name}")
     low, high = (sa.select(bound(these.c[FOUND_NUMBER])).scalar_subquery() for bound in (sa.func.min, sa.func.max))
-    each = words.c.rowid + sa.literal_column("0")  # so that none is looked up by itself
+    each = words.c.rowid + sa.literal_column("0")  # the addition prevents a separate index lookup per row
     found = sa.select(words.c.rowid).where(
         has_words(table), words.c.rowid >= low, words.c.rowid <= high, each.in_(sa.select(these.c[FOUND_NUMBER]))
     )
@@ -167,12 +179,12 @@ def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def folded(text: str) -> str:
-    """Return the text as words are compared."""
+    """Return the text folded as in comparisons of words."""
     return "".join(map(folded_letter, text))
 
 
 def folded_letter(character: str) -> str:
-    """Return a letter in lower case, a Latin one without its accent, and `ß` as `ss`."""
+    """Return a letter in lower case, without its accent if it is Latin; `ß` becomes `ss`."""
     spelled = character.translate(SPELLED)
     if len(spelled) > 1:
         return spelled

@@ -1,6 +1,6 @@
-"""Triggers that create a column's first bucket, keep the sizes of buckets, and count revisions (see `schemas`).
+"""Triggers that create a column's first bucket, maintain bucket sizes and count revisions (see `schemas`).
 
-SQLite has one writer, so no transaction waits while another changes the order, and revisions stay unused.
+SQLite has a single writer, so no transaction waits while another changes the order, and revisions remain unused.
 """
 
 # ruff: noqa: S608  # the statements are made of names in this file
@@ -33,11 +33,11 @@ def _postgresql() -> Iterator[str]:
     yield from trigger_function(
         "task_order_first",
         "AFTER INSERT ON columns FOR EACH ROW",
-        # 62 bits of the id, which is random.
+        # The column's id is random; take 62 bits of its hash.
         """INSERT INTO {schema}task_buckets (id, column_id, rank, size)
         VALUES (hashtextextended(new.id, 0) & ~(3::bigint << 62), new.id, 0, 0);""",
     )
-    # A statement that inserts or deletes thousands of tasks changes each bucket and column once.
+    # A statement that inserts or deletes thousands of tasks updates each bucket and column once.
     yield from trigger_function(
         "task_order_insert", "AFTER INSERT ON tasks REFERENCING NEW TABLE AS touched FOR EACH STATEMENT", _many("+")
     )

@@ -1,10 +1,11 @@
-"""Find tasks, and lock them to write. Each statement is confined to a project, or to the task that an earlier one found
-there.
+"""Find tasks, and lock them for writing.
 
-A change of the order of a column needs the lock of its row. Several columns are locked in the order of their ids, and
-tasks after columns. On PostgreSQL, a statement that had to wait for a lock sees the locked row as it is now, and
-everything else as it was before. So its rows tell whether they are `fresh`; if not, it is run again while the locks are
-held.
+Each statement is restricted to one project, or to a task that an earlier statement found there.
+
+Changing the order of a column requires the lock of its row. Several columns are locked in the order of their ids, and
+tasks after columns. On PostgreSQL, a statement that had to wait for a lock sees the locked row in its current state but
+everything else as it was before the wait. Rows therefore state whether they are `fresh`; if not, the statement is run
+again while the locks are held.
 """
 
 from __future__ import annotations
@@ -47,41 +48,37 @@ from workhook.work.kernel.access import Access, access_of, with_access
 
 
 class LockedColumn(msgspec.Struct, frozen=True):
-    """A column that a task is in or moves to, with its buckets."""
+    """A locked column that a task is in or moves to, with its buckets."""
 
     column: TaskColumnShape
     completes: bool
     start_timer: bool
     buckets: list[Bucket]
     last_rank: int | None
-    """The rank of the last task of the last bucket; None if no task is appended."""
+    """The rank of the last task of the last bucket; None if no task will be appended."""
 
 
 class AccessedTask(msgspec.Struct, frozen=True):
-    """A task, and the caller's access to its project."""
-
     access: Access
     task: Task
 
 
 class PlacedTask(AccessedTask, frozen=True):
-    """A task, and its place in its column."""
-
     place: TaskPlace
 
 
 class MovableTask(PlacedTask, frozen=True):
-    """A task with the column that it is in and the one that it moves to."""
+    """A task with its current column and the one it moves to."""
 
     source: LockedColumn
     target: LockedColumn
 
 
 class TaskChange(msgspec.Struct):
-    """A task before (None: it is new) and after a change.
+    """A task before and after a change; `before` is None for a new task.
 
-    `place`: its place before, if it may move. `named` returns how a fault calls a field of it. `deleted_as`: how
-    messages call a task that is put into the trash. `commit`: the commit whose message closes the task.
+    `place` is its previous place, if it may move. `named` maps a field to its name in faults. `deleted_as` is how
+    messages refer to a task that is moved to the trash. `commit` is the commit whose message closes the task.
     """
 
     access: Access
@@ -95,18 +92,18 @@ class TaskChange(msgspec.Struct):
 
     @property
     def is_related_anew(self) -> bool:
-        """Tell whether its parent or what blocks it may differ."""
+        """Whether its parent or its blockers may differ from before."""
         before, after = self.before, self.after
         return before is None or (before.parent_id, before.blocked_by) != (after.parent_id, after.blocked_by)
 
     @property
     def gets_parent(self) -> bool:
-        """Tell whether it gets another parent."""
+        """Whether it gets a new parent."""
         return self.after.parent_id not in (None, self.before and self.before.parent_id)
 
     @property
     def waits_anew(self) -> bool:
-        """Tell whether it is blocked by other tasks than before."""
+        """Whether its blockers differ from before."""
         return self.after.blocked_by != (self.before.blocked_by if self.before else ())
 
     @property
@@ -132,7 +129,7 @@ _one = hot(with_access(sa.select(*every_column).select_from(with_column).where(_
 
 
 async def find_task(reader: Reader, actor: Actor, task_id: str) -> AccessedTask:
-    """Raise `NotFound`."""
+    """Find a task, or raise `NotFound`."""
     return _accessed(await reader.fetch_one(_one, {"task_id": task_id, "user_id": actor.user.id}), actor)
 
 
@@ -144,9 +141,9 @@ def _accessed(row: Row | None, actor: Actor) -> AccessedTask:
 
 
 NUMBER_DIGITS = 9
-"""No project has so many tasks that their numbers have more digits."""
+"""Maximum digits of a task number; no project has more tasks than that."""
 
-# As the index `uq_tasks_number` has it.
+# Matches the partial index `uq_tasks_number`.
 _numbered = (
     sa.select(tasks.c.number, tasks.c.id)
     .where(tasks.c.repository_id == big("repository_id"), tasks.c.number > sa.literal_column("0"))
@@ -155,7 +152,7 @@ _numbered = (
 
 
 async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[int]) -> Mapping[int, str]:
-    """Return the ids of the project's tasks with these numbers, by number; not of those in the trash."""
+    """Return the ids of the project's tasks with these numbers, by number. Tasks in the trash are excluded."""
     wanted = sorted(number for number in set(numbers) if 0 < number < 10**NUMBER_DIGITS)
     if not wanted:
         return {}
@@ -175,7 +172,7 @@ class RelatedTask(msgspec.Struct, frozen=True):
 
 
 async def find_related(reader: Reader, repository_id: int, ids: Collection[str]) -> Mapping[str, RelatedTask]:
-    """Find the tasks that are in the project and not in the trash, by their ids."""
+    """Find the tasks among `ids` that are in the project and not in the trash, by id."""
     if not ids:
         return {}
     rows = await reader.fetch_all(_named, {"ids": sorted(ids), "repository_id": repository_id})
@@ -186,11 +183,11 @@ _any = sa.select(tasks.c.id).limit(1)
 
 
 async def has_any_task(reader: Reader) -> bool:
-    """Tell whether the server has any task, the trash included."""
+    """Return whether the server has any task, including those in the trash."""
     return await reader.fetch_one(_any) is not None
 
 
-# --- reading to write -------------------------------------------------------------------------------------------------
+# --- locking ----------------------------------------------------------------------------------------------------------
 
 _first_lock, _second_lock = columns.alias("first_lock"), columns.alias("second_lock")
 _seen_columns, _seen_tasks = columns.alias("seen_columns"), tasks.alias("seen_tasks")
@@ -275,7 +272,7 @@ _to_move = hot(
         .where(_this, _alive),
         tasks.c.repository_id,
     ).with_for_update(of=[_first_lock, _second_lock, tasks], key_share=True)
-)  # they are locked in this order
+)  # locked in this order
 
 _can_move = sa.select(columns.c.id).where(
     _is_column(columns, _wanted),
@@ -309,17 +306,19 @@ _to_restore = with_access(
 
 
 class Busy(Unavailable):
-    """A task moved to another column during the wait for its lock. The wrong locks are held, and waiting for others
-    could be a deadlock: begin again with a new transaction."""
+    """A task moved to another column while this transaction waited for its lock.
+
+    The transaction now holds the wrong locks, and waiting for others could deadlock. Retry in a new transaction.
+    """
 
     code = "busy"
 
 
 async def fresh_row(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Row | None:
-    """Return the row, locked and current. None can also mean that another row matched before the wait."""
+    """Return the row, locked and current. None can also mean that the row stopped matching during the wait."""
     row = await tx.fetch_one(statement, params)
     if row is not None and not row["fresh"]:
-        row = await tx.fetch_one(statement, params)  # the locks are held now
+        row = await tx.fetch_one(statement, params)  # the locks are held by now
     return row
 
 
@@ -330,7 +329,7 @@ async def fresh_rows(tx: Transaction, statement: sa.Select[Any], params: Mapping
 
 
 def locked_column(row: Row, prefix: str = "first_", buckets: str = "buckets") -> LockedColumn:
-    """Return the column of a row of `lockable_columns`."""
+    """Read the column from a row of `lockable_columns`."""
     return LockedColumn(
         column=TaskColumnShape(row[prefix + "id"], row[prefix + "title"]),
         completes=completes(row[prefix + "stage"], bool(row[prefix + "finished"])),
@@ -348,14 +347,15 @@ def _placed(row: Row, access: Access, column: LockedColumn) -> PlacedTask:
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask:
-    """Lock a task to change its content. Raise `NotFound`."""
+    """Lock a task to change its content, or raise `NotFound`."""
     params = {"task_id": task_id, "user_id": actor.user.id}
-    # None also for a task that moved to another column meanwhile: its own lock is held then, and is the right one.
+    # The first attempt also returns None for a task that moved to another column in the meantime. Its lock is then held
+    # already, and it is the right one.
     return _accessed(await fresh_row(tx, _locked, params) or await fresh_row(tx, _locked, params), actor)
 
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
-    """Lock a column, and so the order of its tasks. Raise `NotFound`."""
+    """Lock a column, and with it the order of its tasks. Raise `NotFound`."""
     row = await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -363,32 +363,31 @@ async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Ac
 
 
 async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> MovableTask:
-    """Lock the task, its column, and the column that it moves to (None: its own).
+    """Lock the task, its column, and the column that it moves to (None for its own).
 
-    Raise `NotFound` for a task that the caller does not see, `Invalid` if its project has no such column, and `Busy`.
+    Raise `NotFound` if the caller cannot see the task, `Invalid` if its project has no such column, or `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
     row = await fresh_row(tx, _to_move, params)
     if row is None:
         if await tx.fetch_one(_can_move, params) is not None:
-            raise Busy("It is being moved by too many requests at once.")
-        await find_task(tx, actor, task_id)  # raises for a task that is not there
+            raise Busy("It is being moved by many at once.")
+        await find_task(tx, actor, task_id)  # raises if the task does not exist
         raise no_such_column("column_id")
     access = access_of(row, actor)
     is_first = row["column_id"] == row["first_id"]
     source = target = locked_column(row, "first_" if is_first else "second_")
     if row["first_id"] != row["second_id"]:
         target = locked_column(row, "second_" if is_first else "first_", "other_buckets")
-        source = msgspec.structs.replace(source, last_rank=None)  # the row has that of the target
+        source = msgspec.structs.replace(source, last_rank=None)  # the row contains only the target's last rank
     found = _placed(row, access, source)
     return MovableTask(access, found.task, found.place, source, target)
 
 
 async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[Access, Task, LockedColumn] | None:
-    """Lock a deleted task, at the end of the column that it returns to, and that column. None if no such task was
-    deleted.
+    """Lock a deleted task, positioned at the end of the column it returns to, and that column.
 
-    Raise `NotFound` for a caller without a role in its project.
+    Return None if no such task is in the trash. Raise `NotFound` if the caller has no role in its project, or `Busy`.
     """
     params = {"task_id": task_id, "user_id": actor.user.id}
     row = await fresh_row(tx, _to_restore, params)
@@ -402,7 +401,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     return access, task_at(row, project_of(access), target.column, position), target
 
 
-# --- many tasks: a statement for all columns, and one for all tasks ---------------------------------------------------
+# --- many tasks: one statement for all columns, and one for all tasks -------------------------------------------------
 
 _columns_of = (
     sa.select(tasks.c.column_id, sa.cast(sa.func.sum(weight), sa.BigInteger).label("weight"))
@@ -427,7 +426,7 @@ _lock_tasks = (
 
 
 async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, int]:
-    """Return the characters of the tasks' texts, by the columns that they are in."""
+    """Return the number of characters of the tasks' texts, summed by column."""
     if not task_ids:
         return {}
     rows = await tx.fetch_all(_columns_of, {"task_ids": sorted(task_ids)})
@@ -437,7 +436,7 @@ async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, in
 async def lock_columns(
     tx: Transaction, actor: Actor, column_ids: Collection[str]
 ) -> dict[str, tuple[Access, LockedColumn]]:
-    """Lock columns in the order of their ids. Those that the caller cannot see are left out."""
+    """Lock columns in the order of their ids. Columns that the caller cannot see are left out."""
     params = {"column_ids": sorted(column_ids), "user_id": actor.user.id}
     found = {}
     for row in await fresh_rows(tx, _lock_columns, params):
@@ -452,9 +451,10 @@ async def lock_tasks(
     locked: Collection[str],
     seen: Mapping[str, tuple[Access, LockedColumn]],
 ) -> dict[str, PlacedTask]:
-    """Lock the existing tasks among these that are in a column of `seen`.
+    """Lock those of the tasks that exist and are in a column of `seen`.
 
-    The columns that they were in are `locked`. Raise `Busy` if one moved to another before that.
+    `locked` are the columns that were locked because the tasks were in them. Raise `Busy` if a task has moved to
+    another.
     """
     found: dict[str, PlacedTask] = {}
     if not task_ids:
@@ -471,8 +471,10 @@ async def lock_tasks(
 async def lock_of_project(
     tx: Transaction, access: Access, task_ids: Sequence[str], also: Collection[str] = ()
 ) -> list[Task]:
-    """Lock tasks of one project with their columns and those of `also`, as a bulk change of them does, so that what the
-    caller decides stays valid until that change. Raise `NotFound`, `Busy`."""
+    """Lock tasks of one project, their columns and those of `also`, as a bulk change of the tasks does.
+
+    This keeps the caller's decisions valid until that change. Raise `NotFound` or `Busy`.
+    """
     column_ids = {*also, *await columns_of(tx, task_ids)}
     seen = await lock_columns(tx, access.actor, column_ids)
     found = await lock_tasks(tx, task_ids, column_ids, seen)

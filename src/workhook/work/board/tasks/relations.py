@@ -1,7 +1,8 @@
-"""Relations between tasks: subtasks, and tasks that others block.
+"""Relations between tasks: subtasks and blockers.
 
-A change of relations locks those of the project until it ends, after columns and tasks. So two concurrent changes are
-serialized: the second one sees the first, and together they cannot make what each alone may not.
+A change of relations locks the relations of the project until its transaction ends, after columns and tasks. Concurrent
+changes are therefore serialized: the second one sees the first, and together they cannot create a state that either
+alone may not.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from workhook.work.board.tasks.queries import TaskChange
 from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
 
 SUBTASKS_MAX = 100
-"""The most subtasks of one task. Every read of a task counts them."""
+"""The maximum number of subtasks of a task. Every read of a task counts them."""
 
-LOCK_CLASS = 0x77686572  # of the advisory locks; the repository is the other half of their key
-_KEY_MASK = sa.literal_column("2147483647", sa.BigInteger)  # which has 32 bits
+LOCK_CLASS = 0x77686572  # class of the advisory locks; the repository id is the other half of their key
+_KEY_MASK = sa.literal_column("2147483647", sa.BigInteger)  # this half has 32 bits
 
-# SQLite has one writer at a time.
+# SQLite has a single writer.
 _lock = PerDialect(
     sqlite=sa.select(sa.literal_column("1").label("held")),
     postgresql=sa.select(
@@ -35,16 +36,18 @@ _lock = PerDialect(
         ).label("held")
     ),
 )
-# Subtasks in the trash count: they can come back.
+# Subtasks in the trash count, because they can be restored.
 _related = sa.select(
     tasks.c.id, tasks.c.repository_id, tasks.c.parent_id, tasks.c.deleted_at, tasks.c.completed_at
 ).where(sa.or_(any_of(tasks.c.id, "ids"), any_of(tasks.c.parent_id, "ids")))
 
 
 async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
-    """Check the changes of one transaction, and update what blocks the tasks. Call this before they are written; they
-    are locked. `deleted`: ids of the tasks that it puts into the trash. Raise `Invalid`. Nothing is locked unless a
-    relation is added."""
+    """Check the relation changes of one transaction, and update which blockers are open.
+
+    Call this before the tasks, which must be locked, are written. `deleted` are the ids of the tasks that the
+    transaction moves to the trash. Raise `Invalid`. Relations are locked only if one is added.
+    """
     made = [each for each in changes if each.gets_parent or each.new_blockers]
     known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})
     faults = [fault for each in made if each.gets_parent for fault in _parent_faults(each, known)]
@@ -64,7 +67,7 @@ async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collec
 async def _read(
     tx: Transaction, made: Sequence[TaskChange], changes: Sequence[TaskChange], deleted: Collection[str]
 ) -> _Relations:
-    """Read the relations after all earlier changes have ended."""
+    """Read the relations after all concurrent changes to them have ended."""
     for repository_id in sorted({each.access.repository.id for each in made}):
         await tx.fetch_one(_lock, {"repository_id": repository_id})
     ids = {each.after.id for each in made if each.gets_parent}
@@ -76,7 +79,7 @@ async def _read(
 
 
 class _Relations(msgspec.Struct, frozen=True):
-    """Tasks as they are after the change. `subtasks`: the number of each, including those in the trash."""
+    """Tasks as they are after the change. `subtasks` counts those of each task, including those in the trash."""
 
     rows: Mapping[str, Row]
     parents: Mapping[str, str | None]
@@ -86,7 +89,7 @@ class _Relations(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Mapping[str, Row], changed: Mapping[str, Task], deleted: Collection[str]) -> _Relations:
-        """Combine the stored rows with the tasks that the change makes of some."""
+        """Combine the stored rows with the changed tasks."""
         parents: dict[str, str | None] = {task_id: row["parent_id"] for task_id, row in rows.items()}
         parents |= {task_id: task.parent_id for task_id, task in changed.items()}
         counts = Counter(each for each in parents.values() if each is not None)
@@ -136,7 +139,7 @@ def _not_there(field: str) -> Fault:
 
 
 async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list[Fault]:
-    """Return the faults of tasks whose blockers, transitively, lead back to them."""
+    """Return the faults of tasks that would, transitively, block themselves."""
     after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
     graph = await reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
     if graph is None:
@@ -152,11 +155,11 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     return [Fault(field=field, code="circle", message=say("{}: these tasks would block each other: {}", field, names))]
 
 
-# --- circles of tasks that block one another --------------------------------------------------------------------------
-# Tasks in the trash are followed, too: restoring one must not close a circle.
+# --- circular dependencies --------------------------------------------------------------------------------------------
+# Tasks in the trash are included: restoring one must not close a circle.
 
 REACH_MAX = 10_000
-"""The most pairs of tasks that are read for one change, which takes some ten milliseconds."""
+"""The maximum number of task pairs read for one change, which takes some ten milliseconds."""
 
 Graph = Mapping[str, Sequence[str]]
 """The blockers of each task."""
@@ -172,7 +175,7 @@ _titles = sa.select(tasks.c.id, tasks.c.title).where(any_of(tasks.c.id, "ids"))
 
 
 async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str]] | None:
-    """Return all blockers of the tasks, transitively. None for more than `REACH_MAX`."""
+    """Return all blockers of the tasks, transitively, or None if there are more than `REACH_MAX`."""
     rows = await tx.fetch_all(_reachable, {"ids": sorted(ids), "limit": REACH_MAX + 1})
     if len(rows) > REACH_MAX:
         return None
@@ -183,7 +186,7 @@ async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str
 
 
 def find_circle(graph: Graph, starts: Iterable[str]) -> list[str]:
-    """Return the tasks of a circle through one of `starts`, which is first and last; empty if there is no circle."""
+    """Return the tasks of a circle through one of `starts`, listed first and last; empty if there is no circle."""
     is_done: set[str] = set()  # no path from these leads back to where a search began
     for start in starts:
         path, following = [start], [iter(graph.get(start, ()))]

@@ -1,7 +1,7 @@
-"""Recurrence rules of tasks, of RFC 5545 and for days, such as `FREQ=WEEKLY;BYDAY=MO`, and the next tasks.
+"""Recurrence rules of tasks (RFC 5545, days only), such as `FREQ=WEEKLY;BYDAY=MO`, and the tasks that follow.
 
-Rules repeat by days: nothing below a day is accepted, and no part that leaves days out of a daily rule. What is
-accepted is computed within a fixed number of steps. Every time of day is that of a zone, so that 09:00 stays 09:00 when
+Rules repeat by days: parts below a day are rejected, and so are parts that exclude days from a daily rule. Every
+accepted rule can be computed in a fixed number of steps. Times of day are in a time zone, so 09:00 stays 09:00 when the
 clocks change.
 """
 
@@ -36,7 +36,7 @@ EXAMPLES = "FREQ=WEEKLY;BYDAY=MO or FREQ=MONTHLY;BYMONTHDAY=-1"
 _WEEK = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAY = f"(?:{'|'.join(_WEEK)})"
 _ORDINAL_DAY = rf"(?:[+-]?[1-5])?{_DAY}"
-_POSITION = r"[+-]?(?:36[0-6]|3[0-5]\d|[12]\d\d|[1-9]\d?)"  # up to the days of a year
+_POSITION = r"[+-]?(?:36[0-6]|3[0-5]\d|[12]\d\d|[1-9]\d?)"  # up to the number of days in a year
 _FORMS: Mapping[str, str] = {
     "FREQ": "DAILY|WEEKLY|MONTHLY|YEARLY",
     "INTERVAL": r"[1-9]\d{0,2}",
@@ -56,12 +56,12 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_YEAR = 9998
-# The periods after which every rule starts over: the calendar repeats after 400 years, which are 20,871 weeks.
+# The number of periods after which every rule starts over: the calendar repeats every 400 years, or 20,871 weeks.
 _STEPS = {"DAILY": 8, "WEEKLY": 20_872, "MONTHLY": 4_801, "YEARLY": 401}
 
 
 def canonical(text: str) -> str:
-    """Return a rule as it is stored: in capitals, without `RRULE:`."""
+    """Return a rule in its stored form: in capitals, without `RRULE:`."""
     return re.sub(r"\s+", "", text).upper().removeprefix("RRULE:").strip(";")
 
 
@@ -92,18 +92,21 @@ def complaint(text: str) -> str | None:
 
 
 class Occurrence(NamedTuple):
-    """`at`: a day or a moment, in milliseconds since the epoch. `since`: the earlier occurrence whose day of the month
-    or time of day is meant, if this one could not have it; otherwise None."""
+    """An occurrence of a rule.
+
+    `at` is a day or a moment, in milliseconds since the epoch. `since` is the earlier occurrence whose day of the month
+    or time of day is intended, if this one had to deviate from it; otherwise None.
+    """
 
     at: int
     since: int | None
 
 
 def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) -> Occurrence | None:
-    """Return the occurrence of the rule after `at_ms`, which counts as one, or None if the rule ends before.
+    """Return the rule's next occurrence after the one at `at_ms`, or None if the rule has ended.
 
-    A bare day is followed by days. A moment keeps its time of day in the zone. A month that is too short for the day
-    has its last day instead. `since`: of the occurrence at `at_ms`.
+    A day is followed by days. A moment keeps its time of day in the zone. In a month that is too short, the last day is
+    used instead. `since` is that of the occurrence at `at_ms`.
     """
     parts = _parts(text)
     if parts.get("COUNT") == "1" or complaint(text) is not None:
@@ -119,7 +122,7 @@ def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) ->
     else:
         local = datetime.combine(day, anchor.time(), zone)
         exact = round(local.timestamp()) * 1000 + meant % 1000
-        found = exact + is_day(exact)  # it stays a moment: midnight in UTC would be read as a day
+        found = exact + is_day(exact)  # keep it a moment: midnight in UTC would be read as a day
         shown = datetime.fromtimestamp(found // 1000, zone)
         is_as_meant = found == exact and shown.replace(tzinfo=None) == local.replace(tzinfo=None)
     if "UNTIL" in parts and not _is_until(parts["UNTIL"], found, day, zone):
@@ -131,7 +134,7 @@ def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) ->
 
 
 def after_one(text: str) -> str | None:
-    """Return the rule of the next task, with COUNT reduced by one. None for the last task, which does not repeat."""
+    """Return the rule for the next task, with COUNT reduced by one. None for the last task, which does not repeat."""
     count = int(_parts(text).get("COUNT", "0"))
     if count == 0:
         return text
@@ -144,7 +147,7 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _until(text: str) -> datetime | None:
-    """Parse the last day or time that counts, as if it were in UTC. None if there is no such day."""
+    """Parse the last day or time that counts, as if in UTC. Return None for a date that does not exist."""
     form = "%Y%m%d" if "T" not in text else "%Y%m%dT%H%M%S"
     try:
         return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
@@ -153,7 +156,7 @@ def _until(text: str) -> datetime | None:
 
 
 def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
-    """Tell whether an occurrence is not after UNTIL: a day, a time in the zone, or one in UTC that ends in Z."""
+    """Return whether an occurrence is not after UNTIL: a day, a time in the zone, or a time in UTC that ends in Z."""
     last = _until(text)
     if last is None:
         return False
@@ -167,7 +170,7 @@ def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """`weekdays`: pairs of an ordinal, 0 for every one, and a day of the week from 0 for Monday."""
+    """A parsed rule. `weekdays` has pairs of an ordinal (0 for every week) and a weekday (0 is Monday)."""
 
     freq: str
     interval: int
@@ -198,8 +201,10 @@ class _Rule(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def _next_day(text: str, after: date, anchor: int) -> date | None:
-    """Return the first day of the rule after the day. `anchor`: the day of the month that the rule takes from its first
-    occurrence."""
+    """Return the first day of the rule after `after`.
+
+    `anchor` is the day of the month that the rule takes from its first occurrence.
+    """
     rule = _Rule.of(text)
     for days in islice(_periods(rule, after, anchor), _STEPS[rule.freq]):
         chosen = _at_positions(sorted(days), rule.positions) if rule.positions else days
@@ -209,7 +214,7 @@ def _next_day(text: str, after: date, anchor: int) -> date | None:
 
 
 def _periods(rule: _Rule, start: date, anchor: int) -> Iterator[Collection[date]]:
-    """Iterate over the rule's days in each period, from that of `start` to the last one of the calendar."""
+    """Iterate over the rule's days in each period, from the period of `start` to the last one of the calendar."""
     if rule.freq == "DAILY":
         allowed = {weekday for _, weekday in rule.weekdays} or set(range(7))
         for day in _steps(start, timedelta(days=rule.interval)):
@@ -236,7 +241,7 @@ def _steps(first: date, step: timedelta) -> Iterator[date]:
 
 
 def _in_year(rule: _Rule, year: int, start_month: int, anchor: int) -> Collection[date]:
-    if not rule.months and not rule.month_days and rule.weekdays:  # ordinals count in the year
+    if not rule.months and not rule.month_days and rule.weekdays:  # ordinals count within the year
         return _of_weekdays(rule.weekdays, date(year, 1, 1), 366 if isleap(year) else 365)
     months = rule.months or (range(1, 13) if rule.month_days else [start_month])
     days = {day for month in months for day in _in_month(rule, year, month, anchor)}
@@ -259,7 +264,7 @@ def _in_month(rule: _Rule, year: int, month: int, anchor: int) -> set[date]:
 
 
 def _of_weekdays(weekdays: Iterable[tuple[int, int]], first: date, length: int) -> set[date]:
-    """Return the weekdays among `length` days: all of them, or with an ordinal the one at that place from an end."""
+    """Return the weekdays among `length` days: all of them or, with an ordinal, the nth from the start or end."""
     found = set()
     for ordinal, weekday in weekdays:
         offsets = range((weekday - first.weekday()) % 7, length, 7)
@@ -269,16 +274,16 @@ def _of_weekdays(weekdays: Iterable[tuple[int, int]], first: date, length: int) 
 
 
 def _at_positions(items: Sequence[T], positions: Iterable[int]) -> list[T]:
-    """Return the items at the positions, which count from 1, or from -1 at the end."""
+    """Return the items at the positions, counted from 1 at the start and from -1 at the end."""
     indexes = (number - 1 if number > 0 else len(items) + number for number in positions)
     return [items[index] for index in indexes if 0 <= index < len(items)]
 
 
-# --- the next task ----------------------------------------------------------------------------------------------------
-# When a task is completed, the next one is made in the same commit. A task remembers which it has made, so completing
-# it again makes no second one.
+# --- creating the next task -------------------------------------------------------------------------------------------
+# When a task is completed, the next one is created in the same transaction. A task stores the id of its next one, so
+# completing it again does not create another.
 
-TICKED, OPEN = "complete", "incomplete"  # the values of a checklist's items
+TICKED, OPEN = "complete", "incomplete"  # the values of checklist items
 
 _is_final = sa.or_(columns.c.finished, sa.func.coalesce(columns.c.stage, "") == "done")
 _first_open = (
@@ -287,14 +292,14 @@ _first_open = (
     .order_by(sa.case((_is_final, 1), else_=0), columns.c.position, columns.c.id)
     .limit(1)
 )
-# Columns are locked in the order of their ids, and others are held already: waiting here could be a deadlock.
+# Columns are locked in the order of their ids, and others are already held, so waiting here could deadlock.
 _free_column = with_access(
     sa.select(*queries.lockable_columns).where(columns.c.id == sa.bindparam("column_id")), columns.c.repository_id
 ).with_for_update(of=columns, key_share=True, skip_locked=True)
 
 
 def occurrence_after(task: Task, now: int, zone: tzinfo) -> Occurrence | None:
-    """Return when the task that follows this one is due: after its deadline, or without one after today in the zone."""
+    """Return when the next task is due: after this one's deadline or, without one, after today in the zone."""
     if task.repeat is None:
         return None
     after = midnight_of(day_in(now, zone)) if task.deadline is None else task.deadline
@@ -302,14 +307,14 @@ def occurrence_after(task: Task, now: int, zone: tzinfo) -> Occurrence | None:
 
 
 def require_next(task: Task, now: int, zone: tzinfo) -> None:
-    """Raise `Invalid` for a task whose rule makes no task after it."""
+    """Raise `Invalid` if the task's rule has no further occurrence."""
     if task.repeat is not None and occurrence_after(task, now, zone) is None:
         message = "repeat: there is no next time by this rule; give one that goes on, or null"
         raise Invalid(faults=[Fault(field="repeat", message=message)])
 
 
 def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
-    """Return the task with the id of the next one, if it is completed now, repeats, and has not made one yet."""
+    """Return the task with the id of its next one, if it repeats, is completed now and has none yet."""
     completed = before is not None and before.completed_at is None and after.completed_at is not None
     if not completed or after.next_id is not None or occurrence_after(after, now, zone) is None:
         return after
@@ -317,7 +322,7 @@ def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
 
 
 async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
-    """Lock the first column of the project that completes nothing. Raise `Busy`."""
+    """Lock the project's first column that does not complete tasks. Raise `Busy`."""
     first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
     assert first is not None, "a column was moved to"
     params = {"column_id": first["id"], "user_id": access.user.id}
@@ -328,7 +333,7 @@ async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
 
 
 def next_of(task: Task, column: LockedColumn, now: int, zone: tzinfo) -> Task:
-    """Return the task that follows, with everything open."""
+    """Return the next task, with all checklist items open."""
     assert task.next_id is not None, "`with_next` has found one"
     assert task.repeat is not None, "so it repeats"
     following = occurrence_after(task, now, zone)

@@ -1,11 +1,11 @@
-"""A task: its record, its tables, and the columns that every statement on tasks selects.
+"""The task record, its tables, and the columns that every statement on tasks selects.
 
-The tasks of a column are in buckets of some dozens. A bucket has a `rank` in its column, and a task in its bucket, both
-with gaps (`column_order`). A task's position is the sum of the sizes of the buckets before its own and the number of
-tasks before it there, so neither reading nor changing it touches thousands of others.
+The tasks of a column are grouped into buckets of a few dozen. A bucket has a `rank` in its column and a task a `rank`
+in its bucket, both with gaps (`column_order`). A task's position is the sum of the sizes of the buckets before its own
+plus the number of tasks before it in the bucket, so neither reading nor changing it touches thousands of others.
 
-`order_triggers` keep `task_buckets.size` correct and increase `columns.revision` when `bucket_id` or `rank` is written.
-A deleted task is in no bucket; its column may be gone.
+`order_triggers` maintain `task_buckets.size`, and increase `columns.revision` when `bucket_id` or `rank` is written. A
+deleted task is in no bucket, and its column may no longer exist.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TaskProjectShape(msgspec.Struct, dict=True):
 
     @property
     def currency(self) -> str:
-        """The currency of its tasks' rates, which no answer shows."""
+        """The currency of its tasks' rates, which is not part of any response."""
         found: str = self.__dict__["money"]
         return found
 
@@ -76,16 +76,19 @@ class TaskColumnShape(msgspec.Struct):
 
 
 class SubtaskCounts(msgspec.Struct, frozen=True):
-    """How many subtasks a task has, and how many of them are completed."""
+    """The number of a task's subtasks, and how many of them are completed."""
 
     total: int
     completed: int
 
 
 class Task(Record, frozen=True):
-    """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of.
-    `blocked_by`: the tasks that it waits for; `blocked`: whether one of them is open and not in the trash.
-    `repeat`: the rule by which the next task is made when this one is completed."""
+    """A task.
+
+    `position` is its place in the column, counted from 0. `parent_id` is the task it is a subtask of. `blocked_by`
+    lists the tasks that block it, and `blocked` states whether any of them is open and not in the trash. `repeat` is
+    the rule that creates the next task when this one is completed.
+    """
 
     id: Annotated[str, resource_id("tsk")]
     number: Annotated[
@@ -134,19 +137,19 @@ class Task(Record, frozen=True):
     completed_at: Timestamp | None
     created_at: Timestamp
     updated_at: Timestamp
-    user_id: Annotated[int, HIDDEN]  # who made it
-    # The deadline of an earlier task of this rule, whose day of the month or time of day this one could not have.
+    user_id: Annotated[int, HIDDEN]  # the creator
+    # The deadline of an earlier task of this rule whose day of the month or time of day this one could not keep.
     repeat_since: Annotated[int | None, HIDDEN]
-    next_id: Annotated[str | None, HIDDEN]  # the task that was made when this one, which repeats, was completed
-    open_blockers: Annotated[tuple[str, ...], HIDDEN]  # those of `blocked_by` that block it
+    next_id: Annotated[str | None, HIDDEN]  # the task that was created when this repeating one was completed
+    open_blockers: Annotated[tuple[str, ...], HIDDEN]  # the members of `blocked_by` that are open
 
 
 TERMS = {"hourly_rate": "hourly_rate_minor", "billable": "billable", "estimate": "estimate_ms"}
-"""The fields about a task's time, which clients do not see: their names in JSON, and in the record."""
+"""The fields about a task's time, which clients do not see: JSON names mapped to record names."""
 
 
 class CommitShape(msgspec.Struct):
-    """The commit whose message has completed a task. `message`: its first line."""
+    """The commit whose message completed a task. `message` is its first line."""
 
     id: Annotated[str, Meta(description="Its hash.")]
     message: str
@@ -167,15 +170,18 @@ class TasksAnswer(msgspec.Struct):
 Stage = Literal["in_queue", "in_progress", "done"]
 
 COLUMNS_MAX = 200
-"""The most columns of a board: few enough to be read at once."""
+"""The maximum number of columns of a board, low enough to read them all at once."""
 
 CursorInteger = Annotated[int, Meta(ge=-(2**62), le=2**62)]
-"""A rank in a cursor: an integer that both databases can compare with."""
+"""A rank in a cursor, within the range that both databases can compare."""
 
 
 class Column(Record, frozen=True):
-    """A column of a board. `stage` done or `finished`: tasks that enter it are completed. `start_timer`: a timer
-    starts for whoever moves a task there."""
+    """A column of a board.
+
+    Tasks that enter it are completed if `stage` is `done` or `finished` is true. With `start_timer`, moving a task
+    there starts a timer for the user who moves it.
+    """
 
     id: Annotated[str, resource_id("col")]
     title: str
@@ -193,8 +199,8 @@ columns = sa.Table(
     metadata,
     in_project(),
     *table_columns(Column),
-    # It grows with every change of the order of the column's tasks, so that a transaction that waited for the lock of
-    # the row can tell whether what it read is out of date.
+    # Increases with every change to the order of the column's tasks, so that a transaction that waited for the row's
+    # lock can tell whether its reads are out of date.
     sa.Column("revision", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Index("ix_columns_repository_id", "repository_id", "position"),
 )
@@ -228,7 +234,7 @@ tasks = sa.Table(
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
     sa.Column("deadline_told", sa.BigInteger),  # the deadline of the last reminder (`notifications.chores`)
-    # Subtasks of a task that is purged become tasks of their own.
+    # When a task is purged, its subtasks become independent tasks.
     *table_columns(
         Task,
         user_id=sa.ForeignKey("accounts.id"),
@@ -242,10 +248,10 @@ ddl(order_triggers)
 partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
 partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
-# For listing the trash, and for purging it.
+# For listing and purging the trash.
 partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
 partial_index("ix_tasks_trash", tasks.c.repository_id, tasks.c.deleted_at, tasks.c.id, where=_is_deleted)
-# One index for each order of a list. Tasks in the trash are in none.
+# One index for each sort order. Tasks in the trash are excluded.
 for _name, _key in {
     "created_at": tasks.c.created_at,
     "updated_at": tasks.c.updated_at,
@@ -263,7 +269,7 @@ is_untold = sa.and_(
 """The condition that an open task has a deadline without a reminder."""
 partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
 
-# The last task number of each project.
+# The last assigned task number of each project.
 task_numbers = sa.Table(
     "task_numbers",
     metadata,
@@ -277,7 +283,7 @@ task_numbers = sa.Table(
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 
-# The pushed commits that have closed a task: each does so once.
+# The pushed commits that have closed a task; each does so only once.
 closing_commits = sa.Table(
     "closing_commits",
     metadata,
@@ -324,30 +330,30 @@ _buckets_before = (
     .scalar_subquery()
 )
 
-people = accounts.alias("people")  # the statement may join `accounts` for the project's owner
+people = accounts.alias("people")  # an alias, because the statement may join `accounts` for the project's owner
 people_assigned = sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, people), people))).where(
     task_assignees.c.task_id == tasks.c.id, people.c.id == task_assignees.c.user_id
 )
-"""The `people` of a task, as JSON for `people_of`."""
+"""The assignees of a task, as JSON for `people_of`."""
 assignees = people_assigned.scalar_subquery().label("task_assignees")
 
-_TOTAL = 1 << 32  # what a subtask adds to the number of both; a completed one adds 1 more
+_TOTAL = 1 << 32  # each subtask adds this to the combined number, and a completed one adds 1 more
 _subtasks = tasks.alias("subtasks")
 subtasks: sa.ColumnElement[int] = (
     sa.select(sa.func.count() * sa.literal_column(str(_TOTAL), sa.BigInteger) + sa.func.count(_subtasks.c.completed_at))
     .where(_subtasks.c.parent_id == tasks.c.id, _subtasks.c.deleted_at.is_(None))
     .scalar_subquery()
 )
-"""The counts of a task's subtasks in one number, for `subtasks_of`: one index lookup for each task of a list."""
+"""Both subtask counts in one number, for `subtasks_of`. This takes one index lookup per task of a list."""
 
 weight: sa.ColumnElement[int] = sa.cast(
     sum(
         (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
         start=sa.func.coalesce(sa.func.length(tasks.c.description), 0),
     ),
-    sa.Integer,  # PostgreSQL adds up larger ones as decimals
+    sa.Integer,  # PostgreSQL sums larger integers as decimals
 )
-"""The characters of the texts of a task."""
+"""The number of characters in a task's texts."""
 
 _blocking = tasks.alias("blocking")
 _blocks = sa.and_(_blocking.c.completed_at.is_(None), _blocking.c.deleted_at.is_(None))
@@ -363,7 +369,7 @@ blockers = (
 
 
 def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
-    """Select an open blocker of a task of `some`, or null."""
+    """Select an open blocker of the task in `some`, or null."""
     return (
         sa.select(_blocking.c.id)
         .join_from(task_blockers, _blocking, _blocking.c.id == task_blockers.c.blocker_id)
@@ -380,7 +386,7 @@ task_columns: list[sa.Label[Any]] = [
     subtasks.label("task_subtasks"),
     blockers.label("task_blockers"),
 ]
-"""The columns that `task_at` reads, all from the tasks table. Put these first in the SELECT."""
+"""The columns that `task_at` reads, all from the tasks table. They must come first in the SELECT."""
 
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
     task_buckets, task_buckets.c.id == tasks.c.bucket_id
@@ -391,7 +397,7 @@ every_column: list[sa.Label[Any]] = [
     columns.c.id.label("column_id"),
     columns.c.title.label("column_title"),
 ]
-"""The columns of `task_columns`, and the column and position of the task, from `with_column`."""
+"""`task_columns`, plus the column and the position of the task, to select from `with_column`."""
 
 
 def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
@@ -417,7 +423,7 @@ def subtasks_of(number: int) -> SubtaskCounts:
 
 
 def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids of the tasks that `blockers` selects, and of those that are open."""
+    """Return the ids in the JSON of `blockers`: all blockers, and the open ones."""
     if text == "[]":
         return (), ()
     found = sorted(json.decode(text))
@@ -425,7 +431,7 @@ def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def people_of(text: str) -> Assignees:
-    """Return the people that `assignees` selects as JSON, the oldest account first."""
+    """Return the people in the JSON of `assignees`, oldest account first."""
     if text == "[]":
         return ()
     people = sorted(json.decode(text), key=lambda fields: fields[0])
@@ -433,12 +439,14 @@ def people_of(text: str) -> Assignees:
 
 
 Urgency = Literal["", "warn", "bad"]
-"""`bad`: overdue. `warn`: due within a day. Empty: due later, without a deadline, or completed."""
+"""`bad` is overdue, `warn` is due within a day. Empty: due later, without a deadline, or completed."""
 
 
 def urgency(deadline: int | None, *, is_completed: bool, now: int, zone: tzinfo) -> Urgency:
-    """Return how urgent a task is. `deadline` and `now` are milliseconds; a deadline that is a day ends with the day in
-    the zone."""
+    """Return how urgent a task is.
+
+    Times are in milliseconds; a deadline that is a day ends with that day in the zone.
+    """
     if deadline is None or is_completed:
         return ""
     left = end_of(deadline, zone) - now

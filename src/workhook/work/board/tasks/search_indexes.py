@@ -1,9 +1,9 @@
-"""The full-text indexes: the columns of each table that are searched, and the statements that create its index.
+"""The full-text indexes: the searched columns of each table, and the statements that create the indexes.
 
-Their names begin with `search_`. SQLite has full-text tables that triggers update, PostgreSQL has indexes over an
-expression. On SQLite, `parts` has the endings of each word of a title or a name, and `number` the number of a task
-after a mark that begins no word. PostgreSQL has the same in one vector, where a part begins with `~`. `matching`
-queries them.
+All index names begin with `search_`. SQLite has full-text tables that triggers update; PostgreSQL has expression
+indexes. On SQLite, `parts` contains all endings of each word of a title or name, and `number` contains a task's number
+after a mark that begins no word. PostgreSQL has the same data in one vector, in which parts begin with `~`. `matching`
+queries the indexes.
 """
 
 # ruff: noqa: S608  # the statements are made of names in this file
@@ -19,23 +19,26 @@ from workhook.storage.dialects import json_member
 from workhook.storage.schema import ddl
 
 PART_CHARS = 64
-"""Characters of a part that the index holds."""
+"""The maximum length of an indexed part."""
 PARTS_OF_CHARS = 512
-"""Characters at the start of a text whose words are split into parts."""
+"""The number of characters at the start of a text whose words are split into parts."""
 
 MARK = "\N{MODIFIER LETTER PRIME}"
-"""A letter before the number of a task in the index."""
+"""A letter that marks the number of a task in the index."""
 
 SPELLED = str.maketrans({
     "ß": "ss", "ẞ": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o", "ł": "l", "Ł": "l",
     "đ": "d", "Đ": "d", "\u0131": "i",
 })  # fmt: skip
-"""Letters without a removable accent, and their replacements."""
+"""Replacements for letters whose accent cannot be removed."""
 
 
 class Texts(NamedTuple):
-    """The searched columns of a table. Inner parts of the words of `inside` are found, too. A column of `names` is JSON
-    with a `name` that is searched."""
+    """The searched columns of a table.
+
+    Words of the columns `inside` are also found by their inner parts. The columns `names` contain JSON whose member
+    `name` is searched.
+    """
 
     words: tuple[str, ...]
     inside: tuple[str, ...] = ()
@@ -75,7 +78,7 @@ def search_indexes(dialect: str) -> Iterable[str]:
 
 
 def _sqlite() -> Iterator[str]:
-    # VACUUM renumbers the rows of tables without an INTEGER PRIMARY KEY, so the numbers have a table of their own.
+    # VACUUM renumbers tables without an INTEGER PRIMARY KEY, so the numbers have their own table.
     yield "CREATE TABLE search_numbers (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)"
     for table, searched in SEARCHED.items():
         yield from _full_text_table(table, searched)
@@ -85,9 +88,9 @@ def _full_text_table(table: str, searched: Texts) -> Iterator[str]:
     index, columns = f"search_{table}", ["payer" if each in searched.names else each for each in searched.words]
     columns += [*(["parts"] if searched.inside else []), *(["number"] if searched.number else [])]
     listed = ", ".join(columns)
-    # Contentless: the text is only in its own table. Removing a row needs the text that was indexed.
+    # Contentless: the text is stored only in its own table. Deleting a row requires the text that was indexed.
     yield f"CREATE VIRTUAL TABLE {index} USING fts5({listed}, content='', tokenize='unicode61 remove_diacritics 2')"
-    # The words of the index can be read: the prefix `boar` is searched as `board` or `boards`.
+    # The vocabulary of the index can be read: the prefix `boar` is searched as `board` or `boards`.
     yield f"CREATE VIRTUAL TABLE {index}_terms USING fts5vocab({index}, instance)"
     add = f"INSERT INTO {index}(rowid, {listed}) VALUES ({_values(searched, 'new.')});"
     remove = f"INSERT INTO {index}({index}, rowid, {listed}) VALUES ('delete', {_values(searched, 'old.')});"
@@ -103,7 +106,7 @@ def _full_text_table(table: str, searched: Texts) -> Iterator[str]:
 
 
 def _values(searched: Texts, row: str) -> str:
-    """Return the values of a row for the index."""
+    """Return the values of a row for the index, as SQL."""
 
     def text(name: str) -> str:
         return f"json_extract({row}{name}, '$.name')" if name in searched.names else f"{row}{name}"
@@ -124,7 +127,7 @@ def _spelled(text: str) -> str:
 
 
 def _parts(text: str) -> str:
-    """Return the endings of each word of a text: `board oard ard` for `board`."""
+    """Return the endings (three characters or more) of each word of a text, as SQL: `board oard ard` for `board`."""
     return (
         f"(WITH RECURSIVE rest(t) AS (SELECT {_spelled(f'substr({text}, 1, {PARTS_OF_CHARS})')} "
         "UNION ALL SELECT substr(t, 2) FROM rest WHERE length(t) > 3) "
@@ -142,8 +145,8 @@ _SEPARATORS = (
     r"\u2000-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u2bff\u3000-\u3004\u3008-\u3020\u3030"
     r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\U0001f000-\U0001faff"
 )
-# The parser would keep `a.b`, `a/b` and `a@b` together, unlike FTS5, so it only gets words and spaces.
-_LETTERS = r"regexp_replace(normalize(value, NFD), '([A-Za-z])[\u0300-\u036f]+', '\1', 'g')"  # é is e, й remains й
+# The parser would keep `a.b`, `a/b` and `a@b` together, unlike FTS5, so it is given only words and spaces.
+_LETTERS = r"regexp_replace(normalize(value, NFD), '([A-Za-z])[\u0300-\u036f]+', '\1', 'g')"  # é becomes e, й stays й
 _FOLD = rf"SELECT regexp_replace(normalize({_LETTERS}, NFC), '[{_SEPARATORS}]+', ' ', 'g')"
 
 _TERMS = rf"""
@@ -161,7 +164,8 @@ BEGIN
   RETURN found;
 END"""
 
-# NULL, which matches nothing, without a word. Words have letters, digits and marks, which need no escape.
+# Without words, the result is NULL, which matches nothing. Words contain only letters, digits and marks, so they need
+# no escaping.
 _ASKED = rf"""
 SELECT string_agg(
   CASE WHEN word LIKE '{MARK}_%' THEN
@@ -188,7 +192,7 @@ def _postgresql() -> Iterator[str]:
             text = f"replace({text}, '{chr(letter)}', '{spelling}')"
     letters = f"SELECT lower(translate({text}, '{''.join(single)}', '{''.join(single.values())}'))"
     yield _function("search_spelled(value text)", "text", letters)
-    # A function in SQL would be inlined, and the planner would not see what splitting a text costs.
+    # A function in SQL would be inlined, hiding the cost of splitting a text from the planner.
     yield _function("search_terms(words text, parts text, number bigint)", "tsvector", _TERMS, "plpgsql COST 10000")
     yield _function("search_asked(value text, parts boolean, numbers boolean)", "tsquery", _ASKED)
     for table, searched in SEARCHED.items():
@@ -196,7 +200,7 @@ def _postgresql() -> Iterator[str]:
 
 
 def terms_of(searched: Texts, text: Callable[[str], str]) -> str:
-    """Return the expression of an index and of the searches in it. `text` returns that of a column."""
+    """Return the indexed expression, which searches must repeat. `text` returns the SQL of a column."""
 
     def joined(names: tuple[str, ...]) -> str:
         return " || ' ' || ".join(f"coalesce({text(each)}, '')" for each in names) or "''"

@@ -1,8 +1,9 @@
-"""The writer of tasks: creates, edits, moves, repeats and deletes them, for forms, imports and bulk requests alike.
-Restoring a task (`actions`), and moving the tasks of a deleted column (`board.columns`), write rows of their own.
+"""The writer of tasks, used alike by forms, imports and bulk requests to create, edit, move, repeat and delete them.
 
-Changes are collected in memory, then checked and written in few statements. Events, the next tasks of those that
-repeat, timers and notifications follow. Callers that change the order of a column hold its lock (`queries`).
+Only restoring a task (`actions`) and moving the tasks of a deleted column (`board.columns`) write rows themselves.
+
+Changes are collected in memory, then checked and written in few statements. Events, the next tasks of repeating ones,
+timers and notifications follow. Callers that change the order of a column must hold its lock (`queries`).
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ from workhook.work.kernel.record_events import RecordEvent, differences, publish
 
 
 class TaskWriter:
-    """The tasks that one transaction changes. They and their columns are locked.
+    """Collects and writes the task changes of one transaction. The tasks and their columns must be locked.
 
-    `zones`: the time zones of recurrence rules, by repository id. `tells`: notify new assignees.
+    `zones` are the time zones of recurrence rules, by repository id. `tells` controls whether new assignees are
+    notified.
     """
 
     def __init__(self, write: Write, zones: Mapping[int, tzinfo] | None = None, *, tells: bool = True) -> None:
@@ -55,19 +57,19 @@ class TaskWriter:
         self._tells = tells
         self.changes: dict[str, TaskChange] = {}
         self._columns: dict[str, LockedColumn] = {}
-        self._steps: dict[str, list[Step]] = defaultdict(list)  # by the id of their columns
-        self._entered: dict[str, LockedColumn] = {}  # the column that a task came to last
+        self._steps: dict[str, list[Step]] = defaultdict(list)  # by column id
+        self._entered: dict[str, LockedColumn] = {}  # the last column that each task moved to
 
-    # --- what is changed ----------------------------------------------------------------------------------------------
+    # --- collecting changes -------------------------------------------------------------------------------------------
 
     def create(self, access: Access, target: LockedColumn, task: Task, position: int | None) -> TaskChange:
-        """Add a new task to the column. `position` None: at the end."""
+        """Add a new task to the column. A `position` of None means the end."""
         change = self.changes[task.id] = TaskChange(access, None, task)
         self._add_step(target, Step("insert", task.id, position))
         return change
 
     def change(self, found: AccessedTask) -> TaskChange:
-        """Return the change of an existing task; set its new content as `TaskChange.after`."""
+        """Return the change of an existing task. Set its new content as `TaskChange.after`."""
         change = self.changes.get(found.task.id)
         if change is None:
             place = found.place if isinstance(found, PlacedTask) else None
@@ -75,7 +77,10 @@ class TaskWriter:
         return change
 
     def move(self, change: TaskChange, source: LockedColumn, target: LockedColumn, position: int | None) -> None:
-        """Move a task to a position of a column. Without one it becomes the last, or keeps its place in its own."""
+        """Move a task to a position of a column.
+
+        Without a position, it is appended, or keeps its place if the column stays the same.
+        """
         task_id = change.after.id
         if target is source:
             if position is not None:
@@ -90,7 +95,7 @@ class TaskWriter:
         self._entered[task_id] = target
 
     def delete(self, change: TaskChange, source: LockedColumn, name: str) -> None:
-        """Put a task into the trash. `name`: how messages call it."""
+        """Move a task to the trash. `name` is how messages refer to it."""
         change.deleted_as = name
         self._add_step(source, Step("remove", change.after.id))
 
@@ -101,9 +106,10 @@ class TaskWriter:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     async def write(self, *, settles: bool = True) -> None:
-        """Check the changes together, write them, and publish their events. `changes` then has the tasks as they are.
+        """Check the changes together, write them and publish their events.
 
-        `settles`: check the relations, which callers may have done before. Raise `Conflict`, `Invalid`, `Busy`.
+        Afterwards, `changes` has the tasks as stored. `settles` controls whether relations are checked; callers may
+        have checked them already. Raise `Conflict`, `Invalid` or `Busy`.
         """
         tx, now = self._write.tx, self._write.now
         gone = [each for each in self.changes.values() if each.deleted_as is not None]
@@ -148,7 +154,7 @@ class TaskWriter:
             await questions.require_own_tasks(self._write.tx, access, some)
 
     def _place(self, change: TaskChange, order: ColumnOrder | None) -> None:
-        """Give the task its final position and, if that changes it, the time of the change.
+        """Set the task's final position and, if the task differs, the time of the change.
 
         A task does not count as changed when only its neighbours moved.
         """
@@ -164,8 +170,10 @@ class TaskWriter:
         change.after = after
 
     async def _number(self, new: list[TaskChange]) -> None:
-        """Number new tasks in the order of the changes. Columns and tasks are locked before the counters of projects,
-        which are locked in the order of their ids."""
+        """Number new tasks in the order of the changes.
+
+        Locking order: columns, tasks, then the counters of projects in the order of their ids.
+        """
         by_project: dict[int, list[TaskChange]] = defaultdict(list)
         for each in new:
             by_project[each.access.repository.id].append(each)
@@ -176,8 +184,10 @@ class TaskWriter:
                 each.after = msgspec.structs.replace(each.after, number=number)
 
     async def _make_next(self, access: Access, task: Task) -> None:
-        """Create the task that follows a completed one, in the project's first column that completes nothing. Raise
-        `Busy`."""
+        """Create the task that follows a completed one, in the project's first column that does not complete tasks.
+
+        Raise `Busy`.
+        """
         write = self._write
         column = await lock_first_open(write.tx, access)
         made = next_of(task, column, write.now, await find_zone(write.tx, access.repository.id))
@@ -186,12 +196,15 @@ class TaskWriter:
         new = following.create(access, column, made, None)
         try:
             await relations.settle(write.tx, [new])
-        except Invalid:  # the task above is in the trash, or has all the subtasks that it can have
+        except Invalid:  # the parent is in the trash or has the maximum number of subtasks
             new.after = msgspec.structs.replace(made, parent_id=None)
         await following.write(settles=False)
 
     async def _run_timers(self) -> None:
-        """Finish the timers of completed tasks. If several tasks would start the mover's timer, the last one does."""
+        """Finish the timers of completed tasks, and start the mover's timer where a column says so.
+
+        If several moves would start the mover's timer, only the last one does.
+        """
         finished: dict[str, list[TaskChange]] = defaultdict(list)
         started: TaskChange | None = None
         for task_id, target in self._entered.items():
@@ -213,12 +226,12 @@ def touched(task: Task, now: int) -> Task:
 
 
 def completed_at(target: LockedColumn, before: int | None, now: int) -> int | None:
-    """Return when a task that enters the column was completed: the first time counts while it stays completed."""
+    """Return when a task that enters the column was completed. A task that stays completed keeps its first time."""
     return (now if before is None else before) if target.completes else None
 
 
 def event_of(change: TaskChange) -> RecordEvent:
-    """Return the one event of a change: completed or reopened takes precedence over moved, and moved over edited."""
+    """Return the single event of a change. Completed or reopened takes precedence over moved, and moved over edited."""
     repository, before, after = change.access.repository, change.before, change.after
     if before is None:
         return RecordEvent(repository, "task", "created", to_response(after))
@@ -248,7 +261,7 @@ async def change_orders(
     columns: Mapping[str, LockedColumn],
     places: Mapping[str, TaskPlace],
 ) -> dict[str, ColumnOrder]:
-    """Return the orders of columns after the steps, by column id. `places`: by task id.
+    """Return the column orders after the steps, by column id. `places` is keyed by task id.
 
     Only buckets in which a task is put between others are read.
     """
@@ -304,16 +317,16 @@ _delete_blocker = sa.delete(task_blockers).where(
 
 
 async def write_rows(tx: Transaction, changes: Sequence[TaskChange], orders: Mapping[str, ColumnOrder]) -> None:
-    """Write the tasks, their assignees and blockers, and the `orders` of their columns, by column id.
+    """Write the tasks, their assignees and blockers, and the `orders` of their columns, keyed by column id.
 
-    The last statement is queued if it can go along with the next one (`Transaction.defer`).
+    Where possible, the last statement is queued and sent with the next one (`Transaction.defer`).
     """
     kept = [each for each in changes if each.deleted_as is None]
     gone_people, new_people = _differences(kept, "user_id", lambda task: [person.id for person in task.assignees])
     gone_blockers, new_blockers = _differences(kept, "blocker_id", lambda task: task.blocked_by)
     await tx.execute_many(_delete_assignee, gone_people)
     await tx.execute_many(_delete_blocker, gone_blockers)
-    # A bucket's size grows with the tasks that come into it: a trigger counts.
+    # A new bucket starts at size 0; a trigger counts the tasks that are added to it.
     new_buckets = [
         {"id": each.id, "column_id": column_id, "rank": each.rank, "size": 0}
         for column_id, order in orders.items()
@@ -350,7 +363,7 @@ async def _write_tasks(tx: Transaction, changes: Sequence[TaskChange], orders: M
         (_insert, inserted), (_edit, edited), (_move, moved), (_set_rank, ranked), (_trash, trashed),
     ):  # fmt: skip
         if rows and (len(rows) == 1 or statement is _insert):
-            await tx.flush()  # no two statements that change tasks go together
+            await tx.flush()  # two statements that change tasks must not be combined
             tx.defer(statement, rows)
         else:
             await tx.execute_many(statement, rows)
@@ -362,7 +375,7 @@ _Row = dict[str, object]
 def _differences(
     changes: Sequence[TaskChange], name: str, ids_of: Callable[[Task], Collection[Any]]
 ) -> tuple[list[_Row], list[_Row]]:
-    """Return the rows to delete and the rows to insert of a table that belongs to tasks."""
+    """Return the rows to delete from and to insert into a table that belongs to tasks."""
     gone: list[_Row] = []
     added: list[_Row] = []
     for each in changes:

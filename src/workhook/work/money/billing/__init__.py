@@ -1,1 +1,1 @@
-"""Billing settings: who bills and who pays, and what new invoices begin with."""
+"""Billing settings: the parties of invoices, and the defaults for new ones."""

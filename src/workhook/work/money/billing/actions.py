@@ -1,7 +1,8 @@
-"""Changes of the billing settings of accounts and projects, and of the amounts in their currency.
+"""Change the billing settings of accounts and projects, and amounts when their currency changes.
 
-Rates and budgets are stored in minor units, and keep their value when the currency changes: they are rescaled to its
-number of decimals. If one has more decimals than the new currency, the change is refused, and names it. Decision 54.
+Rates and budgets are stored in minor units. When the currency changes, they keep their value and are rescaled to its
+number of decimals. If an amount has more decimals than the new currency, the change is rejected and the error names the
+amount. See decision 54.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 
 class _Stored(NamedTuple):
-    """Amounts in a column of the rows `where` of a project or an account. `words`: their name in messages. `remedy`:
-    how to change such an amount."""
+    """Amounts stored in a column, in the rows of a project or an account that match `where`.
+
+    `words` is their name in messages, and `remedy` tells how to change such an amount.
+    """
 
     words: str
     amount: sa.Column[Any]
@@ -65,7 +68,7 @@ class _Stored(NamedTuple):
 
 _is_billed = sa.exists().where(invoices.c.id == timesheets.c.invoice_id, is_issued)
 
-# In the order of locks: the project's settings before timesheets.
+# In locking order: the settings of the project before timesheets.
 _OF_PROJECT = (
     _Stored("the hourly_rate of the project", project_billing.c.hourly_rate_minor, project_billing.c.repository_id),
     _Stored("the budget", project_billing.c.budget_minor, project_billing.c.repository_id, most=None),
@@ -115,7 +118,7 @@ _set_currency = (
 
 
 def _misfits(stored: _Stored) -> sa.Select[Any]:
-    """Select an amount that has more decimals than the new currency, or is above the bound of a rate there."""
+    """Select an amount with more decimals than the new currency allows, or one above the maximum rate."""
     wrong = stored.amount % _divisor != sa.literal_column("0")
     if stored.most is not None:
         wrong = sa.or_(wrong, stored.amount * _factor > stored.most)
@@ -135,8 +138,10 @@ _STATEMENTS = {each: (_misfits(each), _rescale(each)) for each in (*_OF_PROJECT,
 
 
 async def change_account_currency(tx: Transaction, account_id: int, before: str | None, after: str | None) -> None:
-    """Change the currency of an account, whose settings are locked, and saved afterwards with their own rate rescaled.
-    Raises `Invalid`."""
+    """Change the currency of an account, whose settings are locked, and rescale its amounts. Raise `Invalid`.
+
+    The caller saves the settings afterwards, with their own rate rescaled.
+    """
     old, new = before or DEFAULT_CURRENCY, after or DEFAULT_CURRENCY
     ids = [row["repository_id"] for row in await tx.fetch_all(_of_account, {"account_id": account_id})]
     await _rescale_all(tx, _OF_ACCOUNT, [account_id], old, new)
@@ -144,8 +149,10 @@ async def change_account_currency(tx: Transaction, account_id: int, before: str 
 
 
 async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:
-    """Change the currency of projects, whose settings are locked. `after`: that of the project, or else of its
-    account. Raises `Invalid`."""
+    """Change the currency of projects whose settings are locked, and rescale their amounts.
+
+    `after` is the project's own currency, or None for that of its account. Raise `Invalid`.
+    """
     if ids:
         await _rescale_all(tx, _OF_PROJECT, ids, before, after or DEFAULT_CURRENCY)
         tx.defer(_set_currency, [{"ids": ids, "currency": after}])
@@ -154,7 +161,7 @@ async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: 
 async def _rescale_all(
     tx: Transaction, columns: Sequence[_Stored], ids: Sequence[int], before: str, after: str
 ) -> None:
-    """Raises `Invalid` that names what does not fit."""
+    """Rescale the amounts, or raise `Invalid` naming those that do not fit."""
     more = digits_of(after) - digits_of(before)
     if not more:
         return
@@ -167,7 +174,7 @@ async def _rescale_all(
 
 
 def does_not_fit(words: str, before: str, after: str, remedy: str = say("change the amount first")) -> Invalid:
-    """Refuse a change of currency: an amount has too many decimals for it, or a rate is above its bound there."""
+    """Return the error for a change of currency where an amount has too many decimals or a rate is too high."""
     if digits_of(after) > digits_of(before):
         code, why = "invalid", say("a rate can be at most {}", to_amount(RATE_MAX_MINOR, after))
     else:
@@ -182,7 +189,7 @@ _STORED_AS = {"tax": "tax_millionths"}
 
 
 async def change_account_billing(write: Write, account: Account, edit: AccountBillingEdit) -> AccountBilling:
-    """Return the settings afterwards. Raises `Invalid`, `PreconditionFailed`."""
+    """Change the settings and return the new ones. Raise `Invalid` or `PreconditionFailed`."""
     before = await settings.lock_account_billing(write.tx, account.id)
     write.require_match(account_answer(before))
     given = _given(edit)
@@ -200,9 +207,9 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
 
 
 async def edit_project_billing(write: Write, project_id: str, edit: ProjectBillingEdit) -> ProjectBillingAnswer:
-    """Change the billing settings of a project: who pays, and what differs from the organization.
+    """Update the billing settings of a project: who pays, and where it differs from its organization.
 
-    Needs the role admin. Drafts show the new settings, invoices that were sent stay as they are.
+    Requires the admin role. The new settings apply to drafts; sent invoices are unchanged.
     """
     access = await find_access(write.tx, write.actor, project_id)
     access.hide_from_clients()
@@ -231,7 +238,7 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
 
 
 def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
-    """Return the settings with the defaults for what was never set."""
+    """Return the settings, with defaults for those that were never set."""
     shown = msgspec.structs.replace(
         billing,
         currency=billing.currency or DEFAULT_CURRENCY,
@@ -246,7 +253,7 @@ def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
 
 
 def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
-    """Return the given values, except amounts, by the names of the record's fields."""
+    """Return the given values, except amounts, keyed by the record's field names."""
     values = msgspec.structs.asdict(edit)
     for name in ("buyer", "budget", "rates", "hourly_rate"):
         values.pop(name, None)
@@ -254,7 +261,7 @@ def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
 
 
 def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: str) -> dict[str, object]:
-    """Return the rate of the settings in the currency `after`. Raises `Invalid`."""
+    """Return the rate of the settings in the currency `after`. Raise `Invalid`."""
     rate = given_rate(edit.hourly_rate, after, "hourly_rate")
     if isinstance(rate, UnsetType):
         rate = None if minor is None else rescaled(minor, before, after)
@@ -266,8 +273,10 @@ def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: 
 async def _in_currency(
     tx: Transaction, repository: Repository, before: ProjectBilling, edit: ProjectBillingEdit
 ) -> ProjectBilling:
-    """Return the settings in another currency, if the caller gives one, without the amounts that the request replaces.
-    Raises `Invalid`."""
+    """Return the settings in the new currency, if one is given. Amounts that the request replaces are dropped first.
+
+    Raise `Invalid`.
+    """
     if isinstance(edit.currency, UnsetType) or edit.currency == before.currency:
         return before
     after = edit.currency or (await settings.find_account_billing(tx, repository.owner.id)).currency
@@ -286,7 +295,7 @@ async def _in_currency(
 
 
 def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, object]:
-    """Return the buyer afterwards, and the columns that hold it."""
+    """Return the updated buyer, and the columns that store it."""
     if isinstance(edit, UnsetType):
         return {}
     given = {} if edit is None else msgspec.structs.asdict(edit)
@@ -298,7 +307,7 @@ def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, objec
 async def _with_budget(
     tx: Transaction, repository_id: int, billing: ProjectBilling, edit: BudgetEdit | UnsetType | None
 ) -> ProjectBilling:
-    """Return the settings with another budget; the marks that it has reached count as announced. Raises `Invalid`."""
+    """Return the settings with the new budget. Marks that are already reached count as announced. Raise `Invalid`."""
     if isinstance(edit, UnsetType):
         return billing
     time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
@@ -320,6 +329,6 @@ async def _with_budget(
 
 
 def _check_rate(billing: AccountBilling | ProjectBilling) -> None:
-    """Raises `Invalid`."""
+    """Raise `Invalid` if the tax rate and its category do not match."""
     if wrong := rate_fault(billing.tax_millionths, billing.tax_category):
         raise Invalid(faults=[Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))])

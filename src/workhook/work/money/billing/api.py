@@ -1,7 +1,7 @@
-"""`/organizations/{login}/billing` and `/projects/{id}/billing`: the parties and the defaults of invoices.
+"""Billing settings, the parties and defaults of invoices: `/organizations/{login}/billing`, `/projects/{id}/billing`.
 
-Owners see and change the settings of their organization, or of their own account. The members of a project see its
-settings, its admins change them; they do not exist for clients.
+Owners see and change the settings of their organization or their own account. Members see the settings of a project,
+and its admins change them; clients get 404.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
 async def get_organization_billing(call: Call, login: str) -> AccountBillingAnswer:
     """Get the billing settings of an organization.
 
-    For owners of the organization. With your own login: those of your own account, for the projects that you own.
+    For owners of the organization. With your own login, the settings of your account, which apply to the projects you
+    own.
     """
     account = await find_owned(call.database, actor_of(call), login, _DOING)
     return actions.account_answer(await settings.find_account_billing(call.database, account.id))
@@ -35,11 +36,10 @@ async def get_organization_billing(call: Call, login: str) -> AccountBillingAnsw
 
 @routes.patch("/organizations/{login}/billing")
 async def edit_organization_billing(write: Write, login: str, edit: AccountBillingEdit) -> AccountBillingAnswer:
-    """Change the billing settings of an organization.
+    """Update the billing settings of an organization.
 
-    For owners of the organization. With your own login: those of your own account. Drafts show the new settings,
-    invoices that were sent stay as they are. What a project says of itself, and what a request for an invoice says,
-    counts before this.
+    For owners of the organization. With your own login, the settings of your account. The new settings apply to drafts;
+    sent invoices are unchanged. Settings of a project, and values given when creating an invoice, take precedence.
     """
     account = await find_owned(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)
@@ -50,7 +50,7 @@ async def edit_organization_billing(write: Write, login: str, edit: AccountBilli
 async def get_project_billing(call: Call, project_id: str) -> ProjectBillingAnswer:
     """Get the billing settings of a project.
 
-    What is null is as in the settings of its organization.
+    A null value means that the setting of its organization applies.
     """
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()

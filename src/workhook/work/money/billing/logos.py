@@ -1,8 +1,8 @@
-"""`/organizations/{login}/billing/logo`: the picture at the head of invoices.
+"""The logo on invoices: `/organizations/{login}/billing/logo`.
 
-It must be a PNG or JPEG by its first bytes, not by what the upload states; an SVG can hold scripts. Its content is
-stored like that of files: first the content, then the row; content without a row is swept later. A logo on an invoice
-that was sent keeps its row.
+It must be a PNG or JPEG by its first bytes, regardless of the uploaded content type; an SVG could contain scripts. Its
+content is stored like that of files: first the content, then the row. Content without a row is swept later. A logo on a
+sent invoice keeps its row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
 
 
 class _Sniffed:
-    """Passes the bytes of an upload on, and keeps the first, which show its type."""
+    """Forwards the bytes of an upload, and keeps the first ones to determine its type."""
 
     def __init__(self, incoming: Incoming) -> None:
         self._incoming, self._head = incoming, b""
@@ -72,8 +72,10 @@ class _Sniffed:
 
 
 class NewLogo:
-    """A stored picture that may become the logo of an account. A context manager: its content is deleted without
-    `put`."""
+    """A stored image that can become the logo of an account.
+
+    As a context manager, it deletes the content on exit unless `put` has succeeded.
+    """
 
     def __init__(self, call: Call, content_type: str, incoming: Incoming) -> None:
         self._call, self._content_type = call, content_type
@@ -81,7 +83,7 @@ class NewLogo:
         self.is_stored = False
 
     async def put(self, write: Write, account: Account) -> AccountBilling:
-        """Make it the logo of an account that the caller owns. May be repeated after a deadlock."""
+        """Set the image as the logo of an account that the caller owns. May be repeated after a deadlock."""
         self.is_stored = False
         before = await settings.lock_account_billing(write.tx, account.id)
         write.require_match(account_answer(before))
@@ -102,7 +104,7 @@ class NewLogo:
 
 
 async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
-    """Read the form of the request. Raises what `upload.read_form` does, and `Invalid` for other types of files."""
+    """Read the form of the request. Raise the errors of `upload.read_form`, and `Invalid` for other file types."""
     async with call.services.blobs.incoming() as incoming:
         sniffed = _Sniffed(incoming)
         form = await read_form(call, sniffed, limit=LOGO_MAX_BYTES, admit=admit)
@@ -126,10 +128,10 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
     action="organization_billing.edit",
 )
 async def put_organization_logo(call: Call, login: str) -> Answer:
-    """Set the logo of an organization's invoices.
+    """Set the logo on an organization's invoices.
 
-    For owners of the organization. With your own login: of your own account. Send a form with one file, a PNG or JPEG
-    of at most 1 MiB. Invoices that were sent keep the logo that they have.
+    For owners of the organization. With your own login, the logo of your account. Send a form with one file, a PNG or
+    JPEG of at most 1 MiB. Sent invoices keep their logo.
     """
     actor = actor_of(call)
     account = await find_owned(call.database, actor, login, _DOING)
@@ -145,9 +147,9 @@ async def put_organization_logo(call: Call, login: str) -> Answer:
 
 @routes.delete("/organizations/{login}/billing/logo", action="organization_billing.edit")
 async def delete_organization_logo(write: Write, login: str) -> Done:
-    """Remove the logo of an organization's invoices.
+    """Remove the logo from an organization's invoices.
 
-    For owners of the organization. Without one, invoices have the picture of their project, or initials.
+    For owners of the organization. Without a logo, invoices show the image of their project, or initials.
     """
     account = await find_owned(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)
@@ -164,7 +166,7 @@ async def remove_logo(write: Write, account: Account) -> None:
 
 
 async def _change(write: Write, account: Account, before: AccountBilling, logo_id: str | None) -> AccountBilling:
-    """Set another logo or none. The previous row is deleted unless an invoice has it; its content is swept."""
+    """Set or remove the logo. The previous row is deleted unless an invoice uses it, and its content is swept later."""
     if before.logo_id is not None:
         await write.tx.execute(_delete, {"logo_id": before.logo_id})
     after = msgspec.structs.replace(before, logo_id=logo_id)

@@ -1,6 +1,6 @@
-"""`/projects/{id}/service_checkouts` and `/service_checkouts`.
+"""Service checkouts: `/projects/{id}/service_checkouts` and `/service_checkouts`.
 
-Owners and members create, pause, cancel and delete checkouts; clients read them.
+Owners and members create, pause, cancel and delete checkouts; clients can read them.
 """
 
 from __future__ import annotations

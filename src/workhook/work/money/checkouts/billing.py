@@ -1,8 +1,7 @@
-"""Service checkouts in the database, and their periods. A period begins in one transaction with its invoice, its
-credits and its row.
+"""Service checkouts and their periods. A period starts in one transaction with its invoice, credits and row.
 
-A chore begins the periods that are due, each once, also those that were missed. Every query is confined to a project,
-except those of the chore.
+A chore starts each due period once, including missed ones. All queries except those of the chore are restricted to a
+project.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ _alive = (
 with_project = with_access(_alive, service_checkouts.c.repository_id)
 by_id = with_project.where(service_checkouts.c.id == sa.bindparam("id"))
 locked = by_id.with_for_update(of=service_checkouts)
-# The lock of the row is needed to begin a period, and to end the checkout.
+# The row lock is required to start a period, and to end the checkout.
 _locked_if_due = by_id.where(service_checkouts.c.due_at <= big("now")).with_for_update(
     of=service_checkouts, skip_locked=True
 )
@@ -147,7 +146,7 @@ _insert_period = insert_into(
 
 
 async def update_checkout(tx: Transaction, checkout: Checkout, *, deleted_at: int | None = None) -> None:
-    """`deleted_at`: the row stays for its invoices, hidden from all users."""
+    """Update a checkout. With `deleted_at`, the row is hidden from all users but kept for its invoices."""
     await tx.execute(_update, {**_values(checkout), "deleted_at": deleted_at})
 
 
@@ -172,20 +171,22 @@ def _values(checkout: Checkout) -> dict[str, object]:
 
 
 async def catch_up(write: Write, checkout: Checkout) -> Checkout:
-    """Begin every period that is due by `now`, before a change of a locked checkout."""
+    """Start every period that is due, before a locked checkout is changed."""
     while checkout.state.is_due(write.now):
         checkout = await begin_next(write, checkout)
     return checkout
 
 
 async def begin_next(write: Write, checkout: Checkout) -> Checkout:
-    """Begin the next period of a locked checkout, where the last one ended."""
+    """Start the next period of a locked checkout, at the end of the last one."""
     return await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
 
 
 async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
-    """Begin the period that `state` is in. Raises `UniqueViolation` for a period that has begun before, `NotFound` for
-    a deleted project."""
+    """Start the period of `state`.
+
+    Raise `UniqueViolation` if the period has already started, and `NotFound` if the project is deleted.
+    """
     started_at = checkout.state.period_end or state.completed_at or write.now
     description, days = checkout.service.title, _days(checkout, started_at, state.period_end)
     if days is not None:
@@ -206,18 +207,18 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
         credit_id = await writer.grant(credits_minor, description)
     period = {"service_checkout_id": checkout.id, "number": state.periods, "started_at": started_at}
     await write.tx.execute(_insert_period, {**period, "invoice_id": invoice_id, "credit_id": credit_id})
-    if invoice_id is not None:  # last, so that it is sent with the commit
+    if invoice_id is not None:  # last, because it is sent with the commit
         tell_of_invoice(write, checkout.repository, invoice_id, "sent")
     return begun
 
 
 def changed(checkout: Checkout, state: State, now: int) -> Checkout:
-    """Return the checkout in another state, with a greater `updated_at`."""
+    """Return the checkout in another state, with an increased `updated_at`."""
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
 def _days(checkout: Checkout, start: int, end: int | None) -> Days | None:
-    """Return the first and the last day of the period, in the zone of the studio; None without an end."""
+    """Return the first and last day of the period in the seller's time zone, or None for a period without an end."""
     if end is None:
         return None
     first = day_in(start, checkout.zone)
@@ -225,8 +226,11 @@ def _days(checkout: Checkout, start: int, end: int | None) -> Days | None:
 
 
 async def begin_due_periods(services: Services, now: int) -> int:
-    """Begin the periods that are due by `now`, and return how many; a chore. A period that was missed begins late, with
-    its own invoice and credits. A checkout that fails does not stop the others. Raises `Unavailable`."""
+    """Start the periods that are due at `now`, and return their number. This is a chore.
+
+    A missed period starts late, with its own invoice and credits. A checkout that fails does not stop the others. Raise
+    `Unavailable`.
+    """
     begun, after = 0, (-1, "")
     while True:
         params = {"now": now, "after_due_at": after[0], "after_id": after[1], "limit": BATCH}
@@ -240,7 +244,7 @@ async def begin_due_periods(services: Services, now: int) -> int:
 
 async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
     async def begin_one(tx: Transaction) -> bool:
-        """Return False if no period is due, or another transaction holds the checkout."""
+        """Return False if no period is due, or if another transaction has locked the checkout."""
         row = await tx.fetch_one(_locked_if_due, {"id": checkout_id, "user_id": 0, "now": now})
         if row is not None:
             await begin_next(Write(tx, None, services.base, moment=now), checkout_of(row))
@@ -267,19 +271,22 @@ _of_owner = _locked(projects.c.account_id == big("account_id"))
 
 
 async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
-    """Return the project's checkouts, pending ones too. Call it before the project is locked (decision 13)."""
+    """Lock and return the project's checkouts, including pending ones.
+
+    Call this before locking the project (decision 13).
+    """
     rows = await tx.fetch_all(_of_project, {"project_id": project_id, "user_id": 0})
     return [checkout_of(row) for row in rows]
 
 
 async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
-    """Pause the locked checkouts whose next period would begin, with an event `paused` for each."""
+    """Pause the locked checkouts that would start another period, and publish a `paused` event for each."""
     for each in checkouts:
         await _change(write, each, rules.stop(each.state, write.now), "paused")
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """Stop the subscriptions in the projects of a disabled user; an `identity.removal.OnLoss`."""
+    """Stop the subscriptions in the projects of a disabled user. This is an `identity.removal.OnLoss`."""
     if loss.app_id is not None or loss.account_id is not None:
         return
     rows = await tx.fetch_all(_of_owner, {"account_id": loss.user_id, "user_id": 0})
@@ -289,9 +296,9 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 async def create_service_checkout(
     write: Write, project_id: str, create: ServiceCheckoutCreate
 ) -> ServiceCheckoutAnswer:
-    """Choose a service for a project.
+    """Create a service checkout in a project.
 
-    It is pending, and costs nothing, until it is completed.
+    It is pending, and free of charge, until it is completed.
     """
     ids = {"project_id": project_id, "service_id": create.service_id}
     row, access = await find_with_access(write.tx, offered, write.actor, **ids)
@@ -322,9 +329,9 @@ async def create_service_checkout(
 
 
 async def complete_service_checkout(write: Write, service_checkout_id: str) -> ServiceCheckoutAnswer:
-    """Complete a service checkout: its first period begins.
+    """Complete a service checkout, which starts its first period.
 
-    Its invoice and its task credits come at once, and again with each further period.
+    The first invoice and task credits are created immediately, and again at the start of every further period.
     """
     checkout = await _lock(write, service_checkout_id)
     state = rules.complete(checkout.state, checkout.terms, write.now)
@@ -339,7 +346,7 @@ async def complete_service_checkout(write: Write, service_checkout_id: str) -> S
 async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done:
     """Pause a service checkout.
 
-    Its period stands still: neither invoices nor task credits come.
+    While it is paused, its period does not advance, and no invoices or task credits are created.
     """
     checkout = await catch_up(write, await _lock(write, service_checkout_id))
     state = rules.pause(checkout.state, checkout.terms, write.now)
@@ -349,7 +356,7 @@ async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done
 async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Done:
     """Resume a paused service checkout.
 
-    Its period is extended by the time of the pause.
+    Its current period is extended by the duration of the pause.
     """
     checkout = await _lock(write, service_checkout_id)
     return await _change(write, checkout, rules.unpause(checkout.state, checkout.terms, write.now), "unpaused")
@@ -358,11 +365,11 @@ async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Do
 async def cancel_service_checkout(write: Write, service_checkout_id: str, why: ServiceCheckoutCancel) -> Done:
     """Cancel a service checkout.
 
-    It ends now or, if the service says so, with its period.
+    It ends immediately or, if the service says so, at the end of its period.
     """
     checkout = await catch_up(write, await _lock(write, service_checkout_id))
     state = rules.cancel(checkout.state, checkout.terms, write.now)
-    # The event comes at once, also if it ends with its period: `cancel_date` says when.
+    # The event is published now even if the checkout ends with its period; `cancel_date` states when.
     explained = replace(checkout, unsubscribe_reason=why.reason, unsubscribed_feedback=why.feedback)
     return await _change(write, explained, state, "canceled")
 
@@ -370,7 +377,7 @@ async def cancel_service_checkout(write: Write, service_checkout_id: str, why: S
 async def delete_service_checkout(write: Write, service_checkout_id: str) -> Done:
     """Delete a service checkout.
 
-    It ends now. Its invoices stay.
+    It ends immediately. Its invoices are kept.
     """
     checkout = await _lock(write, service_checkout_id)
     write.require_match(ServiceCheckoutAnswer(checkout_to_response(checkout, write.now)))
@@ -383,12 +390,12 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
 
 
 async def find_checkout(reader: Reader, actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
-    """Find the checkout with its project as the actor sees it. Raises `NotFound`."""
+    """Find the checkout, with its project as the actor sees it. Raise `NotFound`."""
     return await _find(reader, by_id, actor, checkout_id)
 
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:
-    """Lock the checkout for a change. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    """Lock the checkout for a change. Raise `NotFound`, `Forbidden` or `Conflict`."""
     access, checkout = await _find(write.tx, locked, write.actor, checkout_id)
     _require_may_change(access)
     return checkout
@@ -410,7 +417,7 @@ def _not_offered(service_id: str) -> Fault:
 
 
 def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> ServicePrice | None:
-    """Return the price of a new checkout; None if the service has none. Raises `Invalid`."""
+    """Return the price of a new checkout, or None if the service has no prices. Raise `Invalid`."""
     faults: list[Fault] = []
     price = service.prices[0] if service.prices else None
     if (wanted := if_set(create.service_price_id)) is not None:
@@ -431,7 +438,7 @@ def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> Serv
 
 
 async def _change(write: Write, checkout: Checkout, state: State, action: str) -> Done:
-    """Leave a checkout alone that is in that state already."""
+    """Change the checkout to `state`. Do nothing if it is already in that state."""
     if state != checkout.state:
         after = changed(checkout, state, write.now)
         await update_checkout(write.tx, after)

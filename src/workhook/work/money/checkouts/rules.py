@@ -1,11 +1,11 @@
-"""The states of a subscription, their transitions, and their calendar: pure functions.
+"""The states of a subscription, their transitions and their calendar, as pure functions.
 
-pending → (complete) active ⇄ paused → canceled. Only times are stored, from which the status follows: a subscription
-that ends with its period is active until then, and canceled afterwards without a change.
+pending → (complete) active ⇄ paused → canceled. Only times are stored, and the status follows from them: a subscription
+that ends with its period is active until then, and canceled afterwards without being changed.
 
-The calendar is that of the studio's zone, over milliseconds since the epoch. The ends of periods are counted from an
-anchor, so that they do not drift: a monthly subscription of 31 January ends its periods on 28 February, 31 March,
-30 April. They keep the time of day when clocks change.
+The calendar uses the seller's time zone and milliseconds since the epoch. Period ends are counted from an anchor, so
+they do not drift: a monthly subscription that starts on 31 January has periods ending on 28 February, 31 March and 30
+April. They keep the time of day when the clocks change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MONTHS: dict[Interval, int] = {"month": 1, "year": 12}
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The terms of the service and the price. `interval`: None without a price. `zone`: of the studio that sells it."""
+    """The terms of the service and price. `interval` is None without a price; `zone` is the seller's time zone."""
 
     interval: Interval | None
     disable_pause: bool
@@ -40,8 +40,11 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class State(Record, frozen=True):
-    """Times in milliseconds. `periods` have begun, the last of which ends at `period_end`. Period n ends
-    n - `anchor_periods` intervals after `anchor`."""
+    """The state of a subscription. Times are in milliseconds.
+
+    `periods` is the number of started periods, the last of which ends at `period_end`. Period n ends n -
+    `anchor_periods` intervals after `anchor`.
+    """
 
     completed_at: int | None = None
     pauses: int = 0
@@ -54,7 +57,7 @@ class State(Record, frozen=True):
 
     @property
     def due_at(self) -> int | None:
-        """The start of the next period; None if none will begin."""
+        """The start of the next period, or None if no further period will start."""
         if self.completed_at is None or self.pause_date is not None or self.cancel_date is not None:
             return None
         return self.period_end
@@ -70,7 +73,7 @@ class State(Record, frozen=True):
         return "pending" if self.completed_at is None else "active"
 
     def days_left(self, now: int) -> int | None:
-        """The days left of the period, which a pause stops; None without a period."""
+        """The days left in the period, or None without a period. A pause stops the count."""
         if self.period_end is None:
             return None
         if self.status(now) == "canceled":
@@ -79,7 +82,7 @@ class State(Record, frozen=True):
 
 
 def complete(state: State, terms: Terms, now: int) -> State:
-    """Begin the first period. A completed checkout stays as it is. Raises `Conflict`."""
+    """Start the first period. A completed checkout is left unchanged. Raise `Conflict`."""
     if state.completed_at is None:
         return next_period(replace(state, completed_at=now, anchor=now), terms)
     _require_not_canceled(state, now)
@@ -87,7 +90,7 @@ def complete(state: State, terms: Terms, now: int) -> State:
 
 
 def next_period(state: State, terms: Terms) -> State:
-    """Begin the next period where the last one ended. Without a price, or paid once, it has no end."""
+    """Start the next period at the end of the last one. Without a price, or with a one-time price, it has no end."""
     number, end = state.periods + 1, None
     if state.anchor is not None and terms.interval is not None:
         end = period_end(state.anchor, terms.interval, number - state.anchor_periods, terms.zone)
@@ -95,7 +98,7 @@ def next_period(state: State, terms: Terms) -> State:
 
 
 def pause(state: State, terms: Terms, now: int) -> State:
-    """Pause a state without a due period. Raises `Conflict`."""
+    """Pause a subscription that has no due period. Raise `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is not None:
@@ -111,29 +114,34 @@ def pause(state: State, terms: Terms, now: int) -> State:
 
 
 def stop(state: State, now: int) -> State:
-    """Pause if another period would begin, without regard to the terms; the pause is not counted. A period that is due
-    begins when the checkout is resumed."""
+    """Pause if another period would start, regardless of the terms and without counting the pause.
+
+    A period that is already due starts when the checkout is resumed.
+    """
     return state if state.due_at is None else replace(state, pause_date=min(now, state.due_at))
 
 
 def unpause(state: State, terms: Terms, now: int) -> State:
-    """Extend the period by exactly the time of the pause. Raises `Conflict`."""
+    """Resume, extending the period by exactly the duration of the pause. Raise `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is None:
         return state
-    paused_ms = max(0, now - state.pause_date)  # a clock may be set back
+    paused_ms = max(0, now - state.pause_date)  # the clock may have been set back
     going = replace(state, pause_date=None)
     if state.period_end is None:
         return going
     end = state.period_end + paused_ms
-    canceled = None if state.cancel_date is None else end  # with its period, which is longer now
+    canceled = None if state.cancel_date is None else end  # canceled at the end of its period, which is now later
     return _count_from(replace(going, period_end=end, cancel_date=canceled), end, terms)
 
 
 def _count_from(state: State, end: int, terms: Terms) -> State:
-    """Count further periods from the new end of this one. They keep the agreed day of the month if this end is on it:
-    after a short pause in February, a subscription of the 31st has its next end on 31 March."""
+    """Count further periods from the new end of this one.
+
+    They keep the agreed day of the month if the new end falls on it: after a short pause in February, a subscription
+    that renews on the 31st next ends on 31 March.
+    """
     if state.anchor is not None and terms.interval is not None:
         agreed = at_same_time(day_in(state.anchor, terms.zone), end, terms.zone)
         if period_end(agreed, terms.interval, state.periods - state.anchor_periods, terms.zone) == end:
@@ -142,8 +150,10 @@ def _count_from(state: State, end: int, terms: Terms) -> State:
 
 
 def cancel(state: State, terms: Terms, now: int) -> State:
-    """End a state without a due period: with its period if the terms require that and it is not paused, or else now.
-    Raises `Conflict`."""
+    """Cancel a subscription that has no due period. Raise `Conflict`.
+
+    It ends with its period if the terms say so and it is not paused; otherwise it ends now.
+    """
     _require_completed(state)
     if state.cancel_date is not None:
         return state
@@ -158,7 +168,7 @@ def cancel(state: State, terms: Terms, now: int) -> State:
 
 
 def end(state: State, now: int) -> State:
-    """Cancel now, without regard to the terms."""
+    """Cancel now, regardless of the terms."""
     return replace(state, pause_date=None, cancel_date=now)
 
 
@@ -173,7 +183,7 @@ def _require_not_canceled(state: State, now: int) -> None:
 
 
 def add_months(at: int, months: int, zone: tzinfo = UTC) -> int:
-    """Return the same day and time in the zone so many months later, or the last day of a shorter month."""
+    """Return the same day and time in the zone, that many months later, or the last day of a shorter month."""
     before = day_in(at, zone)
     year, month = divmod(before.year * 12 + before.month - 1 + months, 12)
     day = min(before.day, calendar.monthrange(year, month + 1)[1])
@@ -181,7 +191,7 @@ def add_months(at: int, months: int, zone: tzinfo = UTC) -> int:
 
 
 def period_end(anchor: int, interval: Interval, number: int, zone: tzinfo = UTC) -> int | None:
-    """Return the end of the period of this number (from 1) after the anchor; None if it is paid once."""
+    """Return the end of the nth period (counted from 1) after the anchor, or None for a one-time price."""
     if interval == "one_time":
         return None
     if interval == "week":
@@ -190,12 +200,12 @@ def period_end(anchor: int, interval: Interval, number: int, zone: tzinfo = UTC)
 
 
 def months_between(start: int, end: int, zone: tzinfo = UTC) -> int:
-    """Return whole months from `start` to `end` in the zone; 0 if `end` is not after `start`."""
+    """Return the whole months from `start` to `end` in the zone, or 0 if `end` is not after `start`."""
     first, last = day_in(start, zone), day_in(end, zone)
     months = (last.year - first.year) * 12 + last.month - first.month
     return max(0, months if add_months(start, months, zone) <= end else months - 1)
 
 
 def days_left(now: int, end: int) -> int:
-    """Return the days until `end`, rounded up; 0 when it is over."""
+    """Return the days until `end`, rounded up, or 0 if it has passed."""
     return max(0, -((now - end) // DAY_MS))

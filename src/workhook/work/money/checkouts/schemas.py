@@ -1,4 +1,4 @@
-"""Service checkouts, their tables, and the parameters of requests."""
+"""Service checkouts: their record, tables and request parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QTY_MAX = 10_000
 
 
 class ServiceCheckoutCreate(msgspec.Struct):
-    """Default for `service_price_id`: the service's default price."""
+    """`service_price_id` defaults to the service's default price."""
 
     service_id: Annotated[str, Meta(description="An active service of the project's owner.")]
     service_price_id: Annotated[str, Meta(description="One of the service's prices.")] | UnsetType | None = UNSET
@@ -33,22 +33,21 @@ class ServiceCheckoutCreate(msgspec.Struct):
 
 
 class ServiceCheckoutCancel(msgspec.Struct):
-    """Why it was canceled."""
+    """The reason for canceling."""
 
     reason: LongText | None = None
     feedback: LongText | None = None
 
 
 class CheckoutServiceShape(msgspec.Struct):
-    """The service that was bought."""
+    """The purchased service."""
 
     id: Annotated[str, resource_id("svc")]
     title: str
 
 
 class ServiceCheckoutShape(msgspec.Struct):
-    """A checkout of a service. `status` and everything else that depends on the time are those of the moment of the
-    request."""
+    """A checkout of a service. `status` and all other time-dependent fields are as of the time of the request."""
 
     id: Annotated[str, resource_id("sco")]
     service: CheckoutServiceShape
@@ -110,7 +109,7 @@ class BoughtService(Record, frozen=True):
 
 
 class Checkout(Record, frozen=True):
-    """A subscription in a project; `price` is the chosen one, which may no longer be offered."""
+    """A subscription in a project. `price` is the chosen one, which may no longer be on offer."""
 
     id: str
     repository: Repository
@@ -122,7 +121,7 @@ class Checkout(Record, frozen=True):
     unsubscribed_feedback: str | None
     created_at: int
     updated_at: int
-    # Of the studio that sells it; None: UTC.
+    # The seller's time zone and language; None means UTC.
     timezone: Annotated[str | None, COMPUTED] = None
     language: Annotated[Language, COMPUTED] = DEFAULT_LANGUAGE
 
@@ -135,7 +134,7 @@ class Checkout(Record, frozen=True):
 
     @property
     def zone(self) -> tzinfo:
-        """The zone of its periods and of the days of its invoices."""
+        """The time zone of its periods and of the days on its invoices."""
         return stored_zone(self.timezone)
 
 
@@ -155,7 +154,7 @@ service_checkouts = sa.Table(
     sa.Index("ix_service_checkouts_due_at", "due_at", "id"),
 )
 
-# One row for each period that has begun: its key ensures that a period is billed once.
+# One row per started period; its key ensures that a period is billed only once.
 service_checkout_periods = sa.Table(
     "service_checkout_periods",
     metadata,

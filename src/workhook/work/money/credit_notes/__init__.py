@@ -1,1 +1,1 @@
-"""Credit notes: what is taken back of an invoice that was sent."""
+"""Credit notes, which reverse issued invoices fully or in part."""

@@ -1,4 +1,4 @@
-"""Credit notes and their documents. A number is given while the rows of the invoice and of the counter are locked."""
+"""Credit notes and their documents. A number is assigned while the rows of the invoice and the counter are locked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _count = queries.counted(credit_note_numbers, queries.ONE)
 async def credit(
     write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
 ) -> tuple[Invoice, CreditNote]:
-    """Credit a locked invoice. Raises `Conflict`, `Invalid`."""
+    """Credit a locked invoice. Raise `Conflict` or `Invalid`."""
     require_issued(invoice)
     books = invoice.books
     items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
@@ -76,7 +76,7 @@ async def credit(
         "credit_notes": booked_text([*booked_of(invoice.credit_notes), Booked(note.id, total, write.now)]),
         **settled(invoice, after, write.now),
     }
-    if after.status == "credited":  # its time can be billed again
+    if after.status == "credited":  # the invoice's time can be billed again
         await queries.release(write.tx, invoice.id)
     beside = {"credit_note": to_response(note)}
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
@@ -85,7 +85,7 @@ async def credit(
 async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
     """Get a credit note as a PDF.
 
-    Its logo and its letters are those of the invoice's PDF, and it carries its e-invoice in the same way.
+    The logo and fonts are those of the invoice's PDF, and the e-invoice is embedded in the same way.
     """
     note, invoice, access, row = await _with_invoice(call, credit_note_id)
     document = document_of(invoice, access.repository, row, note.credit)
@@ -93,9 +93,9 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
 
 
 async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
-    """Get a credit note as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
+    """Get a credit note as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
-    It needs what the e-invoice of its invoice needs.
+    It requires the same data as the e-invoice of its invoice.
     """
     note, invoice, access, row = await _with_invoice(call, credit_note_id)
     document = einvoice_of(invoice, access.repository, parties_now(row), note.credit)
@@ -103,7 +103,7 @@ async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
 
 
 async def _with_invoice(call: Call, credit_note_id: str) -> tuple[CreditNote, Invoice, Access, Row]:
-    """Find the credit note and its invoice, with the row of `queries.by_id`. Raises `NotFound`."""
+    """Find the credit note and its invoice, with the row of `queries.by_id`. Raise `NotFound`."""
     row, _ = await find_with_access(call.database, rows.by_id, actor_of(call), id=credit_note_id)
     note = rows.of_row(row)
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=note.invoice.id)

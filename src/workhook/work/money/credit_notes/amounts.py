@@ -1,8 +1,8 @@
-"""The amounts of a new credit note, from what the caller wants and what the invoice still has at each rate.
+"""The amounts of a new credit note, computed from the request and the amounts still creditable at each tax rate.
 
-All amounts are minor units. They are split over the tax rates of an invoice, never beyond what is left at a rate. Each
-part is cut from the running total of its rate, so the parts always add up to exactly what was billed, and the last one
-takes the remainder.
+All amounts are in minor units. They are split over the tax rates of an invoice, never exceeding the amount left at a
+rate. Each part is cut from the running total of its rate, so all parts add up to exactly the billed amount, and the
+last one takes the remainder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Key = tuple[int, Category]
 
 
 class RateBooks(msgspec.Struct, frozen=True):
-    """The amount billed at one rate, and how much of its base and tax has been credited."""
+    """The amount billed at one tax rate, and how much of its base and tax has been credited."""
 
     billed: TaxRow
     base: int = 0
@@ -46,14 +46,14 @@ class RateBooks(msgspec.Struct, frozen=True):
         return self._row(max(billed.base - self.base, 0), max(billed.tax - self.tax, 0))
 
     def part_with_tax(self, gross: int) -> TaxRow:
-        """Split an amount with tax, which is at most what is left, into its base and its tax."""
+        """Split a gross amount, at most the one left, into its base and its tax."""
         left = self.left
         [so_far, _] = shared(self.base + self.tax + gross, [self.billed.base, self.billed.tax])
         base = min(max(so_far - self.base, gross - left.tax, 0), left.base, gross)
         return self._row(base, gross - base)
 
     def part_before_tax(self, base: int) -> TaxRow:
-        """Add the tax to an amount before tax, which is at most the base that is left."""
+        """Add the tax to a net amount, which is at most the base left."""
         billed = self.billed
         so_far = self.base + base
         if not billed.base:
@@ -66,19 +66,21 @@ class RateBooks(msgspec.Struct, frozen=True):
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """All rates of an invoice, in the order in which it shows them. `default`: the invoice's own rate."""
+    """All tax rates of an invoice, in the order of the invoice. `default` is the invoice's own rate."""
 
     rows: tuple[RateBooks, ...]
     default: TaxRate = TaxRate()
 
     @property
     def left(self) -> int:
-        """The amount with tax that can still be credited at all rates together."""
+        """The gross amount that can still be credited at all rates together."""
         return sum(each.left.gross for each in self.rows)
 
     def find(self, rate: TaxRate) -> list[RateBooks]:
-        """Return the rates that fit: one, unless the invoice has none or several. An empty rate stands for the own
-        rate of the invoice."""
+        """Return the matching rates: exactly one unless the request is ambiguous or matches none.
+
+        An empty rate means the invoice's own rate.
+        """
         found = [
             each
             for each in self.rows
@@ -89,18 +91,18 @@ class Rates(msgspec.Struct, frozen=True):
         return found
 
     def parts_of(self, total: int) -> tuple[TaxRow, ...]:
-        """Split an amount with tax over all rates, in proportion to what is left at each."""
+        """Split a gross amount over all rates, in proportion to the amounts left."""
         shares = shared(total, [each.left.gross for each in self.rows])
         parts = (each.part_with_tax(gross) for each, gross in zip(self.rows, shares, strict=True))
         return tuple(each for each in parts if each.gross)
 
     def parts_before_tax(self, bases: Mapping[Key, int]) -> tuple[TaxRow, ...]:
-        """Add the tax to amounts before tax, each at most the base that is left at its rate."""
+        """Add the tax to net amounts, each at most the base left at its rate."""
         return tuple(each.part_before_tax(bases[each.key]) for each in self.rows if each.key in bases)
 
 
 def rates_of(billed: Sequence[TaxRow], default: TaxRate, credited: Iterable[TaxRow]) -> Rates:
-    """`credited`: the rows of all credit notes of the invoice so far."""
+    """Combine the billed rates with the `credited` rows of all credit notes so far."""
     sums: dict[Key, tuple[int, int]] = {}
     for row in credited:
         base, tax = sums.get((row.millionths, row.category), (0, 0))
@@ -117,13 +119,13 @@ _taxes = (
 
 
 async def find_rates(reader: Reader, invoice: Invoice) -> Rates:
-    """Return what is billed and credited at each rate of the invoice."""
+    """Return the billed and credited amounts at each rate of the invoice."""
     rows = await reader.fetch_all(_taxes, {"invoice_id": invoice.id}) if invoice.credited_minor else []
     return rates_of(invoice.tax_rows, invoice.rate, [row for each in rows for row in rows_of(each["taxes"])])
 
 
 def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
-    """Return the lines of the credit note and its sums. Raises `Conflict`, `Invalid`."""
+    """Return the lines and sums of the credit note. Raise `Conflict` or `Invalid`."""
     if if_set(wanted.invoice_items) is not None:
         return _of_lines(invoice, rates, wanted)
     rate = TaxRate(if_set(wanted.tax), None if isinstance(wanted.tax_category, UnsetType) else wanted.tax_category)
@@ -138,8 +140,11 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
 
 
 class CreditableLine(msgspec.Struct, frozen=True):
-    """A line of an invoice. `base`: what it was billed at before tax, less its share of the invoice's discount.
-    `left`: how much of that is not credited yet, and can still be credited at its rate."""
+    """A line of an invoice that can be credited.
+
+    `base` is its net amount after its share of the invoice's discount. `left` is the part of it that has not been
+    credited and can still be credited at its rate.
+    """
 
     item: Item
     row: TaxRow
@@ -148,8 +153,10 @@ class CreditableLine(msgspec.Struct, frozen=True):
 
 
 def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[CreditableLine]:
-    """Return all lines of the invoice; their bases add up to those of its rates. `credited`: the lines of its credit
-    notes, which are known by their description and rate."""
+    """Return all lines of the invoice; their bases add up to those of its rates.
+
+    `credited` are the lines of its credit notes, which are matched by description and rate.
+    """
     taken: dict[tuple[str, Key], int] = {}
     for each in credited:
         known = each.description, each.rate.otherwise(invoice.rate)
@@ -171,14 +178,14 @@ def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[C
 
 
 def whole_line(line: CreditableLine, currency: str) -> CreditedItemInput:
-    """Return the credited line that takes back what is left of a line."""
+    """Return a credited line for everything that is left of a line."""
     row = line.row
     price = amount_of(line.left, currency)
     return CreditedItemInput(line.item.description, Decimal(1), price, tax=row.millionths, tax_category=row.category)
 
 
 def _checked(invoice: Invoice, total: int | None, left: int, nothing: str, words: str = "") -> int:
-    """Return the total, or everything that is left."""
+    """Return the requested total, or everything that is left."""
     most = min(left, invoice.books.not_credited)
     if total is None:
         if most == 0:
@@ -208,7 +215,7 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     for one in rates.rows:
         if bases.get(one.key, 0) > one.left.base:
             raise _more_than_due("invoice_items", one.left.base, invoice, rate_words(one.billed), before_tax=True)
-    # A line gets the rate written down, unless the line and the invoice already give it.
+    # Store the rate on a line unless the line and the invoice already determine it.
     kept = [
         item
         if item.rate.otherwise(invoice.rate) == one.key
@@ -232,7 +239,7 @@ def _rates_of_lines(rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
 
 
 def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:
-    """Raises `Invalid`. `path`: the prefix of the names of the fields."""
+    """Find the single matching rate, or raise `Invalid`. `path` is the prefix of field names in faults."""
     found = rates.find(rate)
     if len(found) == 1:
         return found[0]
@@ -248,7 +255,7 @@ def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:
 
 
 def rate_words(row: TaxRow) -> str:
-    """Return the rate as messages name it: `19 %`, `0 % (exempt)`."""
+    """Return the rate as shown in messages: `19 %`, `0 % (exempt)`."""
     percent = f"{percent_to_response(row.millionths)} %"
     return percent if row.category == "standard" else f"{percent} ({row.category})"
 

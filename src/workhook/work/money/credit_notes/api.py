@@ -1,6 +1,6 @@
-"""`/invoices/{id}/credit_notes`, `/credit_notes`: the credit notes of sent invoices.
+"""Credit notes of issued invoices: `/invoices/{id}/credit_notes` and `/credit_notes`.
 
-Users who see an invoice see its credit notes. Owners and members create them.
+Users who can see an invoice can see its credit notes. Owners and members create them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
 @routes.get("/invoices/{invoice_id}/credit_notes")
 async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Listed[CreditNotesAnswer]:
-    """List the credit notes of an invoice, the newest last."""
+    """List the credit notes of an invoice, newest last."""
     after = cursor_of(query, actions.rows.listing.order)
     access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     notes, headers = await read_for(call, actions.rows.listing, in_project(access), query, after, invoice_id=invoice.id)
@@ -35,12 +35,13 @@ async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Li
 
 @routes.post("/invoices/{invoice_id}/credit_notes")
 async def create_credit_note(write: Write, invoice_id: str, wanted: CreditNoteCreate) -> CreditNoteAnswer:
-    """Credit an invoice, or a part of it.
+    """Credit an invoice, fully or in part.
 
-    A `total` includes tax. It is split over the rates of the invoice in proportion to what is left at each; with `tax`
-    it is credited at that rate alone. `invoice_items` are before tax. More than is left at a rate is 422
-    `more_than_due`, a rate that the invoice does not have is 422 `not_on_invoice`. An amount paid above the rest
-    becomes `to_refund` of the invoice. Once all of it is credited, its timesheets can be invoiced again.
+    A `total` includes tax. It is split over the tax rates of the invoice in proportion to the amounts left; with `tax`,
+    it is credited at that rate only. `invoice_items` are before tax. Crediting more than is left at a rate fails with
+    422 `more_than_due`, and a rate that is not on the invoice with 422 `not_on_invoice`. If the invoice was paid beyond
+    the remaining total, the difference becomes its `to_refund`. Once an invoice is fully credited, its timesheets can
+    be invoiced again.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     _, note = await actions.credit(write, access, invoice, wanted)

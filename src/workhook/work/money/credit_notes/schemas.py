@@ -1,4 +1,4 @@
-"""Credit notes: their record, their table, and the parameters of requests."""
+"""Credit notes: their record, table and request parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ITEMS_MAX = 1000
 
 
 class CreditedItemInput(InvoiceItemInput):
-    """A credited line. Its rate is one that the invoice has."""
+    """A credited line. Its rate must be one of the invoice."""
 
     tax: (
         Annotated[
@@ -48,9 +48,9 @@ class CreditedItemInput(InvoiceItemInput):
 
 
 class CreditNoteCreate(msgspec.Struct):
-    """The part of an invoice that is credited: a `total`, or lines. Default: everything that is not credited yet.
+    """The part of an invoice to credit: a `total`, or lines. Default: everything that has not been credited.
 
-    With `tax` or `tax_category` only that rate is credited.
+    With `tax` or `tax_category`, only that rate is credited.
     """
 
     reason: Annotated[
@@ -75,7 +75,7 @@ class CreditNoteCreate(msgspec.Struct):
 
 
 class CreditNote(Record, frozen=True):
-    """A credit note; `total` is `amount` and the tax on it. It is never changed or deleted."""
+    """A credit note. `total` is `amount` plus tax. Credit notes are never changed or deleted."""
 
     id: Annotated[str, resource_id("crn")]
     credit_note_number: str
@@ -101,7 +101,7 @@ class CreditNote(Record, frozen=True):
         return Credit(self.id, self.credit_note_number, self.issued, items, taxes, self.reason)
 
 
-# Rows are never changed. `items` is JSON as in invoices. `position`: within the invoice, in the order of the commits.
+# Rows are never changed. `items` is JSON as in invoices. `position` is the number within the invoice, in commit order.
 credit_notes = sa.Table(
     "credit_notes",
     metadata,

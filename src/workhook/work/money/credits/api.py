@@ -1,4 +1,4 @@
-"""`/projects/{id}/task_credits`, `/task_credits`: for owners and members. Credits do not exist for clients."""
+"""Task credits: `/projects/{id}/task_credits` and `/task_credits`, for owners and members. Clients get 404."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ routes = Routes(WORK_API, "Task Credits", read="work.read", write="work.write")
 
 @routes.get("/projects/{id}/task_credits")
 async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Listed[TaskCreditsAnswer]:
-    """List the entries of a project's ledger of credits."""
+    """List the entries of a project's credit ledger."""
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
@@ -34,7 +34,7 @@ routes.post("/projects/{id}/task_credits")(ledger.create_task_credit)
 
 @routes.get("/projects/{id}/task_credits/balance")
 async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBalance:
-    """Get a project's balance of credits."""
+    """Get the credit balance of a project."""
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
     found = await ledger.find_balance(call.database, access.repository.id, now_ms())

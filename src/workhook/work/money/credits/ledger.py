@@ -1,7 +1,6 @@
-"""The ledgers of projects in the database: their entries, which are appended with an event each, and what is left of
-their grants. A chore expires what is due.
+"""The credit ledgers of projects: append entries, each with an event, and track how much is left of each grant.
 
-Appending an entry needs the lock of the project's row.
+A chore expires grants that are due. Appending an entry requires the lock of the project's row.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal
 
 
 class Position(msgspec.Struct, frozen=True):
-    """The end of a ledger: its last entry, and the lots that are due or next to be spent, the oldest first."""
+    """The end of a ledger: its last entry, and the lots that are due or next to be spent, oldest first."""
 
     last_id: str = ""
     balance_minor: int = 0
@@ -60,7 +59,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 _in_project = task_credits.c.repository_id == big("repository_id")
-# A literal: with a parameter for the 0 no database would use the partial indexes.
+# A literal, because neither database uses a partial index for a parameter.
 _something_left = task_credits.c.remaining_minor > sa.literal_column("0")
 _open = sa.and_(_in_project, _something_left)
 _due = task_credits.c.expires_at <= big("now")
@@ -73,7 +72,7 @@ _entries = sa.select(
     *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
 ).join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
 
-# --- locks. They do not block other inserts into the project, which need a key share of its row. ------------------
+# --- locks, which allow other inserts into the project: those take a key share of its row -------------------------
 
 _lock = (
     sa.select(projects.c.repository_id)
@@ -90,7 +89,7 @@ _task_title = (
     )
     .scalar_subquery()
 )
-# With `task_title`, null if the project has no such task.
+# With `task_title`, which is null if the project has no such task.
 project_locked = with_access(
     sa.select(_task_title.label("task_title")).select_from(_named).where(_named.c.id == sa.bindparam("project_id")),
     _named.c.repository_id,
@@ -99,7 +98,7 @@ entry_locked = with_access(
     _entries.where(task_credits.c.id == sa.bindparam("id")), task_credits.c.repository_id
 ).with_for_update(of=projects, key_share=True)
 
-# --- what is left -----------------------------------------------------------------------------------------------
+# --- balances ---------------------------------------------------------------------------------------------------
 
 _last = (
     sa.select(task_credits.c.id, task_credits.c.balance_after_minor)
@@ -135,11 +134,11 @@ _unspent = sa.and_(_something_left, _not_due)
 
 def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
     total = sa.func.sum(column).filter(*conditions)
-    return sa.cast(sa.func.coalesce(total, 0), sa.BigInteger)  # PostgreSQL's sum is wider
+    return sa.cast(sa.func.coalesce(total, 0), sa.BigInteger)  # PostgreSQL's sum has a wider type
 
 
 _standing = task_credits.c.reversed.is_(sa.false())
-# What is due counts as lost.
+# Due credits count as expired.
 _balance = sa.select(
     _sum(task_credits.c.remaining_minor, _unspent).label("balance_minor"),
     _sum(task_credits.c.amount_minor, task_credits.c.kind == "grant", _standing).label("granted_minor"),
@@ -178,8 +177,10 @@ _change = (
 
 
 async def find_position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
-    """Return the position with every lot that is due, and with the oldest of the others that together hold
-    `enough_minor`, if all do."""
+    """Return the position with all due lots, and the oldest other lots until they add up to `enough_minor`.
+
+    If the others do not add up to that much, all of them are returned.
+    """
     limit = LOTS_AT_FIRST
     while True:
         rows = await tx.fetch_all(_next, {"repository_id": repository_id, "now": now, "limit": limit})
@@ -193,8 +194,11 @@ async def find_position(tx: Transaction, repository_id: int, now: int, *, enough
 
 
 class LedgerBalance(msgspec.Struct, frozen=True):
-    """Hundredths of a credit. `granted_minor` leaves out reversed grants, `used_minor` reversed spends; what is due
-    counts as expired. `expires_next`: when unspent credits expire next, or None."""
+    """The balance of a ledger, in hundredths of a credit.
+
+    `granted_minor` excludes reversed grants, `used_minor` excludes reversed spends, and due credits count as expired.
+    `expires_next` is when unspent credits next expire, or None.
+    """
 
     balance_minor: int
     granted_minor: int
@@ -221,39 +225,39 @@ def _position_of(rows: Sequence[Row]) -> Position:
 
 
 class EntryDetails(msgspec.Struct, frozen=True):
-    """The fields of an entry besides its amounts. `caller`: None for entries that Workhook makes by itself."""
+    """The fields of an entry besides its amounts. `caller` is None for entries that Workhook creates automatically."""
 
     caller: Actor | None = None
     notes: str | None = None
     task: CreditTaskShape | None = None
     reverses_id: str | None = None
-    reverses_at: int = 0  # when that entry was changed last
+    reverses_at: int = 0  # when the reversed entry was last changed
 
 
 class LedgerWriter(msgspec.Struct, frozen=True):
-    """Appends to the ledger of a project, whose row the transaction holds."""
+    """Appends entries to the ledger of a project. The transaction must hold the lock of the project's row."""
 
     write: Write
     repository: Repository
 
     async def grant(self, amount_minor: int, notes: str | None) -> str:
-        """Append a grant that does not expire, in hundredths of a credit; return the entry's id."""
+        """Append a grant without an expiry, in hundredths of a credit, and return the entry's id."""
         position, _ = await self.expire_due()
         return (await self.append_grant(position, EntryDetails(self.write.caller, notes), amount_minor)).id
 
     async def append_grant(
         self, position: Position, details: EntryDetails, amount_minor: int, expires_at: int | None = None
     ) -> TaskCredit:
-        """`position` is what `expire_due` returned."""
+        """Append a grant. `position` is the one returned by `expire_due`."""
         balance = position.balance_minor + amount_minor
         return await self.append(
             position.last_id, LedgerStep("grant", amount_minor, balance, expires_at=expires_at), details
         )
 
     async def expire_due(self, *, enough_minor: int = 0) -> tuple[Position, int]:
-        """Append the expiry of lots that are due; return the position after it and the number of entries.
+        """Append the expiry of all due lots. Return the new position and the number of appended entries.
 
-        The position has no lot that is due, and enough of the others to hold `enough_minor`, if all do.
+        The position contains no due lots, and enough of the others to cover `enough_minor` if possible.
         """
         now = self.write.now
         found = await find_position(self.write.tx, self.repository.id, now, enough_minor=enough_minor)
@@ -264,13 +268,13 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         return Position(last_id, balance, left), len(steps)
 
     async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
-        """Append the entries behind `last_id`; return the id of the last."""
+        """Append the entries after `last_id`, and return the id of the last one."""
         for step, details in entries:
             last_id = (await self.append(last_id, step, details)).id
         return last_id
 
     async def append(self, last_id: str, step: LedgerStep, details: EntryDetails) -> TaskCredit:
-        """Append one entry behind `last_id`, change the lots that it changes, and publish its event."""
+        """Append one entry after `last_id`, update the lots it affects, and publish its event."""
         tx, now = self.write.tx, self.write.now
         entry = TaskCredit(
             id=rules.id_after(last_id, new_id("crd")),
@@ -294,7 +298,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         changed_at, reversed_id = max(now, details.reverses_at + 1), details.reverses_id
         left = {each.id: each.remaining_minor for each in step.lots}
         if reversed_id is not None:
-            left.setdefault(reversed_id, 0)  # nothing is left of a spend
+            left.setdefault(reversed_id, 0)  # a spend has no remaining amount
         changes = [
             {"entry_id": id_, "remaining_minor": left[id_], "is_reversed": id_ == reversed_id, "changed_at": changed_at}
             for id_ in sorted(left)
@@ -307,10 +311,10 @@ class LedgerWriter(msgspec.Struct, frozen=True):
 
 
 async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
-    """Lock the project's row, before the transaction writes anything else into the project: a row that refers to the
-    project shares its lock, and two transactions that share a lock cannot both upgrade it.
+    """Lock the project's row for appending to its ledger, or raise `NotFound` if the project is deleted.
 
-    Raises `NotFound` for a deleted project.
+    Call this before the transaction writes anything else to the project: a row that refers to the project takes a
+    shared lock on it, and two transactions that share a lock cannot both upgrade it.
     """
     if await write.tx.fetch_one(_lock, {"repository_id": repository.id}) is None:
         raise NotFound()
@@ -318,10 +322,10 @@ async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
 
 
 async def expire_credits(services: Services, now: int) -> int:
-    """Expire the rest of grants that are due, and return how many; a chore.
+    """Expire the remaining credits of due grants and return the number of expired grants. This is a chore.
 
-    Each ledger has its own transaction, so several processes may do this at once; one that fails does not stop the
-    others. Raises `Unavailable`.
+    Each ledger is expired in its own transaction, so several processes may run this concurrently. A ledger that fails
+    does not stop the others. Raise `Unavailable`.
     """
 
     async def expire(repository_id: int) -> int:
@@ -346,9 +350,9 @@ async def expire_credits(services: Services, now: int) -> int:
 
 
 async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditAnswer:
-    """Grant credits, or spend some on a task.
+    """Grant credits, or spend credits on a task.
 
-    The oldest grant is spent first. A spend above the balance is refused with `insufficient_credits`.
+    The oldest grant is spent first. A spend that exceeds the balance fails with `insufficient_credits`.
     """
     task_id = wanted.task_id or None
     row, access = await find_with_access(write.tx, project_locked, write.actor, project_id=project_id, task_id=task_id)
@@ -382,16 +386,16 @@ async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
 
 
 async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
-    """Reverse a spend, or a grant that was not used.
+    """Reverse a spend, or a grant that has not been used.
 
-    The entry stays; another one that undoes it is appended. Credits that go back to a grant that has expired meanwhile
-    expire at once.
+    The entry is kept, and another entry is appended that reverses it. Credits returned to a grant that has since
+    expired expire immediately.
     """
     row, access = await find_with_access(write.tx, entry_locked, write.actor, id=task_credit_id)
     _require_writable(access)
     entry = entry_of(row)
     uses = tuple(Use(*each) for each in json.decode(entry.uses))
-    # The row may have been read before the wait for the lock, so read again what changes.
+    # The row may have been read before waiting for the lock, so read the changeable fields again.
     lot_ids = sorted({entry.id, *(each.grant_id for each in uses)})
     rows = await write.tx.fetch_all(_these, {"repository_id": access.repository.id, "lot_ids": lot_ids})
     position, fresh = _position_of(rows), next(row for row in rows if row["id"] == entry.id)
@@ -416,6 +420,6 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
 
 
 def _require_writable(access: Access) -> None:
-    """Raises `NotFound`, `Forbidden`, and `Conflict` if the project is archived."""
+    """Raise `NotFound` or `Forbidden`, or `Conflict` if the project is archived."""
     access.hide_from_clients()
     access.require_writable()

@@ -1,8 +1,8 @@
-"""The steps of a ledger of credits: pure functions over what is left of its grants.
+"""The steps of a credit ledger, as pure functions over the lots of its grants.
 
-A grant is a lot of credits. The oldest lot is spent first, whatever its expiry; what is left of a lot at its
-`expires_at` is lost then. The balance is the sum of the entries, and always what is left of all lots together.
-Amounts are minor units (hundredths of a credit).
+A grant is a lot of credits. The oldest lot is spent first, regardless of its expiry; the rest of a lot is lost at its
+`expires_at`. The balance is the sum of all entries, and always equals the total that remains in all lots. Amounts are
+in minor units (hundredths of a credit).
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # of ids
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # digits of ids
 
 Kind = Literal["grant", "spend", "expire", "reversal"]
 
 
 class Use(NamedTuple):
-    """An amount that was taken from a grant."""
+    """An amount taken from a grant."""
 
     grant_id: str
     amount_minor: int
 
 
 class Lot(msgspec.Struct, frozen=True):
-    """The rest of a grant."""
+    """A grant and its remaining credits."""
 
     id: str
     amount_minor: int
@@ -40,7 +40,7 @@ class Lot(msgspec.Struct, frozen=True):
 
 
 class LedgerStep(msgspec.Struct, frozen=True):
-    """An entry to append, and the changed lots."""
+    """An entry to append, and the lots it changes."""
 
     kind: Kind
     amount_minor: int
@@ -51,8 +51,10 @@ class LedgerStep(msgspec.Struct, frozen=True):
 
 
 def id_after(last_id: str, fresh_id: str) -> str:
-    """Return `fresh_id`, or the next id after `last_id` if that is greater: entries are listed by id, a clock may go
-    back, and two entries may share a millisecond."""
+    """Return `fresh_id`, or the smallest id after `last_id` if that is greater.
+
+    Entries are listed by id, but the clock may be set back, and two entries may share a millisecond.
+    """
     if fresh_id > last_id:
         return fresh_id
     head = last_id.rstrip(_DIGITS[-1])
@@ -61,7 +63,7 @@ def id_after(last_id: str, fresh_id: str) -> str:
 
 
 def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep]:
-    """Return an entry for each lot that is due, the oldest first."""
+    """Return an expiry entry for each due lot, oldest first."""
     steps = []
     for lot in sorted((each for each in lots if each.is_due(now)), key=lambda each: each.id):
         balance_minor -= lot.remaining_minor
@@ -72,7 +74,7 @@ def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep
 
 
 def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerStep | None:
-    """Spend from the oldest lots; None if there is not enough. No lot may be due."""
+    """Spend from the oldest lots, none of which may be due. Return None if they do not suffice."""
     missing, taken, left = amount_minor, [], []
     for lot in sorted(lots, key=lambda each: each.id):
         if missing == 0:
@@ -87,15 +89,17 @@ def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerS
 
 
 def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
-    """Return None if part of the lot is gone."""
+    """Reverse a grant. Return None if part of the lot is gone."""
     if lot.remaining_minor != lot.amount_minor:
         return None
     return LedgerStep("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))
 
 
 def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[LedgerStep]:
-    """Put what was spent back into its lots, which include those of `uses`. Lots that have expired meanwhile expire
-    again at once."""
+    """Return the spent credits to their lots, which must include those of `uses`.
+
+    Credits returned to a lot that has since expired expire immediately.
+    """
     known = {lot.id: lot for lot in lots}
     restored = tuple(
         known[use.grant_id].with_remaining(known[use.grant_id].remaining_minor + use.amount_minor) for use in uses

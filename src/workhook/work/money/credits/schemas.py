@@ -1,4 +1,4 @@
-"""Task credits: the entries of a project's ledger, their table, and the parameters of requests."""
+"""Task credits: the entries of a project's ledger, their table and request parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workhook.work.money.credits.rules import Kind
 
 
 class TaskCreditCreate(msgspec.Struct):
-    """A grant, or a spend if `kind` says so. A spend needs a task; a grant takes none."""
+    """A grant or, depending on `kind`, a spend. A spend requires a task; a grant must not have one."""
 
     amount: CreditsAboveZero
     kind: Literal["grant", "spend"] = "grant"
@@ -32,7 +32,7 @@ class TaskCreditCreate(msgspec.Struct):
 
 
 def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
-    """Return the faults of the parameters together."""
+    """Return the faults in combinations of parameters."""
     faults, spends = [], create.kind == "spend"
     if spends and not create.task_id:
         faults.append(Fault(field="task_id", code="missing", message="task_id is required for a spend"))
@@ -47,14 +47,17 @@ def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
 
 
 class CreditTaskShape(msgspec.Struct):
-    """The task that was paid for, with the title that it had then."""
+    """The task that was paid for, with its title at that time."""
 
     id: Annotated[str, resource_id("tsk")]
     title: str
 
 
 class TaskCredit(Record, frozen=True):
-    """An entry of the ledger. `reverses` is the entry that a reversal undoes; that entry itself has `reversed`."""
+    """An entry of the ledger.
+
+    `reverses` is the id of the entry that a reversal undoes; on that entry, `reversed` is true.
+    """
 
     id: Annotated[str, resource_id("crd")]
     kind: Kind
@@ -81,10 +84,10 @@ class TaskCredit(Record, frozen=True):
     expires_at: Timestamp | None
     created_at: Timestamp
     updated_at: Timestamp
-    # The rest of a grant, and 0 for other entries: grants with a rest are found without reading the ledger, and the
+    # The rest of a grant; 0 for other entries. Grants with a rest are found without reading the whole ledger, and the
     # balance is their sum.
     remaining_minor: Annotated[int, HIDDEN]
-    # JSON, `[[grant's id, minor units], …]`: the grants of a spend or an expiry.
+    # JSON `[[grant id, minor units], …]`: the grants that a spend or an expiry draws on.
     uses: Annotated[str, HIDDEN]
 
 
@@ -100,7 +103,7 @@ task_credits = sa.Table(
     sa.Column("task_title", sa.Text),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
-    # With all columns that a spend reads: without statistics SQLite might use the index of all entries.
+    # Includes all columns that a spend reads: without statistics, SQLite might use the index of all entries.
     partial_index("ix_task_credits_open", "repository_id", *_SPEND_READS, where=sa.text("remaining_minor > 0")),
     partial_index("ix_task_credits_expiring", "expires_at", where=sa.text("remaining_minor > 0")),
 )
@@ -117,8 +120,11 @@ class TaskCreditsAnswer(msgspec.Struct):
 
 
 class TaskCreditBalance(msgspec.Struct):
-    """`granted` leaves out reversed grants, `used` reversed spends. What is missing between them and the balance has
-    expired."""
+    """The credit balance of a project.
+
+    `granted` excludes reversed grants, and `used` excludes reversed spends. The rest of the difference to the balance
+    has expired.
+    """
 
     balance: int | float
     granted: int | float

@@ -1,1 +1,1 @@
-"""Invoices from draft to paid."""
+"""Invoices, from draft to payment."""

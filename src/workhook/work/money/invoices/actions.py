@@ -1,5 +1,6 @@
-"""Invoices are found, locked and changed, with their events: for the invoice itself, its payments, its credit notes,
-and the subscriptions that Workhook bills by itself.
+"""Find, lock and change invoices, and publish their events.
+
+Used for invoices themselves, their payments and credit notes, and the subscriptions that Workhook bills automatically.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from workhook.work.money.invoices.settings import (
     settings_of_row,
 )
 
-# The owners of the project, and its clients, are notified of an invoice.
+# The owners and clients of the project are notified of an invoice.
 _concerned = sa.select(accounts).where(
     accounts.c.id.in_(
         sa.union_all(
@@ -60,16 +61,16 @@ _of_payment = telling(
     "payment", _concerned, {"invoice_id": _invoice_id, "payment_id": sa.bindparam("payment_id", type_=sa.Text)}
 )
 TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
-"""The actions of an invoice that people are notified of, besides its payments."""
+"""The actions of an invoice that people are notified of, besides payments."""
 
 
 def tell_of_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
-    """Notify that an invoice was `sent`, `voided` or `credited`."""
+    """Notify people that an invoice was `sent`, `voided` or `credited`."""
     _of_invoice.defer(write.tx, {**told_in(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
 def tell_of_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
-    """Notify that a payment or a refund was booked."""
+    """Notify people that a payment or refund was recorded."""
     params = {"invoice_id": invoice_id, "payment_id": payment_id}
     _of_payment.defer(write.tx, {**told_in(write, repository), **params})
 
@@ -78,20 +79,20 @@ _DOING = "change invoices"
 
 
 async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
-    """Find the invoice, with the actor's access to its project. Raises `NotFound`."""
+    """Find an invoice and the actor's access to its project. Raise `NotFound`."""
     row, access = await find_with_access(reader, queries.by_id, actor, id=invoice_id)
     return access, visible(row, access)
 
 
 def visible(row: Row, access: Access) -> Invoice:
-    """Read the invoice of a row. Raises `NotFound`: drafts do not exist for clients."""
+    """Read the invoice from a row. Raise `NotFound` if it is a draft and the caller is a client."""
     invoice = queries.invoice_of(row)
     access.require_sight(invoice.status == "draft")
     return invoice
 
 
 async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
-    """Lock the invoice for a change. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived."""
+    """Lock an invoice for a change. Raise `NotFound`, `Forbidden`, or `Conflict` if the project is archived."""
     row, access = await find_with_access(write.tx, queries.locked, write.actor, id=invoice_id)
     invoice = visible(row, access)
     access.require_writable()
@@ -100,7 +101,7 @@ async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
 
 
 def require_issued(invoice: Invoice) -> None:
-    """Call it before money is booked. Raises `Conflict` for a draft and for a void invoice."""
+    """Raise `Conflict` if the invoice is a draft or void. Call this before recording money on it."""
     if invoice.status not in ISSUED:
         remedy = part("send it first" if invoice.status == "draft" else "it owes nothing any more")
         message = compose("The invoice is {}; {}.", invoice.status, remedy)
@@ -117,10 +118,9 @@ async def change_invoice(
     more_changes: Changes | None = None,
     beside: Mapping[str, msgspec.Struct] | None = None,
 ) -> Invoice:
-    """Write the values, publish the event and notify people. Return the invoice afterwards. One that is sent without a
-    number gets the next one.
+    """Write the values, publish the event, notify people and return the updated invoice.
 
-    `beside`: other records of the event, by their names there.
+    An invoice that is sent without a number gets the next one. `beside` are further records of the event, by name.
     """
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).at_its_end()
     if action == "sent" and before.invoice_number is None:
@@ -143,18 +143,21 @@ _lock_project = (
 
 
 async def lock_project(tx: Transaction, repository_id: int) -> None:
-    """Keep the project from being deleted, before an invoice of it is issued. Raises `NotFound` for a deleted one."""
+    """Prevent the deletion of the project before an invoice is issued in it. Raise `NotFound` if it is deleted."""
     if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
         raise NotFound()
 
 
-# Fields that determine no amount, and name neither the invoice nor its parties.
+# Fields that affect no amount and identify neither the invoice nor its parties.
 _AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
 
 
 async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate, offer: Offer | None = None) -> Invoice:
-    """Create a draft. The tax is that of the settings if the caller gives neither rate nor category. Raises `NotFound`,
-    `Forbidden`, `Conflict`, `Invalid`, before anything is written."""
+    """Create a draft.
+
+    The tax is that of the settings unless the caller gives a rate or a category. Raise `NotFound`, `Forbidden`,
+    `Conflict` or `Invalid` before anything is written.
+    """
     row, access = await find_with_access(write.tx, queries.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
@@ -172,15 +175,16 @@ async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate, of
 
 
 async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> InvoiceAnswer:
-    """Change an invoice.
+    """Update an invoice.
 
-    After it is sent, its lines, timesheets, tax, currency and number cannot be changed; after it is void, nothing can.
+    Once sent, its lines, timesheets, parties, tax, currency and number cannot be changed. A void invoice cannot be
+    changed.
     """
     return await change_draft(write, invoice_id, wanted)
 
 
 async def change_draft(write: Write, invoice_id: str, wanted: InvoiceEdit, offer: Offer | None = None) -> InvoiceAnswer:
-    """Change an invoice as `edit_invoice` does. `offer`: time to add as far as it is free and fits."""
+    """Update an invoice like `edit_invoice`. `offer` is time to add, as far as it is free and fits."""
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(answer_of(invoice, write.now))
     change = await drafts.plan_change(write.tx, access.repository, invoice, wanted, offer)
@@ -219,10 +223,11 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 
 
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Issue a draft: it gets its number, and its amounts and parties are fixed.
+    """Issue a draft: assign its number, and fix its amounts and parties.
 
-    One without lines is 422 `empty`. One whose total is 0 is paid at once. One without `due` gets it from
-    `payment_days` of the billing settings. A tax that is `reverse_charge` needs the VAT ids of both parties.
+    A draft without lines fails with 422 `empty`. An invoice with a total of 0 is paid immediately. If `due` is missing,
+    it is derived from `payment_days` in the billing settings. The tax category `reverse_charge` requires the VAT ids of
+    both parties.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status == "sent":
@@ -242,7 +247,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 
 
 def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
-    """Raises `Invalid` if the buyer owes the tax and a VAT id is missing."""
+    """Raise `Invalid` if the buyer owes the tax and a VAT id is missing."""
     if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
         return
     if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
@@ -257,7 +262,10 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
 
 
 def _require_zone(settings: InvoiceSettings, access: Access) -> None:
-    """Raises `Invalid` if this server does not know the seller's zone: the invoice would keep the days of another."""
+    """Raise `Invalid` if this server does not know the seller's time zone.
+
+    The invoice would permanently use the days of another zone.
+    """
     zone = settings.seller.timezone
     if zone is None or is_known(zone):
         return
@@ -269,9 +277,10 @@ def _require_zone(settings: InvoiceSettings, access: Access) -> None:
 
 
 async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Void an invoice that was sent, and on which nothing is paid or credited.
+    """Void a sent invoice on which nothing has been paid or credited.
 
-    It keeps its number; its timesheets can be invoiced again. One with a total of 0 counts as paid, and can be voided.
+    It keeps its number, and its timesheets can be invoiced again. An invoice with a total of 0 counts as paid but can
+    be voided.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status == "void":
@@ -283,8 +292,8 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         message = rest if books.not_credited else say("The invoice is fully credited.")
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:
-        raise Conflict("The invoice has payments; refund them first.", code="has_payments")
-    if invoice.status != "sent" and invoice.total_minor:  # of 0, nothing can be credited
+        raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
+    if invoice.status != "sent" and invoice.total_minor:  # an invoice with a total of 0 cannot be credited
         message = say("The invoice is {}; credit it instead (credit_notes).", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     await queries.release(write.tx, invoice.id)
@@ -294,10 +303,10 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 async def issue(
     write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
-    """Issue an invoice with `items` as its recurring ones, and return its id. Its only event is `invoice created`; the
-    caller notifies people.
+    """Issue an invoice with `items` as its recurring ones and return its id.
 
-    Other transactions get no number of the account until this one ends.
+    Its only event is `invoice created`; the caller notifies people. Until this transaction ends, no other one can get
+    an invoice number of the account.
     """
     settings = await find_settings_to_issue(write.tx, repository.id)
     rate = settings.rate_at_issue

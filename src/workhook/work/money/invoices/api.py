@@ -1,6 +1,6 @@
-"""`/projects/{id}/invoices` and `/invoices`, from draft to paid.
+"""Invoices, from draft to payment: `/projects/{id}/invoices` and `/invoices`.
 
-Owners and members make invoices, clients see what was sent.
+Owners and members create invoices; clients see those that were sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
 @routes.get("/projects/{id}/invoices")
 async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> Listed[InvoicesAnswer]:
-    """List a project's invoices.
+    """List the invoices of a project.
 
     Clients do not see drafts.
     """
@@ -42,9 +42,9 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
 
 @routes.post("/projects/{id}/invoices")
 async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> InvoiceAnswer:
-    """Create a draft of an invoice.
+    """Create a draft invoice.
 
-    Its timesheets are reserved: no other invoice can have them.
+    Its timesheets are reserved: they cannot be added to another invoice.
     """
     return actions.answer_of(await actions.draft_invoice(write, project_id, wanted), write.now)
 

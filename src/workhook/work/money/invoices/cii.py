@@ -1,6 +1,6 @@
-"""EN 16931 in the syntax of UN/CEFACT, Cross Industry Invoice D16B. Pure.
+"""EN 16931 in the UN/CEFACT syntax (Cross Industry Invoice D16B). Pure functions.
 
-The order of the elements is that of the schema. Tests check the result by the official schema and rules.
+Elements are in the order of the schema. Tests validate the result with the official schema and rules.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from workhook.work.money.invoices.paper import Paper
 
 GUIDELINE = "urn:cen.eu:en16931:2017"
 SEPA_TRANSFER, TRANSFER = "58", "30"
-"""The means of payment, as UNTDID 4461 names them."""
+"""The codes of payment means (UNTDID 4461)."""
 VAT = "VAT"
 NO_TEXT = "-"
-"""For a text without a character that XML can contain: the standard requires one."""
+"""Replaces a text without any character allowed in XML, because the standard requires one."""
 LINES_OF_ADDRESS = ("LineOne", "LineTwo", "LineThree")
 
 _STANDARD = "urn:un:unece:uncefact:data:standard"
@@ -28,14 +28,14 @@ _NAMES = {
     "udt": f"{_STANDARD}:UnqualifiedDataType:100",
     "qdt": f"{_STANDARD}:QualifiedDataType:100",
 }
-# Characters that XML 1.0 cannot contain.
+# Characters that XML 1.0 does not allow.
 _NOT_XML = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BY_EIGHT = "102"
-"""The format of days such as 20261127, as UNTDID 2379 names it."""
+"""The code (UNTDID 2379) of dates written like 20261127."""
 
 
 def written(document: EInvoice) -> bytes:
-    """Return the document in UTF-8."""
+    """Return the document as UTF-8."""
     for prefix, name in _NAMES.items():
         ET.register_namespace(prefix, name)
     root = ET.Element(_tag("rsm:CrossIndustryInvoice"))
@@ -98,7 +98,7 @@ def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
     _add(element, "ram:Name", party.name)
     address = _add(element, "ram:PostalTradeAddress")
     lines = party.lines
-    if len(lines) > len(LINES_OF_ADDRESS):  # the last line has the rest
+    if len(lines) > len(LINES_OF_ADDRESS):  # the last line holds the rest
         lines = (*lines[:2], ", ".join(lines[2:]))
     for line, text in zip(LINES_OF_ADDRESS, lines, strict=False):
         _add(address, f"ram:{line}", text)
@@ -132,7 +132,7 @@ def _add_line(parent: ET.Element, number: int, line: ELine, document: EInvoice) 
         _add_period(settlement, line.service)
     if line.allowance:
         _add_allowance(settlement, line.allowance)
-    if line.rounding:  # a charge, or an allowance if it is negative
+    if line.rounding:  # a charge, or an allowance if negative
         rounding = _add(settlement, "ram:SpecifiedTradeAllowanceCharge")
         _add(_add(rounding, "ram:ChargeIndicator"), "udt:Indicator", "true" if line.rounding > 0 else "false")
         _add_amount(rounding, "ram:ActualAmount", abs(line.rounding))
@@ -151,7 +151,7 @@ def _add_allowance(parent: ET.Element, amount: Decimal) -> ET.Element:
     allowance = _add(parent, "ram:SpecifiedTradeAllowanceCharge")
     _add(_add(allowance, "ram:ChargeIndicator"), "udt:Indicator", "false")
     _add_amount(allowance, "ram:ActualAmount", amount)
-    _add(allowance, "ram:ReasonCode", "95")  # a discount, as UNTDID 5189 names it
+    _add(allowance, "ram:ReasonCode", "95")  # discount (UNTDID 5189)
     return allowance
 
 

@@ -1,6 +1,6 @@
-"""An invoice and its credit notes as PDF and as e-invoice.
+"""An invoice or a credit note as PDF and as e-invoice.
 
-A PDF is printed by a limited process (`render.py`), one at a time for each organization, and kept for a while. The same
+PDFs are rendered in a limited process (`render.py`), one at a time per organization, and cached for a while. The same
 process finds characters that no font has.
 """
 
@@ -53,14 +53,14 @@ _CODE_POINT = re.compile(r"U\+[0-9A-F]{4,6}")
 
 
 class Logo(msgspec.Struct, frozen=True):
-    """An image that was uploaded. `name` ends like its kind."""
+    """An uploaded image. The extension of `name` matches its type."""
 
     name: str
     content: bytes
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of the answer. The errors contain text of the logo or the invoice: escape it in the log."""
+    """The first line of the output. Its errors contain text of the logo or invoice, so escape them in the log."""
 
     missing: list[str]
     logo_error: str | None
@@ -72,7 +72,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """`stderr`: for the log."""
+    """The output of a render. `stderr` is for the log."""
 
     content: bytes
     report: Report
@@ -84,7 +84,7 @@ def _limits(timeout_s: float) -> Limits:
 
 
 async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Rendered:
-    """`xml`: the e-invoice to attach. Raises `RenderFailed`."""
+    """Render a document, with `xml` as the attached e-invoice. Raise `RenderFailed`."""
     job = {
         "invoice": document.page,
         "timestamp_s": document.timestamp_s,
@@ -102,7 +102,7 @@ async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Re
 
 
 async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
-    """Return the characters that no font of this machine has. Raises `RenderFailed`."""
+    """Return the characters that no font of this machine has. Raise `RenderFailed`."""
     made = await limited_process.run(_SCRIPT, {"characters": characters}, _limits(timeout_s))
     try:
         return set(msgspec.json.decode(made.output, type=list[str])) & set(characters)
@@ -119,7 +119,7 @@ RETRY_AFTER_S = 5
 KEPT_MAX_BYTES = 16 * 1024 * 1024
 KEPT_S = 24 * 3600
 KEPT_WITHOUT_LOGO_S = 300
-"""For a PDF without its logo because the render was killed: the next attempt may succeed."""
+"""The cache time of a PDF whose render was killed and repeated without the logo; the next attempt may succeed."""
 LOGO_MAX_BYTES = 2 * 1024 * 1024
 
 FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be rendered.", ["reason"])
@@ -157,16 +157,18 @@ log = structlog.get_logger(__name__)
 
 
 class Pdf(msgspec.Struct, frozen=True):
-    """`missing`: the first characters that no font of this machine has, such as `U+6F22`; they are boxes."""
+    """A rendered PDF. `missing` lists the first characters without a font, such as `U+6F22`, which are boxes in it."""
 
     content: bytes
     missing: str | None
 
 
 class Document(msgspec.Struct, frozen=True):
-    """An invoice or a credit note, to be printed. `logo_id`: of the seller; without one, `avatar` of the project may be
-    the logo. `timestamp_s`: the creation date in the file, so that the same document is the same file to the byte.
-    `einvoice` is attached if possible."""
+    """An invoice or a credit note to print.
+
+    `logo_id` is the seller's logo; without one, the project's `avatar` may be used. `timestamp_s` is the creation date
+    in the file, so printing the same document again gives the same bytes. `einvoice` is attached if possible.
+    """
 
     id: str
     page: Printed
@@ -185,14 +187,14 @@ class PdfJob(msgspec.Struct, frozen=True):
     logo: LogoFile | None
 
     def key(self) -> bytes:
-        """Identify equal pages of one organization."""
+        """Return a key that identifies equal pages of one organization."""
         printed = self.document
         parts = [self.account_id, printed.id, printed.page, printed.einvoice, printed.timestamp_s, self.logo]
         return hashlib.sha256(json.encode(parts)).digest()
 
 
 class _SharedRender:
-    """A render in progress. It is cancelled when no request waits for it."""
+    """A render in progress. It is cancelled when the last waiting request gives up."""
 
     def __init__(self, task: asyncio.Task[Pdf]) -> None:
         self._task = task
@@ -221,7 +223,7 @@ class Printer:
         self._renders: dict[bytes, _SharedRender] = {}
 
     async def make(self, job: PdfJob, read_logo: ReadLogo) -> Pdf:
-        """Raises `Unavailable` if too many requests wait already, or if it takes too long."""
+        """Return the PDF of a job. Raise `Unavailable` if too many requests are waiting, or if it takes too long."""
         key = job.key()
         if (kept := self._kept.get(key, time.monotonic())) is not None:
             ANSWERS.labels("kept").inc()
@@ -247,7 +249,7 @@ class Printer:
 
     @asynccontextmanager
     async def _turn(self, account_id: int) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `Unavailable` after `WAIT_S`."""
+        """Wait for a turn. Raise `Unavailable` after `WAIT_S`."""
         async with AsyncExitStack() as stack:
             try:
                 with WAITING.track_inprogress():
@@ -262,7 +264,7 @@ class Printer:
 
 
 class KeptPdfs:
-    """The PDFs that were requested last, at most `max_bytes` of them."""
+    """A cache of the most recently requested PDFs, limited to `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -295,8 +297,10 @@ _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictio
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Return the id of an avatar that is a file of this server, whose addresses start with one of `bases`. No other
-    avatar is ever fetched."""
+    """Return the id of an avatar that is a file of this server, whose URLs start with one of `bases`.
+
+    No other avatar is ever fetched.
+    """
     for base in bases:
         if avatar and avatar.startswith(base) and (found := _FILE_PATH.fullmatch(avatar.removeprefix(base))):
             return found[1]
@@ -308,12 +312,12 @@ def _logo_name(file: LogoFile) -> str | None:
 
 
 def is_logo(file: LogoFile | None) -> bool:
-    """Tell whether the file claims to be an image, and has a sensible size."""
+    """Return whether the file claims to be an image and has a reasonable size."""
     return file is not None and _logo_name(file) is not None and 0 < file.size <= LOGO_MAX_BYTES
 
 
 async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
-    """Read a file that `is_logo` accepts; None if its content is gone."""
+    """Read a file that `is_logo` accepts. Return None if its content no longer exists."""
     name = _logo_name(file)
     assert name is not None, "is_logo accepted it"
     try:
@@ -326,8 +330,10 @@ async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
 
 
 async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
-    """Return the PDF and how long to keep it, in seconds. A render that dies is repeated without the logo, and one
-    without a logo without the e-invoice. Raises `Unavailable`."""
+    """Return the PDF, and how long to cache it, in seconds.
+
+    A render that dies is repeated without the logo and, if it still dies, without the e-invoice. Raise `Unavailable`.
+    """
     xml = await _xml_of(job)
     tries = [(logo, xml), (None, xml if logo else None)]
     if logo and xml:
@@ -355,12 +361,12 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
 
 
 async def _xml_of(job: PdfJob) -> bytes | None:
-    """Return the e-invoice, if there is one. A failure is logged: the PDF is printed without it."""
+    """Return the e-invoice, if there is one. A failure is logged, and the PDF is printed without it."""
     einvoice = job.document.einvoice
     if einvoice is None:
         return None
     try:
-        return await asyncio.to_thread(xml_of, einvoice)  # a tenth of a second for a thousand lines
+        return await asyncio.to_thread(xml_of, einvoice)  # takes a tenth of a second for a thousand lines
     except Exception:
         XML_LEFT_OUT.labels("failure").inc()
         log.exception("invoice_xml_failed", invoice_id=job.document.id)
@@ -368,7 +374,7 @@ async def _xml_of(job: PdfJob) -> bytes | None:
 
 
 def xml_of(document: EInvoice) -> bytes:
-    from workhook.work.money.invoices import cii  # with a library of XML, of which most servers have no use
+    from workhook.work.money.invoices import cii  # imports an XML library that most servers never use
 
     return cii.written(document)
 
@@ -391,7 +397,7 @@ def _made(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
     if xml is not None and report.xml_error is None:
         try:
             content = facturx.with_metadata(content)
-        except facturx.UnknownForm as unknown:  # it carries the e-invoice all the same
+        except facturx.UnknownForm as unknown:  # the PDF still contains the e-invoice
             log.error("invoice_pdf_metadata_failed", invoice_id=job.document.id, reason=str(unknown))
     return Pdf(content, missing)
 
@@ -400,12 +406,12 @@ PDF = "application/pdf"
 
 
 def parties_now(row: Row) -> tuple[Party, Party]:
-    """Return the seller and the buyer of the current settings. `row`: of `queries.by_id`."""
+    """Return the seller and the buyer in the current settings. `row` is one of `queries.by_id`."""
     return seller_of_row(row), buyer_of_row(row) or Party()
 
 
 def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Credit | None = None) -> Document:
-    """Return the invoice, or a credit note of it, to be printed. `row`: of `queries.by_id`."""
+    """Return the printable invoice, or one of its credit notes. `row` is one of `queries.by_id`."""
     document_id = credit.id if credit else invoice.id
     page = printing.printed_credit(invoice, repository, credit) if credit else printing.printed(invoice, repository)
     einvoice: EInvoice | None = None
@@ -418,7 +424,7 @@ def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Cred
 
 
 def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | None:
-    """Return the e-invoice, or None if something is missing for it or it fails: the document is printed anyway."""
+    """Return the e-invoice, or None if required data is missing or it fails. The document is printed in any case."""
     try:
         return make()
     except Invalid:
@@ -434,7 +440,7 @@ def xml_answer(document: EInvoice, file_name: str) -> Answer:
 
 
 async def pdf_answer(call: Call, repository: Repository, document: Document) -> Answer:
-    """Raises `Unavailable`."""
+    """Answer with the PDF of a document. Raise `Unavailable`."""
     made = await make_pdf(call.services, repository, document, (call.base, call.base_for_others))
     headers = disposition(document.file_name, "inline")
     if made.missing is not None:
@@ -443,7 +449,7 @@ async def pdf_answer(call: Call, repository: Repository, document: Document) -> 
 
 
 async def make_pdf(services: Services, repository: Repository, document: Document, bases: tuple[str, ...]) -> Pdf:
-    """`bases`: the beginnings of the addresses of this server's files. Raises `Unavailable`."""
+    """Print a document. `bases` are the base URLs of this server's files. Raise `Unavailable`."""
     file: LogoFile | None = None
     if document.logo_id is not None:
         file = await find_logo(services.database, repository.owner.id, document.logo_id)
@@ -457,15 +463,15 @@ async def make_pdf(services: Services, repository: Repository, document: Documen
 async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     """Get an invoice as a PDF.
 
-    A draft is marked as one. The logo is that of the billing settings, or else the project's `avatar` if that is a
-    PNG, JPEG or SVG among the project's files. It must not be private, and must be drawn within two seconds. Otherwise
-    the initials of the account that bills stand in its place. An organization's invoices are printed one after the
-    other; 503 `pdf_unavailable`: too many wait already, or it took too long. Emoji are left out. If no font of the
-    server has some characters, they are printed as boxes. `X-Missing-Characters` then names the first of them, such as
-    `U+6F22`.
+    A draft is marked as such. The logo is the one in the billing settings; without one, it is the project's `avatar` if
+    that is a PNG, JPEG or SVG among the project's files that is not private and can be drawn within two seconds.
+    Otherwise, the initials of the billing account are shown. The invoices of an organization are printed one after
+    another; 503 `pdf_unavailable` means that too many are waiting, or that printing took too long. Emoji are left out.
+    Characters that no font of the server has are printed as boxes, and the `X-Missing-Characters` header then lists the
+    first of them, such as `U+6F22`.
 
-    If the invoice has an e-invoice (`/xml`), the PDF carries it, as Factur-X (ZUGFeRD) of the profile EN 16931: it is
-    PDF/A-3 with the file `factur-x.xml`. One with boxes carries none.
+    If an e-invoice is available (`/xml`), it is embedded as Factur-X (ZUGFeRD) with the profile EN 16931; the PDF is
+    then PDF/A-3 with the file `factur-x.xml`. A PDF with boxes never contains one.
     """
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
     document = document_of(visible(row, access), access.repository, row)
@@ -473,11 +479,11 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
 
 
 async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
-    """Get an invoice as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
+    """Get an invoice as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
-    Of an invoice that was sent. It needs the country and the name of the buyer, and the country of the seller with a
-    VAT id or a tax number: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one
-    409 `invoice_void`.
+    Available for sent invoices. It requires the country and name of the buyer, and the country of the seller with a VAT
+    id or tax number; otherwise the request fails with 422, stating what is missing and where to enter it. A draft fails
+    with 409 `invoice_draft`, and a void invoice with 409 `invoice_void`.
     """
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
     invoice = visible(row, access)

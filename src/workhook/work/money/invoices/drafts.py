@@ -1,6 +1,4 @@
-"""Drafts of invoices: the defaults of a new one, the change that parameters make before anything is written, and the
-sums of its time.
-"""
+"""Draft invoices: the defaults of a new one, changes planned before anything is written, and the sums of time."""
 
 from __future__ import annotations
 
@@ -48,11 +46,14 @@ from workhook.work.money.services.schemas import service_prices, services
 from workhook.work.time.rates import Rounding, find_rounding
 
 LOOKS_AT_MOST = 50
-"""The newest invoices of a project, and services of an account, that are searched for a default."""
+"""The number of a project's newest invoices, and of an account's newest services, searched for a default."""
 
 
 class Presets(msgspec.Struct, frozen=True):
-    """The defaults of a new invoice. `texts`: by the names of the invoice's fields. `settings`: of the project now."""
+    """The defaults of a new invoice.
+
+    `texts` is keyed by invoice field, and `settings` are the current ones of the project.
+    """
 
     currency: str
     texts: dict[str, str]
@@ -66,7 +67,7 @@ _last_here = sa.select(invoices.c.currency).where(_of_project).order_by(invoices
 _last_of_account = (
     sa.select(invoices.c.currency)
     .where(invoices.c.account_id == _account, invoices.c.invoice_number.is_not(None))
-    .order_by(invoices.c.invoice_number.desc())  # the index of numbers has them so: none is sorted
+    .order_by(invoices.c.invoice_number.desc())  # in the order of the index of numbers, so nothing needs sorting
     .limit(1)
 )
 _newest_services = (
@@ -95,7 +96,7 @@ _newest = (
     .limit(LOOKS_AT_MOST)
     .subquery("newest")
 )
-_last_addressed = (  # invoices of subscriptions name no buyer
+_last_addressed = (  # invoices of subscriptions do not name a buyer
     sa.select(_newest).where(_newest.c.bill_to.is_not(None)).order_by(_newest.c.id.desc()).limit(1)
 )
 _first_clients = (
@@ -108,8 +109,10 @@ _first_clients = (
 
 
 async def find_presets(reader: Reader, access: Access) -> Presets:
-    """Find the defaults of a new invoice of the project. Raises `Forbidden` for a client, who does not see other
-    clients."""
+    """Return the defaults for a new invoice of the project.
+
+    Raise `Forbidden` for clients, who must not see other clients.
+    """
     access.require_member("make invoices")
     here = {"repository_id": access.repository.id}
     settings, code, last, found = await asyncio.gather(
@@ -124,7 +127,7 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
     elif len(found) == 1:
         shown = (found[0]["name"], None if access.reads_only else found[0]["email"])
         texts = {"bill_to": "\n".join(each for each in shown if each)}
-    # The parties of the settings replace these.
+    # The parties in the settings replace these texts.
     replaced = ("bill_to", "address") if settings.buyer and settings.buyer.name else ()
     for name in (*replaced, "bill_from") if settings.seller.address else replaced:
         texts.pop(name, None)
@@ -134,21 +137,23 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
 
 
 async def find_currency(reader: Reader, access: Access) -> str:
-    """Return the currency of a new invoice of the project."""
+    """Return the currency for a new invoice of the project."""
     settings = await find_settings(reader, access.repository.id)
     return settings.currency or await find_last_currency(reader, access.repository)
 
 
 async def find_last_currency(reader: Reader, repository: Repository) -> str:
-    """Return the currency of the project's last invoice, or else the last one that its account used, for settings
-    without a currency."""
+    """Return the currency of the project's last invoice, or else the one its account used last.
+
+    It applies if the settings contain no currency.
+    """
     here = {"repository_id": repository.id, "account_id": repository.owner.id}
     row = await reader.fetch_one(_for_invoice, here)
     return (row and row["last"]) or DEFAULT_CURRENCY
 
 
 async def find_price_currency(reader: Reader, account_id: int) -> str | None:
-    """Return the currency of the account's newest price, or else of its last invoice; None without either."""
+    """Return the currency of the account's newest price, or else of its last invoice, or None without either."""
     row = await reader.fetch_one(_for_price, {"account_id": account_id})
     return row["last"] if row else None
 
@@ -157,12 +162,15 @@ V = TypeVar("V")
 
 _AS_GIVEN = ("due", "invoice_number", "currency", "language", "tax_category")
 _COLUMNS = {**{name: name for name in (*TEXTS, *_AS_GIVEN)}, "tax": "tax_millionths"}
-"""The columns of parameters that are stored as they are, by their names."""
+"""The columns of parameters that are stored as given, by parameter name."""
 
 
 class InvoiceChange(msgspec.Struct, frozen=True):
-    """`values`: the columns that the caller gave, and those that follow from them. `timesheet_ids`: what the invoice
-    claims afterwards."""
+    """A planned change of an invoice.
+
+    `values` are the columns that the caller has given, and those derived from them. `timesheet_ids` are the timesheets
+    that the invoice will have claimed.
+    """
 
     values: dict[str, object]
     timesheet_ids: list[str] = []
@@ -182,17 +190,20 @@ class InvoiceChange(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct):
-    """Timesheets (`ids`) that a draft gets in this order, as far as they are free and fit. `plan_change` sets the rest:
-    `times` are the free ones, as many as an invoice can have; `taken` is how many of them the draft gets."""
+    """Timesheets (`ids`) to add to a draft in this order, as far as they are free and fit.
+
+    `plan_change` fills in the rest: `times` are the free ones, up to the maximum of an invoice, and `taken` is how many
+    of these the draft gets.
+    """
 
     ids: Sequence[str] = ()
     times: Sequence[InvoicedTime] = ()
     taken: int = 0
-    is_full: bool = False  # some are free, but the draft has as many as an invoice can have
+    is_full: bool = False  # some are free, but the draft already has the maximum
 
 
 class _Time(msgspec.Struct, frozen=True):
-    """The timesheets of a draft, by id, and the requested ones. `before`: what it has claimed."""
+    """The timesheets of a draft by id, and the requested ids. `before` are those that it has already claimed."""
 
     times: Mapping[str, InvoicedTime]
     before: list[str]
@@ -203,8 +214,10 @@ class _Time(msgspec.Struct, frozen=True):
 async def plan_change(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None = None
 ) -> InvoiceChange:
-    """Plan the change of an invoice. Nothing is written, but the account's numbers and the timesheets are locked, each
-    once. Raises `Invalid`."""
+    """Plan the change of an invoice, without writing anything.
+
+    Lock the account's numbers and the timesheets, once each. Raise `Invalid`.
+    """
     taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
     time = await _lock_time(tx, repository, invoice, wanted, offer)
     if offer is None or not offer.times:
@@ -220,8 +233,10 @@ async def plan_change(
 
 
 def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tuple[InvoiceChange, int]:
-    """Plan with as many of so many timesheets as can be printed. Raises `Invalid` for other faults, and if none
-    fits."""
+    """Plan with as many of `count` timesheets as can be printed.
+
+    Raise `Invalid` for other faults, or if not even one fits.
+    """
     try:
         return planned(count), count
     except Invalid as problem:
@@ -242,7 +257,7 @@ def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tupl
 async def _lock_time(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None
 ) -> _Time | None:
-    """Lock the requested and offered timesheets, and those of the invoice. None if none of them change."""
+    """Lock the requested and offered timesheets and those of the invoice. Return None if none of them change."""
     is_unsaid, offered = isinstance(wanted.timesheet_ids, UnsetType), offer.ids if offer else ()
     is_reworded = if_set(wanted.language, invoice.language) != invoice.language
     is_regrouped = if_set(wanted.group_by, invoice.group_by) != invoice.group_by
@@ -263,7 +278,7 @@ async def _lock_time(
 
 
 def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
-    """Raises `Invalid`."""
+    """Plan the change from the parameters and the locked time. Raise `Invalid`."""
     values: dict[str, object] = {
         column: given for name, column in _COLUMNS.items() if not isinstance(given := getattr(wanted, name), UnsetType)
     }
@@ -296,7 +311,7 @@ def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault
 def _with_time(
     invoice: Invoice, wanted: InvoiceCreate, items: Sequence[Item], time: _Time, faults: list[Fault]
 ) -> Sequence[Item]:
-    """Return the lines of a draft with those of its time; adds to `faults`."""
+    """Return the lines of a draft, including those of its time. Append to `faults`."""
     currency, language = if_set(wanted.currency, invoice.currency), if_set(wanted.language, invoice.language)
     group_by = if_set(wanted.group_by, invoice.group_by)
     times, known, rounding = time.times, set(time.before), time.rounding
@@ -314,7 +329,7 @@ def _with_time(
 
 
 def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
-    """Return what is wrong with the amounts of lines in the currency."""
+    """Return the faults of the lines' amounts in the currency."""
     return [
         fault
         for index, each in enumerate(given)
@@ -325,7 +340,7 @@ def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault
 
 
 def items_of_inputs(given: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
-    """Return the lines that are written by hand. Raises `Invalid`."""
+    """Return the manually entered lines. Raise `Invalid`."""
     if faults := money_faults(given, currency):
         raise Invalid(faults=faults)
     items = []
@@ -345,7 +360,7 @@ def items_of_inputs(given: Sequence[InvoiceItemInput], currency: str) -> list[It
 
 
 def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
-    """Return the input of which `items_of_inputs` makes the same line."""
+    """Return the input from which `items_of_inputs` would create the same line."""
 
     def given(value: V | None) -> V | UnsetType:
         return UNSET if value is None else value
@@ -362,7 +377,7 @@ def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
 
 
 def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values: dict[str, object]) -> list[Fault]:
-    """Add to `values` the amounts of the draft in its new currency, except those that the request replaces."""
+    """Convert the draft's amounts to its new currency in `values`, except those that the request replaces."""
     before = invoice.currency
     if invoice.status != "draft" or digits_of(currency) == digits_of(before):
         return []
@@ -392,11 +407,11 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
 
 
 _TIME_FIRST = part("take the time with that rate off first, with timesheet_ids")
-"""Lines of time are not written by hand."""
+"""The remedy for lines of time, which cannot be edited directly."""
 
 
 def _discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict[str, object]:
-    """Return the given discount; adds to `faults`. A percentage replaces an amount, and the other way round."""
+    """Return the given discount, and append to `faults`. A percentage replaces an amount and vice versa."""
     if isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType):
         return {}
     amount = if_set(wanted.discount_amount)
@@ -407,7 +422,7 @@ def _discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict
 
 
 def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) -> dict[str, object]:
-    """Return both days of the service, or none; adds to `faults`. One alone is the day of the whole service."""
+    """Return the first and last day of the service, or neither, and append to `faults`. A single day counts as both."""
     if isinstance(wanted.service_from, UnsetType) and isinstance(wanted.service_to, UnsetType):
         return {}
     first = if_set(wanted.service_from, invoice.service_from)
@@ -422,7 +437,7 @@ def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) 
 
 
 def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
-    """Add the amounts to `values`."""
+    """Add the computed amounts to `values`, or return the faults."""
     after = msgspec.structs.replace(invoice, **values)
     every = [*items, *rules.items_of(invoice.recurring_items)]
     nets = sum(each.amount_minor for each in every)
@@ -481,7 +496,7 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
 
 
 def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: str) -> list[Fault]:
-    """Time without a rate would be given away unnoticed."""
+    """Return a fault for each added timesheet without a rate, which would otherwise be billed at zero unnoticed."""
     faults = []
     for each in added:
         if not each.billable or (each.rate_minor is not None and not each.rate_lost):
@@ -497,8 +512,11 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
 
 
 class TimeOnInvoice(msgspec.Struct, frozen=True):
-    """`worked_ms`: the time spent; `duration_ms` and `amount_minor`: those of the lines, before tax and the invoice's
-    discount. `rounding`: of each entry; None: by settings that have changed."""
+    """The sums of the time on an invoice.
+
+    `worked_ms` is the time spent. `duration_ms` and `amount_minor` are the sums of the lines, before tax and the
+    invoice's discount. `rounding` applies to each entry; None if the lines were rounded by previous settings.
+    """
 
     worked_ms: int
     duration_ms: int
@@ -508,7 +526,7 @@ class TimeOnInvoice(msgspec.Struct, frozen=True):
 
 
 async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], rounding: Rounding) -> TimeOnInvoice:
-    """Return the sums of a new invoice with a line for each of these finished timesheets of the project."""
+    """Return the sums of a new invoice with one line for each of these finished timesheets of the project."""
     currency, found = await asyncio.gather(
         find_currency(reader, access), queries.find_times(reader, access.repository.id, timesheet_ids)
     )
@@ -517,7 +535,7 @@ async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], 
 
 
 async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> TimeOnInvoice | None:
-    """Return the sums of a draft's time; None if no time is rounded, or there is none."""
+    """Return the sums of a draft's time, or None if it has no time or none of it is rounded."""
     lines = [each for each in rules.items_of(invoice.items) if each.kind == "time"]
     if not lines:
         return None
@@ -528,7 +546,7 @@ async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> 
     again = time_lines.lines_of(times, invoice.group_by, rounding)
     if sorted(each.duration_ms or 0 for each in lines) == sorted(each.duration_ms or 0 for each in again):
         return found if rounding.minutes else None
-    # A line that was made before the settings changed stays as it is.
+    # Lines that were created before the settings changed are kept.
     return None if found.duration_ms == found.worked_ms else msgspec.structs.replace(found, rounding=None)
 
 

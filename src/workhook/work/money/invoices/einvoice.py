@@ -1,7 +1,7 @@
-"""An invoice or a credit note in the model of EN 16931, and what it lacks for that. Pure.
+"""An invoice or a credit note in the model of EN 16931, and what is missing for that. Pure functions.
 
-The arithmetic is that of the standard, with one exception: the one discount of an invoice is shared over its rates of
-tax. It becomes an allowance for each rate, over its share.
+The arithmetic follows the standard, with one exception: the single discount of an invoice is split over its tax rates,
+and becomes an allowance for each of them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ XML = "application/xml"
 
 Code = Literal["S", "Z", "E", "AE"]
 CODES: dict[Category, Code] = {"standard": "S", "zero": "Z", "exempt": "E", "reverse_charge": "AE"}
-"""The categories of tax, as UNTDID 5305 names them."""
+"""The tax categories (UNTDID 5305)."""
 DECIMALS_MAX = 2
 """The limit of EN 16931 in all currencies."""
 
 Service = tuple[date, date]
-"""The first and the last day of a service."""
+"""The first and last day of a service."""
 
 
 class EParty(msgspec.Struct, frozen=True):
-    """The seller or the buyer. `lines`: of the address. `tax_number`: of the seller, as a tax office writes it."""
+    """The seller or buyer. `lines` is the address; `tax_number` is the seller's, as written by the tax office."""
 
     name: str
     lines: tuple[str, ...]
@@ -47,7 +47,7 @@ class EParty(msgspec.Struct, frozen=True):
 
 
 class ETax(msgspec.Struct, frozen=True):
-    """The tax at one rate. `allowance`: the share of the invoice's discount."""
+    """The tax at one rate. `allowance` is its share of the invoice's discount."""
 
     code: Code
     percent: Decimal
@@ -57,8 +57,11 @@ class ETax(msgspec.Struct, frozen=True):
 
 
 class ELine(msgspec.Struct, frozen=True):
-    """A line. `unit`: of its quantity, as UN/ECE Recommendation 20 names it. `rounding`: added to quantity times price
-    because each entry of time is rounded by itself; may be negative. `net`: with it, and less `allowance`."""
+    """A line of the e-invoice.
+
+    `unit` is the unit of its quantity (UN/ECE Recommendation 20). `rounding` is added to quantity times price because
+    each time entry is rounded individually; it can be negative. `net` includes it, and excludes `allowance`.
+    """
 
     description: str
     qty: Decimal
@@ -73,7 +76,11 @@ class ELine(msgspec.Struct, frozen=True):
 
 
 class EInvoice(msgspec.Struct, frozen=True):
-    """`kind`: 380 is an invoice, 381 a credit note; of that, `preceding` is its invoice with the day of that."""
+    """An e-invoice.
+
+    `kind` is 380 for an invoice and 381 for a credit note. `preceding` is the number and day of a credit note's
+    invoice.
+    """
 
     kind: Literal["380", "381"]
     number: str
@@ -97,13 +104,16 @@ class EInvoice(msgspec.Struct, frozen=True):
 def einvoice_of(
     invoice: Invoice, repository: Repository, settings: tuple[Party, Party], credit: Credit | None = None
 ) -> EInvoice:
-    """Convert an issued invoice, or a credit note, which has the parties of its invoice. `settings`: the current seller
-    and buyer, whose countries are used if the invoice was sent without. Raises `Invalid` that names what is missing."""
+    """Convert an issued invoice or, with `credit`, a credit note of it, which has the same parties.
+
+    `settings` are the current seller and buyer, whose countries are used if the invoice was sent without. Raise
+    `Invalid`, naming what is missing.
+    """
     paper, currency, books = Paper(invoice.language), invoice.currency, invoice.books
     issued = invoice.days.issued or day_in(invoice.created_at, invoice.zone)
     items, rows, due, terms = invoice.every_item, invoice.tax_rows, invoice.days.due, invoice.payment_terms
     if credit is not None:
-        # The lines of a credited total: one for each rate.
+        # A credit note over a total has one line per rate.
         words = f"{paper.say('Credit for invoice')} {invoice.invoice_number}"
         whole = tuple(
             Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category)
@@ -138,15 +148,18 @@ def einvoice_of(
 
 def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> tuple[EParty, EParty]:
     buyer = printing.buyer_text(invoice)
-    if invoice.address and not invoice.bill_to:  # an address without a name has that of the party
+    if invoice.address and not invoice.bill_to:  # an address without a name gets the name of the party
         buyer = f"{invoice.who_pays.name}\n{buyer}" if invoice.who_pays.name else ""
     who = _party(printing.seller_text(invoice, repository).split("\n"), invoice.who_bills, settings[0])
     return who, _party(buyer.split("\n"), invoice.who_pays, settings[1])
 
 
 def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
-    """Return what an e-invoice of the draft would lack, such as `buyer.country`. Nothing if it probably needs none: the
-    seller has no country, and neither party has a VAT id or a tax number."""
+    """Return the fields that an e-invoice of the draft would lack, such as `buyer.country`.
+
+    Empty if the draft probably needs no e-invoice: the seller has no country, and neither party has a VAT id or tax
+    number.
+    """
     who, pays = _parties(invoice, repository, (Party(), Party()))
     if not (who.country or who.vat_id or who.tax_number or pays.vat_id):
         return []
@@ -154,7 +167,10 @@ def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
-    """A tax number replaces a VAT id in every category (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
+    """Return the required fields with their values. A tax number can replace a VAT id in every category.
+
+    See BR-S-02, BR-Z-02, BR-E-02 and BR-AE-02.
+    """
     return [
         ("seller.country", seller.country),
         ("seller.vat_id", seller.vat_id or seller.tax_number),
@@ -164,14 +180,14 @@ def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
 
 
 def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
-    """`written`: name and address as printed."""
+    """Build a party. `written` is its name and address as printed, and `now` is the party in the current settings."""
     name, *lines = [each.strip() for each in written if each.strip()] or [""]
     number = party.tax_number if isinstance(party, Seller) else None
     return EParty(name, tuple(lines), party.country or now.country or "", party.vat_id, party.email, number)
 
 
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
-    """Only admins of the project are told where to enter what is missing."""
+    """Return the faults of missing fields. Only admins of the project are told where to enter them."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
     sent = part("; an issued invoice cannot change: credit it and issue another")
     remedies = {
@@ -224,13 +240,13 @@ def _service(days: Days | None) -> Service | None:
 
 
 def _kind(millionths: int, category: Category) -> tuple[Code, Decimal]:
-    """A standard rate of 0 has the category of zero rates."""
+    """Return the category and the percentage of a rate. A standard rate of 0 has the category for zero rates."""
     code = CODES[category]
     return ("Z" if code == "S" and not millionths else code), percent_of(millionths).normalize()
 
 
 def _taxes(items: Sequence[Item], rows: Sequence[TaxRow], rate: TaxRate, currency: str) -> tuple[ETax, ...]:
-    """The allowance of a rate is the sum of its lines less its base."""
+    """Return the tax at each rate. The allowance of a rate is the sum of its lines minus its base."""
     nets: dict[tuple[Code, Decimal], int] = {}
     for item in items:
         kind = _kind(*item.rate.otherwise(rate))

@@ -1,8 +1,8 @@
-"""The metadata of a PDF that carries an e-invoice, as Factur-X 1.0 (ZUGFeRD 2) requires it. Pure.
+"""The metadata of a PDF with an embedded e-invoice, required by Factur-X 1.0 (ZUGFeRD 2). Pure functions.
 
-Typst writes PDF/A-3 and attaches the file, but it cannot add this metadata, so it is replaced here. The form of Typst's
-files is known: a table of references at the end (ISO 32000-1, 7.5), and metadata that is not compressed. Any other form
-is refused.
+Typst writes PDF/A-3 and attaches the file but cannot add this metadata, so it is replaced here. The structure of
+Typst's files is known: a cross-reference table at the end (ISO 32000-1, 7.5) and uncompressed metadata. Any other
+structure is rejected.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _PROPERTIES = {
     "Version": ("1.0", "The version of the standard that the XML document follows"),
     "ConformanceLevel": (CONFORMANCE_LEVEL, "The profile of the XML document"),
 }
-"""The values of the metadata, and their descriptions, which PDF/A requires."""
+"""The metadata values and their descriptions, which PDF/A requires."""
 
 
 class UnknownForm(ValueError):
-    """The PDF is not of the form that Typst makes."""
+    """The PDF does not have the structure that Typst writes."""
 
 
 def with_metadata(pdf: bytes) -> bytes:
-    """Add the metadata of Factur-X. Return the same bytes for the same PDF. Raises `UnknownForm`."""
+    """Add the Factur-X metadata. Equal input gives equal bytes. Raise `UnknownForm`."""
     end = _END.search(pdf, max(len(pdf) - 1200, 0))
     if end is None:
         raise UnknownForm("trailer")
@@ -75,7 +75,7 @@ def with_metadata(pdf: bytes) -> bytes:
 
 
 def _number(pattern: re.Pattern[bytes], data: bytes, what: str) -> int:
-    """Return the number of the only match."""
+    """Return the number in the only match."""
     found = pattern.findall(data)
     if len(found) != 1:
         raise UnknownForm(what)
@@ -89,8 +89,10 @@ def _place(places: list[int], number: int) -> int:
 
 
 def _table(pdf: bytes, begin: int, end: int) -> tuple[list[int], list[bytes]]:
-    """Return the offset of each object, and the rest of its entry. The one table fills the space between `begin` and
-    `end`: a file that was changed later would have several."""
+    """Return the offset of each object, and the rest of its table entry.
+
+    The single table must fill the space between `begin` and `end`; a file with incremental updates would have several.
+    """
     head = _TABLE.match(pdf, begin)
     if head is None or end - head.end() != int(head[1]) * _ENTRY_BYTES:
         raise UnknownForm("table")
@@ -105,7 +107,7 @@ def _table(pdf: bytes, begin: int, end: int) -> tuple[list[int], list[bytes]]:
 
 
 def _extended(packet: bytes) -> bytes:
-    """Add the properties. Texts of users are escaped in it, so the tags that are searched for are never theirs."""
+    """Add the properties. User text in the packet is escaped, so the tags searched for are never part of it."""
     if packet.count(_SCHEMAS_END) != 1 or packet.count(_RDF_END) != 1 or _BEGIN in packet:
         raise UnknownForm("metadata")
     values = "".join(f"<fx:{name}>{value}</fx:{name}>" for name, (value, _) in _PROPERTIES.items())

@@ -1,6 +1,6 @@
-"""An invoice in a message, and the recipients to whom it was e-mailed.
+"""Invoices in e-mail: what a message shows, and the recipients to whom an invoice was sent.
 
-Sent messages are kept for a week (`delivery.mail.queue`), so the recipients of earlier invoices are unknown.
+Sent messages are kept for a week (`delivery.mail.queue`), so the recipients of older invoices are unknown.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MailedInvoice(msgspec.Struct, frozen=True):
 
     @property
     def amount_due_minor(self) -> int | None:
-        """None if nothing is due."""
+        """The amount due, or None if nothing is due."""
         return self.invoice.books.due if self.invoice.status in OPEN else None
 
     @property
@@ -57,33 +57,40 @@ class MailedInvoice(msgspec.Struct, frozen=True):
 
 
 async def find_mailed_invoice(services: Services, user: Account, invoice_id: str) -> MailedInvoice:
-    """Find the invoice as the user sees it now. Raises `NotFound`."""
+    """Find the invoice as the user sees it now. Raise `NotFound`."""
     actor = Actor(user, 0, "mail", frozenset())
     row, access = await find_with_access(services.database, queries.by_id, actor, id=invoice_id)
     return MailedInvoice(visible(row, access), access, row)
 
 
 async def print_for(services: Services, mailed: MailedInvoice, base: str) -> InvoiceFile:
-    """`base`: the address of this server. Raises `Unavailable`."""
+    """Print the invoice as a PDF. `base` is the base URL of this server. Raise `Unavailable`."""
     document = document_of(mailed.invoice, mailed.access.repository, mailed.row)
     made = await make_pdf(services, mailed.access.repository, document, (base,))
     return InvoiceFile(document.file_name, made.content)
 
 
 KNOWN_MS = 6 * DAY_MS
-"""The time after its issue in which all messages of an invoice are still kept."""
+"""The time after an invoice's issue during which all its messages are certain to be kept."""
 _ROWS_MAX = 100
 
 Outcome = Literal["sent", "waiting", "put_off", "refused", "given_up"]
-"""`put_off`: it is tried again. `given_up`: the last attempt failed."""
+"""`put_off` will be retried; `given_up` means that the last attempt failed."""
 Reason = Literal["no_server", "no_clients", "no_address", "not_wanted"]
-"""Why it was not mailed: this server sends no e-mail; the project has no clients; none of them has a confirmed address
-that takes e-mail; or they had none then, or do not want such e-mail."""
+"""Why an invoice was not e-mailed.
+
+The server sends no e-mail, the project has no clients, none of them has a confirmed address that accepts e-mail, or
+they had none at the time or have opted out.
+"""
 
 
 class MailedTo(msgspec.Struct, frozen=True):
-    """One message. `address`: only that to which the client was invited; others stay private. `sent_at`: milliseconds
-    since the epoch. `why` it failed, without the answer of the mail server, which names addresses."""
+    """One message of an invoice.
+
+    `address` is set only if it is the one the client was invited with; others remain private. `sent_at` is in
+    milliseconds since the epoch. `why` explains a failure, without the mail server's response, which may contain
+    addresses.
+    """
 
     name: str
     address: str | None
@@ -93,7 +100,7 @@ class MailedTo(msgspec.Struct, frozen=True):
 
 
 class Mailed(msgspec.Struct, frozen=True):
-    """`reason`: why it was not mailed, without messages."""
+    """The messages of an invoice or, if there are none, the `reason`."""
 
     messages: Sequence[MailedTo] = ()
     reason: Reason | None = None
@@ -120,7 +127,7 @@ _messages = (
     .join_from(mail_messages, accounts, accounts.c.id == _m.user_id)
     .outerjoin(clients, sa.and_(clients.c.repository_id == _m.repository_id, clients.c.user_id == _m.user_id))
     .where(_m.invoice_id == sa.bindparam("invoice_id", type_=sa.Text), _m.kind == "invoice", _m.detail == "sent")
-    .where(sa.not_(_is_owner))  # the studio itself
+    .where(sa.not_(_is_owner))  # leaves out the owners of the selling account
     .order_by(_m.id)
     .limit(_ROWS_MAX)
 )
@@ -135,8 +142,10 @@ _clients = sa.select(
 
 
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
-    """Return the recipients to whom the invoice was mailed when it was issued. None if that is no longer known, or the
-    caller could not issue it."""
+    """Return the recipients to whom the invoice was e-mailed when it was issued.
+
+    Return None if they are no longer known, or if the caller is not allowed to issue the invoice.
+    """
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None
     if now - invoice.issued > KNOWN_MS:

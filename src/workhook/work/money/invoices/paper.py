@@ -1,6 +1,6 @@
-"""The words, numbers and dates of a printed document in the language of its invoice. Pure.
+"""The words, numbers and dates of a printed document, in the language of its invoice. Pure functions.
 
-The English words are the keys. The catalogues of pages are separate: those have the reader's language.
+The keys are the English words. Pages have separate catalogues, which are in the reader's language.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workhook.core.money import amount_of
 from workhook.work.kernel.settings import Language
 
 REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."
-"""Directive 2006/112/EC, Article 226, point 11a; in German the words of § 14a Abs. 5 UStG."""
+"""Directive 2006/112/EC, Article 226(11a). The German wording is that of § 14a Abs. 5 UStG."""
 
 _GERMAN = {
     "Invoice": "Rechnung",
@@ -69,7 +69,7 @@ class Paper(msgspec.Struct, frozen=True):
         return _GERMAN[words] if self.language == "de" else words
 
     def number(self, minor: int, currency: str) -> str:
-        """With all decimals of the currency, such as `1,299.99`."""
+        """Format an amount with all decimals of the currency, such as `1,299.99`."""
         return self._in_style(f"{amount_of(minor, currency):,f}")
 
     def money(self, minor: int, currency: str) -> str:
@@ -82,7 +82,7 @@ class Paper(msgspec.Struct, frozen=True):
         return f"{day:%d.%m.%Y}" if self.language == "de" else f"{day.day} {day:%b %Y}"
 
     def days(self, days: tuple[str, str]) -> str:
-        """A day, or the first and the last of several, of such as `2026-11-27`."""
+        """Format a day, or the first and last of several, given as ISO dates."""
         first, last = (self.day(date.fromisoformat(each)) for each in days)
         return first if first == last else f"{first} \u2013 {last}"
 

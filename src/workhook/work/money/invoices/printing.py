@@ -1,4 +1,4 @@
-"""The texts of a printed invoice. Pure."""
+"""The texts of a printed invoice. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABELS = {
     "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
     "amount": "Amount", "total": "Total", "page": "Page", "of": "of", "code": "Pay by app: scan this code",
 }  # fmt: skip
-"""The fixed texts of the template, by its names for them."""
+"""The fixed texts of the template, by their keys in it."""
 _STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
 _CATEGORIES: dict[str, str] = {"exempt": "Exempt from tax", "reverse_charge": "Reverse charge"}
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
@@ -34,7 +34,7 @@ _EMOJI = (
     "\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
     "\u2795-\u2797\u27b0\u27bf\u2b50\u2b55"
 )
-"""For a character class: coloured pictures by default (`Emoji_Presentation` of Unicode)."""
+"""A character class of emoji that are displayed in colour by default (Unicode `Emoji_Presentation`)."""
 _JOINED = "\u200d[\u2600-\u27bf]?|[\ufe0f\u20e3\U000e0020-\U000e007f]"
 _PICTURES = re.compile(f"(?<! ) *[{_EMOJI}](?:[{_EMOJI}]|{_JOINED})* *|\ufe0f")
 _CLOSING = ",.;:!?)"
@@ -42,8 +42,6 @@ _PICTURE = re.compile(f"[{_EMOJI}]")
 
 
 class PrintedItem(msgspec.Struct):
-    """A line of the table."""
-
     description: str
     qty: str
     unit_price: str
@@ -51,7 +49,7 @@ class PrintedItem(msgspec.Struct):
 
 
 class Printed(msgspec.Struct):
-    """The input of `invoice.typ`; `render.py` adds `logo`. `code`: the QR code of a transfer, as SVG."""
+    """The input of `invoice.typ`; `render.py` adds `logo`. `code` is the QR code for a transfer, as SVG."""
 
     language: Language
     labels: dict[str, str]
@@ -103,8 +101,10 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
 
 
 def printed_credit(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
-    """Return the page of a credit note, with the parties and the language of its invoice. A credited total (without
-    `items`) is one line with the amount before tax."""
+    """Return the page of a credit note, with the parties and language of its invoice.
+
+    A credit note over a total, without `items`, has a single line with the amount before tax.
+    """
     paper, currency = Paper(invoice.language), invoice.currency
     items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
@@ -160,7 +160,7 @@ def _page_of(
 
 
 def _with_facts(paper: Paper, text: str, party: Party) -> str:
-    """Return name and address, followed by the tax numbers and the e-mail address."""
+    """Return the name and address, followed by the country, tax numbers and e-mail address."""
     vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
     number = party.tax_number if isinstance(party, Seller) else None
     tax_number = f"{paper.say('Tax number')} {number}" if number else None
@@ -190,7 +190,7 @@ def _is_reversed(row: TaxRow) -> bool:
 
 
 def _transfer_code(invoice: Invoice) -> str | None:
-    """Return the QR code of the amount due, for an issued invoice in EUR whose seller has an IBAN."""
+    """Return the QR code for the amount due of an issued invoice in EUR whose seller has an IBAN; otherwise None."""
     seller = invoice.who_bills
     if not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
         return None
@@ -199,7 +199,7 @@ def _transfer_code(invoice: Invoice) -> str | None:
 
 
 def seller_text(invoice: Invoice, repository: Repository) -> str:
-    """Return name and address of the seller: those written on the invoice, or else those of the party."""
+    """Return the seller's name and address as written on the invoice, or else those of the party."""
     if invoice.bill_from:
         return invoice.bill_from
     name = invoice.who_bills.name or repository.owner.name or repository.owner.login
@@ -207,7 +207,7 @@ def seller_text(invoice: Invoice, repository: Repository) -> str:
 
 
 def buyer_text(invoice: Invoice) -> str:
-    """Return name and address of the buyer, in the same way; empty without one."""
+    """Return the buyer's name and address as written on the invoice, or else those of the party; may be empty."""
     buyer = invoice.who_pays
     written = invoice.bill_to or invoice.address
     texts = (invoice.bill_to, invoice.address) if written else (buyer.name, buyer.address)
@@ -215,7 +215,7 @@ def buyer_text(invoice: Invoice) -> str:
 
 
 def pictures_in(invoice: Invoice, repository: Repository) -> str:
-    """Return the emoji of its texts, each once, which a PDF leaves out: its fonts do not have them."""
+    """Return the distinct emoji in its texts. A PDF leaves them out because its fonts do not have them."""
     return "".join(dict.fromkeys(_PICTURE.findall(texts_of(invoice, repository))))
 
 
@@ -228,13 +228,13 @@ def texts_of(invoice: Invoice, repository: Repository) -> str:
 
 
 def initials_of(name: str) -> str:
-    """Return the initials of the first two words: `AS` of Acme Studio."""
+    """Return the initials of the first two words: `AS` for Acme Studio."""
     letters = [next((each for each in word if each.isalnum()), "") for word in re.split(r"[\W_]+", name)]
     return "".join([each for each in letters if each][:2]).upper()
 
 
 def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int) -> list[tuple[str, str]]:
-    """Return a line for each rate, with its base unless that is the subtotal above it."""
+    """Return a line for each tax rate, with its base unless that equals the subtotal above."""
     lines = []
     for each in rows:
         words = f"{paper.say('Tax')} {paper.quantity(percent_of(each.millionths))} %"
@@ -255,7 +255,7 @@ def _facts(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
 
 
 def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
-    """Return the lines below the total, once something was paid or credited."""
+    """Return the lines below the total, once something has been paid or credited."""
     if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
         return []
     rows = [("Paid", books.paid), ("Credited", books.credited), ("To be given back", books.to_refund)]
@@ -264,7 +264,7 @@ def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
 
 
 def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
-    """Return the rate of lines without one of their own; None with only one rate, which the sums show."""
+    """Return the rate of lines without their own, or None if the sums show the only rate."""
     return invoice.rate if len(rows) > 1 else None
 
 
@@ -276,7 +276,7 @@ def _rate_words(paper: Paper, item: Item, rate: TaxRate) -> str:
 
 
 def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
-    """`rate`: of the invoice, if each line shows its rate."""
+    """Return a printed line. `rate` is the invoice's rate if each line shows its rate."""
     parts = (("Rounding per time entry", item.rounding_minor), ("Discount", item.gross_minor - item.amount_minor))
     more = "".join(f"\n{paper.say(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
     more += "" if rate is None else f"\n{_rate_words(paper, item, rate)}"
@@ -286,7 +286,7 @@ def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None
 
 
 def printable(value: str) -> str:
-    """Remove control characters and emoji, and add places to break to words that are too long for a line."""
+    """Remove control characters and emoji, and add break opportunities to words that are too long for a line."""
     one_kind = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
     seen = "".join(each for each in one_kind if each == "\n" or unicodedata.category(each) not in ("Cc", "Cs"))
     seen = _PICTURES.sub(_without_picture, seen)
@@ -294,14 +294,14 @@ def printable(value: str) -> str:
 
 
 def _without_picture(found: re.Match[str]) -> str:
-    """Return the space between two words that is left when emoji are removed."""
+    """Return the space to leave between two words when the emoji between them are removed."""
     before, after = found.string[max(found.start() - 1, 0) : found.start()], found.string[found.end() : found.end() + 1]
     is_between = before.strip() and after.strip() and after not in _CLOSING
     return " " if is_between and " " in found[0] else ""
 
 
 def file_name(invoice: Invoice, ending: str = "pdf", *, credit: Credit | None = None) -> str:
-    """Return a name in plain ASCII in the language of the invoice: `Rechnungskorrektur-CN-00001.pdf`."""
+    """Return an ASCII file name in the language of the invoice, such as `Rechnungskorrektur-CN-00001.pdf`."""
     number = credit.number if credit else invoice.invoice_number
     kind = Paper(invoice.language).say("Credit note" if credit else "Invoice" if number else "Draft invoice")
     plain = unicodedata.normalize("NFKD", f"{kind} {number or ''}").encode("ascii", "ignore").decode()
@@ -311,11 +311,14 @@ def file_name(invoice: Invoice, ending: str = "pdf", *, credit: Credit | None = 
 NAME_MAX_CHARS = 70
 REMITTANCE_MAX_CHARS = 140
 AMOUNT_MAX_MINOR = 99_999_999_999
-VERSION_MAX = 13  # of the symbol; EPC069-12, 2.2
+VERSION_MAX = 13  # version of the QR symbol; EPC069-12, 2.2
 
 
 def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remittance: str) -> str | None:
-    """Return the content of the code, or None if the amount is outside the range it allows. `amount_minor`: cents."""
+    """Return the text of the QR code, or None if the amount is outside the range it allows.
+
+    `amount_minor` is in cents.
+    """
     if not 0 < amount_minor <= AMOUNT_MAX_MINOR:
         return None
     lines = (
@@ -327,16 +330,16 @@ def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remi
         _plain(name, NAME_MAX_CHARS),
         iban,
         f"EUR{amount_minor // 100}.{amount_minor % 100:02}",
-        "",  # no code of a purpose
-        "",  # no structured reference
+        "",  # purpose code
+        "",  # structured reference
         _plain(remittance, REMITTANCE_MAX_CHARS),
     )
     return "\n".join(lines)
 
 
 def code_of(text: str) -> str | None:
-    """Return the symbol as SVG, without the quiet zone; None if the text is too long."""
-    import segno  # 2 MiB, which most servers do not need
+    """Return the QR symbol as SVG without its quiet zone, or None if the text is too long."""
+    import segno  # takes 2 MiB, and most servers never use it
 
     try:
         code = segno.make_qr(text, error="m", boost_error=False, encoding="utf-8")

@@ -1,9 +1,10 @@
-"""The SQL of invoices, and the counters of their numbers: one for each account, and one for each of its years if the
-format has the year.
+"""The SQL of invoices, and the counters of their numbers.
 
-Locks are taken in this order: the invoice, the account's logo, its counter of numbers, timesheets by id. Giving a
-number locks the account's counter until the transaction ends, with any format. A rollback returns the number, so that
-numbers have no gaps.
+Each account has one counter, and one per year if its number format contains the year.
+
+Locks are taken in this order: the invoice, the account's logo, its number counter, timesheets by id. Assigning a number
+locks the account's counter until the transaction ends, whatever the format. A rollback returns the number, so there are
+no gaps.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ invoice_year_numbers = sa.Table(
 
 
 def counted(numbers: sa.Table, step: sa.ColumnElement[int], **others: Any) -> Any:
-    """Lock the account's row in this table, and add `step`. `others`: the other columns of its key."""
+    """Return a statement that locks the account's row and adds `step`. `others` are further key columns."""
     counter = upsert(numbers).values(account_id=big("account_id"), last=step, **others)
     return counter.on_conflict_do_update(
         index_elements=[*numbers.primary_key.columns], set_={"last": numbers.c.last + step}
@@ -79,7 +80,7 @@ _format = (
     .where(account_billing.c.account_id == big("account_id"))
     .scalar_subquery()
 )
-# Numbers with a year have a counter of their own: then this one is only locked.
+# Numbers with a year have their own counter; this one is then only locked.
 _one_without_year = sa.case((_format.like("%{year}%"), sa.literal(0, sa.BigInteger)), else_=ONE)
 _count = counted(invoice_numbers, _one_without_year).returning(_format.label("number_format"))
 _count_in_year = counted(invoice_year_numbers, ONE, year=big("year"))
@@ -87,7 +88,7 @@ _hold = counted(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
-    """Return the next number of the account. `year`: in which the invoice is issued."""
+    """Return the next number of the account. `year` is the year of issue."""
     row = await tx.fetch_one(_count, {"account_id": account_id})
     assert row is not None, "the statement inserts or updates"
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
@@ -98,12 +99,12 @@ async def count_one(tx: Transaction, account_id: int, year: int) -> str:
 
 
 async def hold_numbers(tx: Transaction, account_id: int) -> None:
-    """Keep other transactions from choosing or getting a number in the account."""
+    """Prevent other transactions from choosing or getting an invoice number in the account."""
     await tx.fetch_one(_hold, {"account_id": account_id})
 
 
 NUMBERS_TRIED_MAX = 1_000
-"""Numbers that a transaction skips because callers chose them for other invoices."""
+"""The maximum number of invoice numbers skipped because callers have chosen them for other invoices."""
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
 
@@ -148,12 +149,12 @@ _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
 
 # --- timesheets -------------------------------------------------------------------------------------------------
 
-# A line shows less; the notes of a thousand entries may have 64 KiB each.
+# A line shows less than this, and a thousand entries could have notes of 64 KiB each.
 _noted = sa.func.substr(sa.func.ltrim(timesheets.c.notes), 1, 10 * NOTES_MAX_CHARS).label("notes")
 _times = (
     sa.select(
         *(_noted if each.name == "notes" else each for each in selected(InvoicedTime, timesheets)),
-        sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
+        sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time is kept when its task is purged
         sa.func.coalesce(_people.c.name, _people.c.login).label("person"),
         account_billing.c.timezone,
     )
@@ -173,7 +174,7 @@ _claim = (
     .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
     .values(invoice_id=sa.bindparam("invoice_id"))
 )
-# Locked before they are changed, since an UPDATE alone locks them in any order.
+# Locked first, because an UPDATE alone locks rows in any order.
 _released = (
     sa.select(timesheets.c.id)
     .where(timesheets.c.invoice_id == sa.bindparam("claimed_by"), any_of(timesheets.c.id, "kept_ids", negate=True))
@@ -213,7 +214,7 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
 async def lock_times(
     tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
 ) -> list[InvoicedTime]:
-    """Lock these timesheets of the project and those that the invoice has claimed."""
+    """Lock these timesheets of the project, and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return list(map(_time_of, await tx.fetch_all(_locked_times, params)))
 
@@ -221,7 +222,7 @@ async def lock_times(
 async def find_times(
     reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
 ) -> list[InvoicedTime]:
-    """Find what `lock_times` locks, to show what an invoice has or would have."""
+    """Find the timesheets that `lock_times` would lock, to show the time that an invoice has or would have."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return list(map(_time_of, await reader.fetch_all(_times, params)))
 
@@ -238,12 +239,12 @@ async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str
 
 
 async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) -> None:
-    """Let the timesheets that the invoice has claimed, except these, be invoiced again."""
+    """Release the timesheets that the invoice has claimed, except those in `but`. They can then be invoiced again."""
     await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
 
 
 async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
-    """Update an issued invoice with the account's next number (see `next_number`), in one statement."""
+    """Update an issued invoice and assign the account's next number (see `next_number`), in one statement."""
     day = invoice.days.issued
     assert day is not None, "it is issued"
     for _ in range(NUMBERS_TRIED_MAX):
@@ -259,7 +260,10 @@ async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
 
 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
-    """Release its timesheets first: the foreign key would do that too, but lock them in any order."""
+    """Delete an invoice, releasing its timesheets first.
+
+    The foreign key would release them too, but it would lock them in any order.
+    """
     await release(tx, invoice_id)
     tx.defer(_delete, [{"id": invoice_id}])
 
@@ -270,7 +274,7 @@ async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoi
 
 
 def invoice_of(row: Row) -> Invoice:
-    """Read a row of `invoices_with_people`. The parties of a draft are those of the settings."""
+    """Read a row of `invoices_with_people`. The parties of a draft are those of the current settings."""
     user = person_of_row(row) if row["user_id"] is not None else None
     buyer, seller = row["buyer"], row["seller"]
     if row["status"] == "draft":
@@ -280,7 +284,7 @@ def invoice_of(row: Row) -> Invoice:
 
 
 async def next_number(tx: Transaction, account_id: int, year: int) -> str:
-    """Return the account's next number that no caller has chosen before. `year`: in which the invoice is issued."""
+    """Return the account's next number that no caller has chosen before. `year` is the year of issue."""
     for _ in range(NUMBERS_TRIED_MAX):
         number = await count_one(tx, account_id, year)
         if not await is_taken(tx, account_id, number):
@@ -306,7 +310,11 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """`due`: milliseconds since the epoch, or None; `day`: that day in the seller's zone; `overdue_at`: its end."""
+    """An open invoice with its due date.
+
+    `due` is in milliseconds since the epoch, or None; `day` is that day in the seller's time zone, and `overdue_at` its
+    end.
+    """
 
     id: str
     invoice_number: str
@@ -359,8 +367,10 @@ _sums = (
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """Return what is still to be paid in a project, by currency, in minor units; empty if that is more than `OPEN_MAX`
-    invoices. Every user in the project sees issued invoices."""
+    """Return the amounts still due in a project, in minor units by currency.
+
+    Empty if there are more than `OPEN_MAX` open invoices. Everyone in the project can see issued invoices.
+    """
     params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
     rows = await reader.fetch_all(_sums, params)
     if sum(row["number"] for row in rows) > OPEN_MAX:
@@ -369,7 +379,7 @@ async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
 
 
 async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:
-    """Return the open invoices of a client by due date; those without one last."""
+    """List a client's open invoices by due date, those without one last."""
     rows = await reader.fetch_all(_open, {"user_id": user.id, "limit": limit})
     return [
         DueInvoice(
@@ -382,11 +392,11 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
     ]
 
 
-# --- the list across projects and of one: clients do not see drafts ---------------------------------------------------
+# --- lists, of one project or across projects; clients do not see drafts ----------------------------------------------
 
 
 def _late(row: Any) -> Condition:
-    """`IS_OPEN` of a row by its name in the statement, word by word as in the partial index."""
+    """Return the condition that an invoice is late, with `IS_OPEN` worded exactly as in the partial index."""
     is_open: Condition = sa.literal_column(f"{row.name}.{IS_OPEN}", sa.Boolean)
     return sa.and_(is_open, is_late(row))
 

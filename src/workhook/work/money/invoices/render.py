@@ -1,7 +1,7 @@
-"""Make one PDF in a limited process (`core.limited_main`), without importing anything of Workhook.
+"""Render one PDF in a limited process (`core.limited_main`), without importing any of Workhook.
 
-The answer is one line of JSON, the report, and then the PDF. A job with `characters`, such as "東京", is answered by a
-JSON list of those that no font of this machine has.
+The output is one line of JSON, the report, followed by the PDF. A job with `characters`, such as "東京", is instead
+answered with a JSON list of those that no font of this machine has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 LOGO_CPU_S = 2
-"""The limit for drawing the logo alone, beyond which the process is killed."""
+"""The CPU limit for drawing just the logo, after which the process is killed."""
 MISSING_MAX = 8
 SAID_MAX_CHARS = 300
 TEMPLATE = Path(__file__).with_name("invoice.typ")
 ATTACHED = "factur-x.xml"
 ARCHIVAL = "a-3b"
-"""PDF/A-3, which may carry an e-invoice."""
+"""PDF/A-3, which may contain an e-invoice."""
 DRAWN_LOGO, LOGO_DOTS_PER_INCH = "drawn.png", 600
 
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
-# Each is its own text, so that Typst names each: an archival PDF may not contain boxes.
+# Each character is a separate text, so Typst reports each one: an archival PDF must not contain boxes.
 _CHARACTERS = """#set page(width: 200mm, height: auto)
 #set text(font: "Libertinus Serif")
 #for each in json("characters.json") [#text(each)
@@ -40,11 +40,13 @@ _ONLY_LOGO = (
 
 
 def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the report and the PDF. `job`: `invoice` (for the template), `timestamp_s`, `xml` (the e-invoice, or
-    null), and `logo` (base64) with `logo_name`, or null. `folder` is empty; the caller removes it.
+    """Return the report and the PDF.
 
-    The report: `missing` (characters without a font, as `U+6F22`), and `logo_error` and `xml_error` (why one was left
-    out, or null). Raises `RuntimeError`.
+    The keys of `job` are `invoice` (for the template), `timestamp_s`, `xml` (the e-invoice, or null), and `logo`
+    (base64, or null) with `logo_name`. `folder` must be empty; the caller removes it.
+
+    The report has `missing` (characters without a font, such as `U+6F22`), `logo_error` and `xml_error` (why either was
+    left out, or null). Raise `RuntimeError`.
     """
     (folder / "main.typ").write_bytes(TEMPLATE.read_bytes())
     logo, logo_error, xml_error = None, None, None
@@ -57,7 +59,7 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
             made = _compile(folder, job, logo, attached=ATTACHED, **how)
         except RuntimeError as error:
             xml_error = str(error)
-        else:  # without boxes
+        else:  # an archival PDF has no boxes
             return {"missing": [], "logo_error": logo_error, "xml_error": None}, made
     made = _compile(folder, job, logo)
     missing = _not_shown(xml_error or "") or _missing(folder, job)
@@ -66,9 +68,10 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
-    """Draw the logo alone, within its own time limit. Return its file, or why it cannot be drawn.
+    """Draw the logo alone, with its own time limit. Return its file, or why it cannot be drawn.
 
-    An archival PDF cannot contain a logo with letters that no font has, or with CMYK colours: it gets a picture of it.
+    An archival PDF must not contain a logo with characters that no font has, or with CMYK colours, so such a logo is
+    converted to a bitmap.
     """
     import typst
 
@@ -80,7 +83,7 @@ def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None
     try:
         try:
             typst.compile(folder / "logo.typ", root=folder, format="pdf", **archival)
-        except RuntimeError:  # typst's is one of these
+        except RuntimeError:  # a base class of Typst's error
             if not archival:
                 raise
             drawn = typst.compile(folder / "logo.typ", root=folder, format="png", ppi=LOGO_DOTS_PER_INCH)
@@ -103,8 +106,10 @@ def _compile(folder: Path, job: dict[str, Any], logo: str | None, *, attached: s
 
 
 def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
-    """Return the characters without a font. Typst reports them only for an archival PDF, which is made without the
-    logo."""
+    """Return the characters without a font.
+
+    Typst reports them only for an archival PDF, so one is rendered without the logo.
+    """
     if _ALWAYS_THERE.fullmatch(json.dumps(job["invoice"], ensure_ascii=False)):
         return []
     try:
@@ -115,17 +120,17 @@ def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
 
 
 def texts_not_shown(said: str) -> list[str]:
-    """Return the texts that no font has, by Typst's message."""
+    """Return the texts that Typst's message reports as having no font."""
     return [_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), each) for each in _NOT_SHOWN.findall(said)]
 
 
 def _not_shown(said: str) -> list[str]:
-    """Return the first characters of the first of them."""
+    """Return the first characters of the first reported text."""
     return [f"U+{ord(each):04X}" for text in texts_not_shown(said)[:1] for each in text[:MISSING_MAX]]
 
 
 def without_font(characters: str, folder: Path) -> list[str]:
-    """Return the characters that no font has. `folder` is empty; the caller removes it."""
+    """Return the characters that no font has. `folder` must be empty; the caller removes it."""
     import typst
 
     (folder / "main.typ").write_text(_CHARACTERS, "utf-8")
@@ -139,7 +144,7 @@ def without_font(characters: str, folder: Path) -> list[str]:
 
 
 def _limit_cpu(whole_s: int, more_s: int | None) -> None:
-    """Limit the CPU time from now on. None: to the rest of `whole_s`."""
+    """Limit the CPU time from now on, or with None, to the rest of `whole_s`."""
     try:
         import resource
     except ImportError:
@@ -150,8 +155,8 @@ def _limit_cpu(whole_s: int, more_s: int | None) -> None:
 
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
-    """Return what `limited_main` writes."""
-    os.environ["RAYON_NUM_THREADS"] = "1"  # one core; more threads would also count as memory
+    """Return the output that `limited_main` writes."""
+    os.environ["RAYON_NUM_THREADS"] = "1"  # one core; more threads would also count towards the memory limit
     if "characters" in job:
         return json.dumps(without_font(job["characters"], folder)).encode()
     report, made = render(job, folder)

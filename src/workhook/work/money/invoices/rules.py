@@ -1,13 +1,15 @@
-"""Amounts, taxes, numbers and states of invoices: pure functions.
+"""Amounts, taxes, numbers and states of invoices, as pure functions.
 
-All amounts are minor units. Rounding is half up, once at each step, and nowhere else:
+All amounts are in minor units. Rounding is half up, once per step, and nowhere else:
 
-1. A line's net is `round(qty * unit price)` less its discount.
-2. The invoice's discount is shared over the groups of one rate and category in proportion to their nets.
-3. The tax of a group is `round(base * percent)`; `amount` is the sum of the bases, `total` that and the taxes.
+1. The net of a line is `round(qty * unit price)` minus its discount.
 
-The amount of an item made of time is the sum of its entries, each rounded by itself: the same sum as in reports, with
-any grouping.
+2. The invoice's discount is split over the groups of equal rate and category, in proportion to their nets.
+
+3. The tax of a group is `round(base * percent)`; `amount` is the sum of the bases, and `total` is `amount` plus taxes.
+
+The amount of a time item is the sum of its entries, each rounded individually. This gives the same sum as in reports,
+for any grouping.
 """
 
 from __future__ import annotations
@@ -27,18 +29,21 @@ from workhook.work.kernel.settings import CATEGORIES, Category
 V = TypeVar("V", str, int)
 MILLION = 10**6
 Days = tuple[str, str]
-"""The first and the last day of a service, as ISO 8601 writes them."""
+"""The first and last day of a service, as ISO 8601 dates."""
 
 QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
 NUMBER_MAX_CHARS = 64
 PRINTED_MAX_CHARS = 100_000
-"""The limit for all texts of an invoice together. The worst text of that length (each character of another script) took
-5 s to print when it was measured; 1,000 lines of 100 letters took 1 s."""
+"""The limit for all texts of an invoice together.
+
+The worst text of that length (each character from a different script) took 5 s to print when measured; 1,000 lines of
+100 letters took 1 s.
+"""
 
 
 class TaxRow(msgspec.Struct, frozen=True, array_like=True):
-    """The tax at one rate: `tax` on `base`. Columns hold it as `[rate, category, base, tax]`."""
+    """The tax at one rate: `tax` on `base`. Stored as `[rate, category, base, tax]`."""
 
     millionths: int
     category: Category
@@ -51,26 +56,26 @@ class TaxRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaxRate(msgspec.Struct, frozen=True):
-    """The rate of tax of an invoice or a line; None: not set."""
+    """The tax rate of an invoice or a line; None means not set."""
 
     millionths: int | None = None
     category: Category | None = None
 
     def otherwise(self, default: TaxRate) -> tuple[int, Category]:
-        """Return the rate of a line; `default`: that of its invoice, for a line without one."""
+        """Return the effective rate of a line. `default` is the invoice's rate, which applies if the line has none."""
         mine = self if self.millionths is not None or self.category is not None else default
         millionths = mine.millionths or 0
         return millionths, mine.category or ("standard" if millionths else "zero")
 
 
 class Discount(msgspec.Struct, frozen=True):
-    """A percentage, or an amount; None: no discount."""
+    """A discount as a percentage or an amount; None if not set."""
 
     millionths: int | None = None
     minor: int | None = None
 
     def of(self, amount: int) -> int:
-        """Return the discount in minor units; a fixed one may be more than the amount."""
+        """Return the discount in minor units. A fixed discount may exceed the amount."""
         if self.minor is not None:
             return self.minor
         return half_up(amount * (self.millionths or 0), MILLION)
@@ -79,8 +84,8 @@ class Discount(msgspec.Struct, frozen=True):
 class Item(msgspec.Struct, frozen=True):
     """A line of an invoice. `qty` has at most six decimals.
 
-    `times_ms`: the time of each of `timesheet_ids`, rounded by the settings of that moment, which hours of six decimals
-    do not state exactly. `days`: the first and the last day of the service, such as `2026-11-27`, if known.
+    `times_ms` is the time of each of `timesheet_ids`, rounded by the settings at the time of creation; hours with six
+    decimals cannot express it exactly. `days` are the first and last day of the service, as ISO dates, if known.
     """
 
     description: str
@@ -100,19 +105,19 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def duration_ms(self) -> int | None:
-        """The time of all its entries; None if it is not made of time."""
+        """The time of all its entries, or None if it is not a time item."""
         return sum(self.times_ms) if self.times_ms else None
 
     @property
     def gross_minor(self) -> int:
-        """Before its discount."""
+        """The amount before the line's discount."""
         if self.times_ms:
             return sum(worth_of(each, self.unit_price_minor) for each in self.times_ms)
         return self._exact_minor
 
     @property
     def rounding_minor(self) -> int:
-        """The difference of entries that are rounded one by one from quantity times unit price."""
+        """The difference between the sum of individually rounded entries and quantity times unit price."""
         return self.gross_minor - self._exact_minor
 
     @property
@@ -129,7 +134,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def in_currency(item: Item, before: str, after: str) -> Item | None:
-    """Return the line with the same amounts in another currency, or None if that has too few decimals for them."""
+    """Return the line with equal amounts in another currency, or None if that currency has too few decimals."""
     price = rescaled(item.unit_price_minor, before, after)
     off = None if item.discount_minor is None else rescaled(item.discount_minor, before, after)
     if price is None or (off is None and item.discount_minor is not None):
@@ -142,7 +147,7 @@ def items_text(items: Iterable[Item]) -> str:
 
 
 def _item_row(item: Item) -> tuple[object, ...]:
-    """The last five are left out if none of them is set."""
+    """Return the JSON row of a line. The last five fields are left out if none of them is set."""
     ids = item.timesheet_ids[0] if len(item.timesheet_ids) == 1 else item.timesheet_ids or None
     times = item.times_ms[0] if len(item.times_ms) == 1 else item.times_ms or None
     row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, times)
@@ -160,7 +165,7 @@ def _item_of(row: Sequence[Any]) -> Item:
 
 
 def _several(value: V | list[V] | None) -> tuple[V, ...]:
-    """Return the values of a cell, which has a single value without a list."""
+    """Return the values of a cell, which stores a single value without a list."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, list) else (value,)
@@ -173,7 +178,7 @@ class Sums(msgspec.Struct, frozen=True):
 
     @property
     def amount(self) -> int:
-        """Before tax."""
+        """The total before tax."""
         return sum(each.base for each in self.taxes)
 
     @property
@@ -186,8 +191,10 @@ def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> S
 
 
 def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Discount) -> Sums:
-    """`lines`: the net of each and its own rate; `rate` and `discount`: of the invoice, whose discount is at most the
-    sum of the nets."""
+    """Compute the sums of lines, given as net amounts with their own rates.
+
+    `rate` and `discount` are those of the invoice. The discount may be at most the sum of the nets.
+    """
     nets: dict[tuple[int, Category], int] = {}
     for net, own in lines:
         group = own.otherwise(rate)
@@ -203,9 +210,9 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
 
 
 def shared(amount: int, weights: Sequence[int]) -> list[int]:
-    """Split an amount in proportion to the weights, by largest remainder; on a tie the first gets more.
+    """Split an amount in proportion to the weights, by largest remainder; ties go to the first.
 
-    No share is more than its weight if the amount is at most the sum of the weights.
+    No share exceeds its weight if the amount is at most the sum of the weights.
     """
     whole = sum(weights)
     if not whole:
@@ -226,14 +233,17 @@ def rows_of(text: str) -> tuple[TaxRow, ...]:
 
 
 def rate_fault(millionths: int | None, category: Category | None) -> Message | None:
-    """Return why both cannot be combined, or None."""
+    """Return why the rate and the category cannot be combined, or None."""
     if category not in (None, "standard") and millionths:
         return compose("a tax that is {} has 0 percent; leave out one of both", category)
     return None
 
 
 def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, int]) -> Message | None:
-    """Return why the discount is invalid, or None. `of`: the amount before it, by its name in the message."""
+    """Return why the discount is invalid, or None.
+
+    `of` maps the name of the undiscounted amount in messages to that amount.
+    """
     if millionths is not None and minor is not None:
         return part("a discount is either a percentage or an amount; omit one of them")
     [(words, most)] = of.items()
@@ -241,7 +251,7 @@ def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, i
 
 
 def item_faults(item: Item, path: str) -> list[Fault]:
-    """Return the faults of a line's parameters together. `path`: the prefix of their names."""
+    """Return the faults in the combination of a line's parameters. `path` is the prefix of their names."""
     off = discount_fault(item.discount_millionths, item.discount_minor, {"the line": item.gross_minor})
     rate = rate_fault(item.tax_millionths, item.tax_category)
     found = ((f"{path}discount_amount", off), (f"{path}tax_category", rate))
@@ -249,7 +259,7 @@ def item_faults(item: Item, path: str) -> list[Fault]:
 
 
 def days_of_items(items: Iterable[Item]) -> Days | None:
-    """Return the first and the last day of all items, or None if no item has one."""
+    """Return the first and last day of all items, or None if no item has any."""
     known = [each.days for each in items if each.days]
     return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
@@ -259,7 +269,7 @@ _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 
 
 def read_qty(raw: object) -> Decimal:
-    """Raises `ValueError` that states what the parameter must be."""
+    """Read a quantity. Raise `ValueError` stating what the parameter must be."""
     qty = read_decimal(raw, _QTY)
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
         raise ValueError(_QTY)
@@ -267,10 +277,13 @@ def read_qty(raw: object) -> Decimal:
 
 
 def read_number(raw: object) -> str:
-    """Return text; a JSON number becomes its digits. Raises `ValueError` that states what the parameter must be."""
+    """Read an invoice number, given as text or as a JSON number.
+
+    Raise `ValueError` stating what the parameter must be.
+    """
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError(_NUMBER)
-    if not isinstance(raw, str) and not abs(raw) < 10**15:  # also for NaN
+    if not isinstance(raw, str) and not abs(raw) < 10**15:  # also rejects NaN
         raise ValueError(_NUMBER)
     text = raw.strip() if isinstance(raw, str) else f"{Decimal(str(raw)):f}".removesuffix(".0")
     if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
@@ -279,7 +292,7 @@ def read_number(raw: object) -> str:
 
 
 class Credit(msgspec.Struct, frozen=True):
-    """The contents of a credit note. Without `items` a total was credited. `issued`: milliseconds."""
+    """The contents of a credit note. Without `items`, a total was credited. `issued` is in milliseconds."""
 
     id: str
     number: str
@@ -292,14 +305,14 @@ class Credit(msgspec.Struct, frozen=True):
 Status = Literal["draft", "sent", "partially_paid", "paid", "credited", "void"]
 
 ISSUED: tuple[Status, ...] = ("sent", "partially_paid", "paid", "credited")
-"""Invoices that can be paid, refunded and credited; a void one was issued, too, and owes nothing."""
+"""Invoices that can be paid, refunded and credited. A void invoice was issued as well, but nothing is owed on it."""
 
 OPEN: tuple[Status, ...] = ("sent", "partially_paid")
 """Invoices with an amount due."""
 
 
 class Books(msgspec.Struct, frozen=True):
-    """The sums of one invoice. `paid`: payments less refunds."""
+    """The sums of one invoice. `paid` is payments minus refunds."""
 
     total: int
     paid: int = 0
@@ -311,7 +324,7 @@ class Books(msgspec.Struct, frozen=True):
 
     @property
     def to_refund(self) -> int:
-        """The amount paid above the rest of the total that is not credited."""
+        """The amount paid beyond the part of the total that has not been credited."""
         return max(self.paid - (self.total - self.credited), 0)
 
     @property

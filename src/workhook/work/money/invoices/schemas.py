@@ -1,4 +1,4 @@
-"""Invoices: their record and table, the JSON of their parts, and the parameters of requests."""
+"""Invoices: their record and table, the JSON of their parts, and request parameters."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _MAYBE = EventSchema(optional=True)
 
 
 class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
-    """A line. What it does not say of discount and tax is not shown."""
+    """A line of an invoice. Discount and tax fields that are not set are omitted."""
 
     kind: Annotated[
         Literal["item", "time", "service"],
@@ -126,7 +126,7 @@ RecurringText = Annotated[
 
 
 class TaxShape(msgspec.Struct):
-    """The tax of one rate and category, and what it is of."""
+    """The tax at one rate and category, and the base it applies to."""
 
     percent: Annotated[int | float, _NUMBER]
     category: Category
@@ -150,7 +150,7 @@ TaxesText = Annotated[str, JsonForm(list[TaxShape], _taxes_to_response, beside="
 
 
 class BookedShape(msgspec.Struct):
-    """A payment, a refund (its amount is negative), or a credit note."""
+    """A payment, a refund (with a negative amount) or a credit note."""
 
     id: str
     amount: int | float
@@ -158,7 +158,7 @@ class BookedShape(msgspec.Struct):
 
 
 class Booked(msgspec.Struct, frozen=True, array_like=True):
-    """A payment, a refund or a credit note in the row of its invoice: `[id, minor units, milliseconds]`."""
+    """A payment, refund or credit note in the row of its invoice: `[id, minor units, milliseconds]`."""
 
     id: str
     amount_minor: int
@@ -201,7 +201,7 @@ SERVICE_YEARS = range(1970, 9999)
 
 
 class InvoiceItemInput(msgspec.Struct):
-    """A line that is written by hand."""
+    """A line that is entered manually."""
 
     REMEDIES: ClassVar = {
         "kind": "every line that is sent is an item; leave it out",
@@ -243,10 +243,13 @@ _Grouping = Annotated[
 
 
 class InvoiceCreate(msgspec.Struct):
-    """A draft. What is absent comes from the billing settings of the project, or else of its organization: `currency`,
-    `tax` and `tax_category` together, `payment_terms`, `language`. Without a currency there it is that of the last
-    invoice of the project, or else of the organization, otherwise USD. Without `due` it is due `payment_days`
-    after it is sent."""
+    """A draft invoice.
+
+    Omitted fields default to the billing settings of the project, or else of its organization: `currency`, `tax` and
+    `tax_category` together, `payment_terms`, `language`. If these contain no currency, it is that of the last invoice
+    of the project or else of the organization, and USD otherwise. Without `due`, the invoice is due `payment_days`
+    after it is sent.
+    """
 
     bill_to: LongText | UnsetType | None = UNSET
     bill_from: LongText | UnsetType | None = UNSET
@@ -284,20 +287,22 @@ class InvoiceCreate(msgspec.Struct):
 
 
 class InvoiceEdit(InvoiceCreate):
-    """Fields that are absent stay as they are. `invoice_items` replaces the lines that were written by hand,
-    `timesheet_ids` those of time. After the invoice is sent, its parties, lines, timesheets, tax, currency and number
-    cannot be changed."""
+    """Omitted fields are left unchanged.
+
+    `invoice_items` replaces the manually entered lines, and `timesheet_ids` those of time. Once the invoice is sent,
+    its parties, lines, timesheets, tax, currency and number cannot be changed.
+    """
 
 
 class InvoiceList(ListQuery):
-    """Filters."""
+    """Filters for invoices."""
 
     status: Status | UnsetType = UNSET
     overdue: Annotated[bool, Meta(description="Only sent invoices whose due date has passed.")] | UnsetType = UNSET
 
 
 class InvoiceDays(NamedTuple):
-    """The days of an invoice; None: not yet."""
+    """The days of an invoice; None if not known yet."""
 
     issued: date | None
     due: date | None
@@ -305,12 +310,12 @@ class InvoiceDays(NamedTuple):
 
 
 def due_day(at_ms: int | None, zone: tzinfo) -> date | None:
-    """A due or paid date that was written as a day is that day in every zone."""
+    """Return the day of a due or paid date. A date that was given as a day is that day in every time zone."""
     return None if at_ms is None else written_day(at_ms, zone)
 
 
 class Invoice(Record, frozen=True):
-    """An invoice; `total` is `amount` and the tax on it."""
+    """An invoice. `total` is `amount` plus tax."""
 
     id: Annotated[str, resource_id("inv")]
     name: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
@@ -425,18 +430,18 @@ class Invoice(Record, frozen=True):
     credited_minor: Annotated[int | None, HIDDEN]
     payments: Annotated[str | None, HIDDEN]
     credit_notes: Annotated[str | None, HIDDEN]
-    # As they were when it was sent; null of a draft.
+    # The parties as of when it was sent; null for a draft.
     buyer: Annotated[str | None, HIDDEN]
     seller: Annotated[str | None, HIDDEN]
-    # The end of the day or moment of `due` in the seller's zone; null for a draft.
+    # The end of the day or moment of `due`, in the seller's time zone; null for a draft.
     overdue_at: Annotated[int | None, HIDDEN]
-    # Of the request; null: the days of the lines count.
+    # As given in the request; if null, the days of the lines apply.
     service_from: Annotated[str | None, HIDDEN]
     service_to: Annotated[str | None, HIDDEN]
 
     @property
     def service_days(self) -> Days | None:
-        """The first and the last day of the service, if known."""
+        """The first and last day of the service, if known."""
         if self.service_from and self.service_to:
             return self.service_from, self.service_to
         return rules.days_of_items(self.every_item)
@@ -451,7 +456,7 @@ class Invoice(Record, frozen=True):
 
     @property
     def zone(self) -> tzinfo:
-        """The seller's zone, in which the invoice has its days."""
+        """The seller's time zone, which determines the days of the invoice."""
         return self.who_bills.zone
 
     @property
@@ -464,7 +469,7 @@ class Invoice(Record, frozen=True):
         return (*rules.items_of(self.items), *rules.items_of(self.recurring_items))
 
     def at_its_end(self) -> Invoice:
-        """Return the invoice with `overdue_at`; None for a draft, and without `due`."""
+        """Return the invoice with `overdue_at` set; it is None for a draft and without `due`."""
         end = None if self.seller is None or self.due is None else end_of(self.due, self.zone)
         return msgspec.structs.replace(self, overdue_at=end)
 
@@ -488,20 +493,20 @@ class Invoice(Record, frozen=True):
 
 
 class PlacedInvoice(Invoice, frozen=True):
-    """An invoice with its project; `total` is `amount` and the tax on it."""
+    """An invoice with its project. `total` is `amount` plus tax."""
 
     project: RecordPlace
 
 
 IS_OPEN = "status IN ('sent', 'partially_paid')"
-"""A partial index has exactly this condition, so statements must repeat it word by word."""
+"""The condition of a partial index; statements must repeat it verbatim to use the index."""
 
-# `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
-# that the line was made of or a list of several, its time in milliseconds or a list of several, discount in millionths,
-# discount in minor units, rate of tax in millionths, category, [first day, last day]], …]`, null where there is none;
-# the last five are often left out. `taxes` is `[[rate in millionths, category, base, tax], …]`. `payments` and
-# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too.
-# `credit_type` is `true` or `false`.
+# `items` and `recurring_items` are JSON: `[[description, quantity as decimal, unit price in minor units, the timesheet
+# of the line or a list of several, its time in milliseconds or a list of several, discount in millionths, discount in
+# minor units, tax rate in millionths, category, [first day, last day]], …]`, with null for missing values; the last
+# five are often left out. `taxes` is `[[rate in millionths, category, base, tax], …]`. `payments` and `credit_notes`
+# are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too. `credit_type` is `true` or
+# `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
@@ -517,7 +522,7 @@ invoices = sa.Table(
 
 
 def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Tell whether an open invoice is overdue at the parameter `now`."""
+    """Return the condition that an open invoice is overdue at the parameter `now`."""
     return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= big("now"))
 
 
@@ -574,7 +579,7 @@ NOT_COMPUTED: Mapping[str, Any] = {
     "service_from_shown": None,
     "service_to_shown": None,
 }
-"""The fields that `invoice_to_response` sets."""
+"""The fields that `invoice_to_response` computes."""
 
 
 def name_of(invoice_number: str | None) -> str:
@@ -593,7 +598,7 @@ _UNSAID: Mapping[str, Any] = dict.fromkeys(
 
 
 def new_invoice(settings: InvoiceSettings, currency: str, rate: TaxRate, user: Account | None, now: int) -> Invoice:
-    """Return a draft with the values of the settings, and without lines. `user`: its creator; None: Workhook."""
+    """Return a draft without lines, with the values of the settings. `user` is its creator; None means Workhook."""
     return Invoice(
         **NOT_COMPUTED,
         **_UNSAID,

@@ -1,5 +1,7 @@
-"""Billing settings in the database: one row for each account and project that has set any, and their effect on
-invoices."""
+"""Billing settings in the database, and their effect on invoices.
+
+Each account and project that has set any has one row.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ _ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_
 _account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
 _money = sa.select(projects.c.currency).where(projects.c.repository_id == _PROJECT).scalar_subquery().label("money")
 _project = sa.select(*_of_project, rates.rates_of_project, _money).where(big("repository_id") == _PROJECT)
-# They insert the row or lock the existing one.
+# These insert the row or lock the existing one.
 _lock_account = (
     upsert(account_billing)
     .values(account_id=big("account_id"))
@@ -97,11 +99,11 @@ def _project_of(row: Row) -> ProjectBilling:
     )
 
 
-# --- what follows for an invoice -------------------------------------------------------------------------------------
+# --- settings that apply to an invoice -------------------------------------------------------------------------------
 
 
 class InvoiceSettings(msgspec.Struct, frozen=True):
-    """The settings of a project and of its account together. `currency` None: neither has one."""
+    """The combined settings of a project and its account. `currency` is None if neither has one."""
 
     seller: Seller = Seller()
     buyer: Party | None = None
@@ -113,12 +115,12 @@ class InvoiceSettings(msgspec.Struct, frozen=True):
 
     @property
     def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
-        """The party without the VAT id that `reverse_charge` needs, if these settings have that category."""
+        """The party that lacks the VAT id required by `reverse_charge`, if these settings have that category."""
         return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
 
     @property
     def rate_at_issue(self) -> TaxRate:
-        """The tax of an invoice that is issued without a draft, as those of subscriptions are."""
+        """The tax of an invoice that is issued without a draft, as for subscriptions."""
         return self.rate if self.lacks_vat_id is None else TaxRate()
 
 
@@ -146,7 +148,7 @@ _DEFAULT_COLUMNS = [
 def with_parties(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Add what `seller_of_row` and `buyer_of_row` need to a statement with the ids of the account and the project."""
+    """Add the columns of `seller_of_row` and `buyer_of_row` to a statement with the ids of the account and project."""
     return (
         statement.outerjoin(_issuer, _issuer.c.id == account_id)
         .outerjoin(account_billing, account_id == _ACCOUNT)
@@ -158,7 +160,7 @@ def with_parties(
 def with_settings(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Add what `settings_of_row` needs."""
+    """Add the columns of `settings_of_row`."""
     return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
 
 
@@ -171,14 +173,16 @@ _for_invoice = with_settings(
 
 
 async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
-    """Find the settings for an invoice of the project; the defaults for a deleted one."""
+    """Return the settings for an invoice of the project, or the defaults if the project is deleted."""
     row = await reader.fetch_one(_for_invoice, {"repository_id": repository_id})
     return InvoiceSettings() if row is None else settings_of_row(row)
 
 
 async def find_settings_to_issue(tx: Transaction, repository_id: int) -> InvoiceSettings:
-    """Find the settings for an invoice that is issued now. The row of the logo is kept from now on; a logo that was
-    removed meanwhile is left out."""
+    """Return the settings for an invoice that is issued now.
+
+    The row of the logo is kept from now on. A logo that has just been removed is left out.
+    """
     settings = await find_settings(tx, repository_id)
     seller = settings.seller
     if seller.logo is None or await tx.execute(_keep_logo, {"logo_id": seller.logo}):
@@ -204,16 +208,20 @@ def settings_of_row(row: Row) -> InvoiceSettings:
 
 
 def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
-    """Return the party without a VAT id: if the buyer owes the tax, the invoice must have both (Directive 2006/112/EC,
-    Article 226, points 3 and 4)."""
+    """Return the party without a VAT id, or None.
+
+    If the buyer owes the tax, the invoice must have both ids (Directive 2006/112/EC, Article 226(3) and (4)).
+    """
     if not seller.vat_id:
         return "seller"
     return None if buyer and buyer.vat_id else "buyer"
 
 
 def issued_values(settings: InvoiceSettings, total: int, due: int | None, now: int) -> dict[str, Any]:
-    """Return what is fixed when an invoice is issued: the parties, with the zone of its days, and when it is due.
-    `due`: that of the draft. An invoice with a total of 0 is paid at once."""
+    """Return the values fixed when an invoice is issued: the parties, with the time zone of its days, and the due date.
+
+    `due` is that of the draft. An invoice with a total of 0 is paid immediately.
+    """
     if due is None and settings.payment_days is not None:
         due = midnight_of(day_in(now, settings.seller.zone) + timedelta(days=settings.payment_days))
     buyer = party_text(settings.buyer) if settings.buyer else None
@@ -228,7 +236,7 @@ def seller_of_row(row: Row) -> Seller:
 
 
 def buyer_of_row(row: Row) -> Party | None:
-    """Return None if the project has no buyer."""
+    """Read the buyer from a row. Return None if the project has none."""
     buyer = Party(*(row[name] for name in _BUYER))
     return None if buyer == Party() else buyer
 
@@ -239,7 +247,7 @@ _find_logo = sa.select(billing_logos.c.content_type, billing_logos.c.size, billi
 
 
 class LogoFile(msgspec.Struct, frozen=True):
-    """The picture at the head of an invoice, and where its content is."""
+    """The logo on an invoice, and where its content is stored."""
 
     content_type: str
     size: int
@@ -247,6 +255,6 @@ class LogoFile(msgspec.Struct, frozen=True):
 
 
 async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoFile | None:
-    """Return None if it is deleted, or belongs to another account."""
+    """Find a logo. Return None if it is deleted or belongs to another account."""
     row = await reader.fetch_one(_find_logo, {"account_id": account_id, "logo_id": logo_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None

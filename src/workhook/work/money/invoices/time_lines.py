@@ -1,4 +1,4 @@
-"""The lines of an invoice that are made of time: one for each entry, or one for each group and rate. Pure."""
+"""Invoice lines made of time: one per entry, or one per group and rate. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from workhook.work.money.invoices.rules import QTY_DECIMALS, Days, Item
 from workhook.work.time.rates import Rounding
 
 NOTES_MAX_CHARS = 300
-"""The limit for the notes or tasks in a line: a thousand lines have to be printed."""
+"""The limit for the notes or tasks in a line; a thousand lines must be printable."""
 
 GroupBy = Literal["task", "person", "day"]
 
 
 class InvoicedTime(Record, frozen=True):
-    """A timesheet for a line. `title`: of its task; `person`: the name of its user."""
+    """A timesheet on an invoice. `title` is that of its task, and `person` is the name of its user."""
 
     id: str
     title: Annotated[str, COMPUTED]
@@ -41,17 +41,17 @@ class InvoicedTime(Record, frozen=True):
     # The invoice's currency has too few decimals for the rate.
     rate_lost: Annotated[bool, COMPUTED] = False
 
-    # Of the studio; None: UTC.
+    # The seller's time zone; None means UTC.
     timezone: Annotated[str | None, COMPUTED] = None
 
     @property
     def day(self) -> str:
-        """The day on which it started, such as `2026-11-27`."""
+        """The day on which it started, as an ISO date."""
         return day_in(self.start_time, stored_zone(self.timezone)).isoformat()
 
 
 def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:
-    """Return the time with the same rate in another currency: the invoice's can differ from that of its project."""
+    """Return the time with an equal rate in another currency. An invoice's currency can differ from its project's."""
     if time.rate_minor is None:
         return time
     rate = rescaled(time.rate_minor, before, after)
@@ -59,7 +59,7 @@ def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:
 
 
 def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
-    """Return why the time cannot be on the invoice (None: a new one), or None."""
+    """Return why the time cannot be on the invoice (None for a new one), or None if it can."""
     if time is None:
         return "the project has no such timesheet"
     if time.invoice_id is not None and time.invoice_id != invoice_id:
@@ -75,8 +75,10 @@ def lines_of(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Return the lines in the order of the times; a group is where its first entry is. Each entry is rounded by itself.
-    `language`: of the invoice."""
+    """Return the lines in the order of the times, with a group at the place of its first entry.
+
+    Each entry is rounded individually. `language` is that of the invoice.
+    """
     groups: dict[tuple[object, int], list[InvoicedTime]] = {}
     for each in times:
         groups.setdefault((_group_of(each, group_by), each.rate_minor or 0), []).append(each)
@@ -92,7 +94,7 @@ def lines_of(
 def in_language(
     items: Sequence[Item], times: Iterable[InvoicedTime], group_by: GroupBy | None, language: Language
 ) -> list[Item]:
-    """Return the lines, with the texts of those of time in the language of the invoice."""
+    """Return the lines, with the texts of time lines translated to the language of the invoice."""
     known, reworded = {each.id: each for each in times}, list[Item]()
     for item in items:
         found = [known[each] for each in item.timesheet_ids if each in known]
@@ -108,7 +110,7 @@ def with_times(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Return the lines that were written by hand, followed by those of the times."""
+    """Return the manually entered lines, followed by those of the times."""
     return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding, language)]
 
 
@@ -119,8 +121,10 @@ def with_entries(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Remove the lines of released entries, and append those of added ones. The others stay as they are, although the
-    rounding may have changed."""
+    """Remove the lines of released entries, and append those of added ones.
+
+    The other lines are kept, even if the rounding settings have changed.
+    """
     kept = (each for each in items if not set(each.timesheet_ids) & set(released))
     return [*kept, *lines_of(added, None, rounding, language)]
 
@@ -138,7 +142,7 @@ def _days_of(times: Sequence[InvoicedTime]) -> Days:
 
 
 def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, paper: Paper) -> str:
-    """Return the description: the task and the days, then the notes. A day lists its tasks instead of notes."""
+    """Return the description: the task or person with the days, then the notes; a day lists its tasks instead."""
     first, span = times[0], paper.days(_days_of(times))
     if group_by == "day":
         return _with_more(span, (each.title for each in times))

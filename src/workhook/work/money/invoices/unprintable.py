@@ -1,8 +1,7 @@
-"""The characters of a text that no font of this machine has, which the pages of invoices show before a client sees
-boxes.
+"""Characters that no font of this machine has. Invoice pages warn about them before a client sees boxes.
 
-Finding them takes a limited process, so each character is checked once: one with a font is remembered until the end of
-this process, one without for some minutes, since fonts can be installed meanwhile.
+Finding them takes a limited process, so each character is checked only once: one with a font is remembered for the
+lifetime of this process, one without for some minutes, because fonts may be installed in the meantime.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from workhook.work.money.invoices import documents
 from workhook.work.money.invoices.printing import printable
 
 WAIT_S = 1.5
-"""The time that a page waits for an answer, which later pages have."""
+"""The time a page waits for a check. Its result is available to later pages in any case."""
 CHECK_S = 20.0
 AT_ONCE = 300
-"""Characters in one check."""
+"""The number of characters per check."""
 WANTED_MAX, KNOWN_MAX = 3_000, 100_000
 RETRY_S = 300.0
-"""The time that a character counts as one without a font or, if the check failed, as one with a font."""
+"""The time for which a character counts as having no font or, if the check failed, as having one."""
 
-# The characters of the bundled fonts, as in `render.py`: few texts have others.
+# Characters of the bundled fonts, as in `render.py`; few texts have any others.
 _SHIPPED = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]+")
 _WITHOUT_A_SHAPE = ("Cc", "Cf", "Cs", "Mn", "Mc", "Me", "Zs", "Zl", "Zp")
 _FOR_EVER = float("inf")
@@ -37,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class FontKnowledge:
-    """The known characters, for the requests of one event loop."""
+    """The results of earlier checks, for the requests of one event loop."""
 
     def __init__(self) -> None:
         self._has: dict[str, float] = {}
@@ -46,7 +45,7 @@ class FontKnowledge:
         self._check: asyncio.Task[None] | None = None
 
     async def missing_in(self, text: str) -> str:
-        """Return the characters without a font, each once, that are known within `WAIT_S`."""
+        """Return the distinct characters without a font, as far as they are known within `WAIT_S`."""
         rest = _SHIPPED.sub("", text)
         shaped = (each for each in printable(rest) if unicodedata.category(each) not in _WITHOUT_A_SHAPE)
         found = list(dict.fromkeys(shaped)) if rest else []
@@ -57,7 +56,7 @@ class FontKnowledge:
         return "".join(each for each in found if each in self._lacks)
 
     def _want(self, characters: list[str]) -> bool:
-        """Tell whether a character has to be checked."""
+        """Queue the unknown characters for a check, and return whether there are any."""
         now = time.monotonic()
         unknown = [each for each in characters if max(self._has.get(each, 0), self._lacks.get(each, 0)) <= now]
         for each in unknown[: max(WANTED_MAX - len(self._wanted), 0)]:
@@ -92,7 +91,7 @@ _known: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = WeakKeyDic
 
 
 async def missing_in(text: str) -> str:
-    """Return the characters of the text that no font of this machine has, each once."""
+    """Return the distinct characters of the text that no font of this machine has."""
     return await _known.setdefault(asyncio.get_running_loop(), FontKnowledge()).missing_in(text)
 
 
@@ -100,12 +99,12 @@ _EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC
 
 
 def package_for(missing: str) -> str:
-    """Return a package of fonts, of Debian and others, that probably has the characters."""
+    """Return a font package of Debian and other distributions that probably has the characters."""
     is_east_asian = any(unicodedata.name(each, "").startswith(_EAST_ASIAN) for each in missing)
     return "fonts-noto-cjk" if is_east_asian else "fonts-noto-core"
 
 
 def in_sight(missing: str, most: int = 12) -> str:
-    """Return the first of them for a page; a character without a name is shown as its number."""
+    """Return the first of the characters for a page; one without a Unicode name is shown as its code point."""
     shown = (each if unicodedata.name(each, "") else f"U+{ord(each):04X}" for each in missing[:most])
     return " ".join(shown) + (" …" if len(missing) > most else "")

@@ -1,1 +1,1 @@
-"""Payments of invoices, and what is given back of them."""
+"""Payments of invoices, and refunds."""

@@ -1,6 +1,6 @@
-"""`/invoices/{id}/payments`, `/payments`: the payments of an invoice, and refunds.
+"""Payments and refunds of invoices: `/invoices/{id}/payments` and `/payments`.
 
-Users who see an invoice see its payments. Owners and members book them.
+Users who can see an invoice can see its payments. Owners and members record them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
 @routes.get("/invoices/{invoice_id}/payments")
 async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
-    """List the payments and refunds of an invoice, the newest last."""
+    """List the payments and refunds of an invoice, newest last."""
     after = cursor_of(query, booking.rows.listing.order)
     access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     payments, headers = await read_for(
@@ -41,10 +41,10 @@ async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed
 
 @routes.post("/invoices/{invoice_id}/payments")
 async def create_payment(write: Write, invoice_id: str, wanted: PaymentCreate) -> PaymentAnswer:
-    """Book a payment.
+    """Record a payment.
 
-    Without `amount` it is all that is due; 409 `nothing_due` if that is nothing. More than is due is 422
-    `more_than_due`.
+    Without `amount`, the full amount due is recorded; if nothing is due, the request fails with 409 `nothing_due`.
+    Paying more than is due fails with 422 `more_than_due`.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     _, payment = await booking.pay(write, access, invoice, wanted)
@@ -59,9 +59,10 @@ async def get_payment(call: Call, payment_id: str) -> PaymentAnswer:
 
 @routes.post("/payments/{payment_id}/refund")
 async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
-    """Give a payment back, or a part of it.
+    """Refund a payment, fully or in part.
 
-    Without `amount` it is what is left of the payment. Unless something is to be refunded, the invoice is due again.
+    Without `amount`, everything that is left of the payment is refunded. The invoice becomes due again, unless it had
+    an amount `to_refund`.
     """
     payment = await booking.find_payment(write.tx, write.actor, payment_id)
     access, invoice = await lock_invoice(write, payment.invoice.id)
@@ -71,9 +72,9 @@ async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) ->
 
 @routes.post("/invoices/{invoice_id}/pay")
 async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> InvoiceAnswer:
-    """Book a payment of all that is due.
+    """Record a payment of the full amount due.
 
-    A paid invoice stays as it is.
+    An invoice that is already paid is left unchanged.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status != "paid":

@@ -1,4 +1,4 @@
-"""Payments in the database: each is booked while the row of its invoice is locked, in the order of the commits."""
+"""Record payments and refunds. Each is written under the lock of its invoice's row, in commit order."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ from workhook.work.money.payments.schemas import (
 )
 
 BOOKED_MAX = 1000
-"""Payments, refunds and credit notes of one invoice, which its record lists. Beyond that, only the rest can be paid,
-refunded or credited at once; a payment of the rest only up to twice as many."""
+"""The maximum number of payments, refunds and credit notes of an invoice; its record lists them all.
+
+Beyond it, only the whole remainder can be paid, refunded or credited, and a payment only up to twice the number.
+"""
 
 rows = OfInvoices(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
@@ -45,13 +47,13 @@ _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bind
 
 
 async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
-    """Raises `NotFound`."""
+    """Find a payment, or raise `NotFound`."""
     row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
     return rows.of_row(row)
 
 
 async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDetails) -> tuple[Invoice, Payment]:
-    """Book a payment on a locked invoice. Raises `Conflict`, `Invalid`."""
+    """Record a payment of a locked invoice. Raise `Conflict` or `Invalid`."""
     require_issued(invoice)
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
@@ -69,7 +71,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
 async def refund(
     write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
 ) -> tuple[Invoice, Payment]:
-    """Refund a payment, or a part of it. Raises `Conflict`, `Invalid`."""
+    """Refund a payment, fully or in part. Raise `Conflict` or `Invalid`."""
     require_issued(invoice)
     if payment.kind == "refund":
         raise Conflict(say("This is a refund. Only payments can be refunded."), code="not_a_payment")
@@ -86,7 +88,7 @@ async def refund(
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """Return the requested amount, or everything that is left. Raises `nothing`, and `Invalid` for more than that."""
+    """Return the requested amount, or everything that is left. Raise `nothing` if that is zero, `Invalid` for more."""
     if asked is None:
         if not left:
             raise nothing
@@ -102,7 +104,7 @@ def _money_text(minor: int, invoice: Invoice) -> str:
 
 
 def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
-    """Raises `Invalid`."""
+    """Build a payment or refund. Raise `Invalid` if `paid_at` is more than a day ahead."""
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
         message = "paid_at is more than a day ahead; book a payment when it has come"
@@ -139,15 +141,18 @@ async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment
 
 
 def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
-    """Return the status that follows from the sums, and `paid_at`, which an invoice that was only credited lacks."""
+    """Return the status and `paid_at` that follow from the sums. An invoice that was only credited has no `paid_at`."""
     is_paid = not after.due and (after.paid or after.status != "credited")
     since = at_ms if invoice.paid_at is None or invoice.books.due else invoice.paid_at
     return {"status": after.status, "paid_at": since if is_paid else None}
 
 
 def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) -> None:
-    """Call it before an entry is booked. `most`: the entries allowed for one that takes all that is left; None: any
-    number. Raises `Conflict`."""
+    """Raise `Conflict` if the invoice has too many entries to record another one.
+
+    `is_rest` states whether the new entry covers the whole remainder; up to `most` entries (None: any number) are
+    allowed then.
+    """
     count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
     if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
         return

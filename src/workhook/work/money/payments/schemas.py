@@ -1,4 +1,4 @@
-"""Payments and refunds: their record, their table, and what a caller may say about one."""
+"""Payments and refunds: their record, table and request parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Reference = Annotated[str, Meta(min_length=1, max_length=255, description="Your 
 
 
 class PaymentDetails(msgspec.Struct):
-    """Default for `paid_at`: now. It can be a day ahead at most."""
+    """Details of a payment. `paid_at` defaults to now and can be at most a day ahead."""
 
     paid_at: DayOrMoment | UnsetType | None = UNSET
     method: Method | UnsetType | None = UNSET
@@ -46,13 +46,13 @@ class PaymentDetails(msgspec.Struct):
 
 
 class PaymentCreate(PaymentDetails):
-    """A payment. Default for `paid_at`: now. It can be a day ahead at most."""
+    """A payment. `paid_at` defaults to now and can be at most a day ahead."""
 
     amount: Annotated[MoneyAboveZero, Meta(description="Default: the amount due.")] | UnsetType | None = UNSET
 
 
 class RefundCreate(msgspec.Struct):
-    """What is given back of a payment. Default for `paid_at`: now. It can be a day ahead at most."""
+    """A refund of a payment. `paid_at` defaults to now and can be at most a day ahead."""
 
     amount: Annotated[MoneyAboveZero, Meta(description="Default: the rest of the payment.")] | UnsetType | None = UNSET
     paid_at: DayOrMoment | UnsetType | None = UNSET
@@ -60,14 +60,14 @@ class RefundCreate(msgspec.Struct):
 
 
 class BookedOn(msgspec.Struct):
-    """The invoice, by its number."""
+    """An invoice, referred to by its number."""
 
     id: Annotated[str, resource_id("inv")]
     invoice_number: str
 
 
 class Payment(Record, frozen=True):
-    """A payment of an invoice, or a refund, whose amount is negative. Neither is ever changed or deleted."""
+    """A payment of an invoice, or a refund, which has a negative amount. Neither is ever changed or deleted."""
 
     id: Annotated[str, resource_id("pay")]
     kind: Kind
@@ -97,7 +97,7 @@ class Payment(Record, frozen=True):
     position: Annotated[int, HIDDEN]
 
 
-# Rows are never changed. `position`: within the invoice, in the order of the commits.
+# Rows are never changed. `position` is the number within the invoice, in commit order.
 payments = sa.Table(
     "payments",
     metadata,
@@ -126,8 +126,11 @@ _people = accounts.alias("people")
 
 
 class OfInvoices(Generic[R]):
-    """The records of a table that belong to an invoice, with a position in it and an optional user. `listing`: those of
-    the parameter `invoice_id`; `of_invoice`: fields from the row of the invoice."""
+    """Reads the records of a table that belong to invoices; each has a position in its invoice and an optional user.
+
+    `listing` lists those of the parameter `invoice_id`. The keyword arguments are fields that are read from the
+    invoice.
+    """
 
     def __init__(
         self, record: type[R], table: sa.Table, weight: Weight | None = None, **of_invoice: sa.ColumnElement[Any]

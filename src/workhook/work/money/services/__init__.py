@@ -1,1 +1,1 @@
-"""The services that an organization offers."""
+"""Services that an organization offers."""

@@ -1,4 +1,4 @@
-"""Services in the database, and their changes by the owners of their account."""
+"""Find services, and change them as an owner of their account."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from workhook.work.money.services.schemas import (
     services,
 )
 
-_CONTENT = stored_names(Service, without=("id", "created_at", "updated_at"))  # of a request, except the prices
+_CONTENT = stored_names(Service, without=("id", "created_at", "updated_at"))  # set by requests, without prices
 _WRITTEN = (*_CONTENT, "prices", "updated_at")
 _role = (
     sa.select(memberships.c.role)
@@ -82,14 +82,14 @@ _insert = (
     .returning(services.c.position)
 )
 _update = sa.update(services).where(services.c.id == sa.bindparam("id")).values(assigned(_WRITTEN))
-# The row stays, hidden from all users, for its checkouts.
+# The row is kept, hidden from all users, because its checkouts refer to it.
 _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(deleted_at=big("now"))
 _insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
 _read = row_reader(Service)
 
 
 async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Found[Service]:
-    """Return the services by id, one more than the page shows. Raises `Invalid` for a wrong cursor."""
+    """Return the services by id, one more than fits on the page. Raise `Invalid` for an invalid cursor."""
     key = lists.after(query, tuple[str])
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
     given = {"after": key[0]} if key else {}
@@ -133,9 +133,9 @@ async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
 
 
 async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> ServiceAnswer:
-    """Change a service.
+    """Update a service.
 
-    `service_prices` replaces all prices. Checkouts keep the price that they have.
+    `service_prices` replaces all prices. Existing checkouts keep their price.
     """
     service = await lock_service(write, service_id)
     prices = service.service_prices
@@ -157,7 +157,8 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
 async def delete_service(write: Write, service_id: str) -> Done:
     """Delete a service.
 
-    Its checkouts go on. A service on issued invoices cannot be deleted (409 `has_invoices`): set `active` to false.
+    Its checkouts continue. A service on issued invoices cannot be deleted (409 `has_invoices`); set `active` to false
+    instead.
     """
     service = await lock_service(write, service_id)
     await issued.require_none_of_service(write.tx, service.id)
@@ -167,15 +168,17 @@ async def delete_service(write: Write, service_id: str) -> Done:
 
 
 async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service:
-    """Raises `NotFound`."""
+    """Find a service, or raise `NotFound`."""
     service = await _find(reader, _one, service_id, actor)
     check_reach(actor, service.owner.id)
     return service
 
 
 async def lock_service(write: Write, service_id: str) -> Service:
-    """Lock the service for a change. Raises `NotFound`, `Forbidden`, also for a token of chosen repositories, and
-    `PreconditionFailed`."""
+    """Lock a service for a change.
+
+    Raise `NotFound`, `PreconditionFailed`, or `Forbidden`, also for a token limited to selected repositories.
+    """
     service = await _find(write.tx, _locked, service_id, write.actor)
     check_whole_account(write.actor, service.owner.id)
     Owner(service.owner, service.role).require_owner("change its services")
@@ -184,7 +187,7 @@ async def lock_service(write: Write, service_id: str) -> Service:
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, actor: Actor) -> Service:
-    """Raises `NotFound`, also for a service of an account that the caller is not in."""
+    """Find a service. Raise `NotFound`, also if the caller does not belong to its account."""
     row = existing(await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id}))
     hidden = row["role"] is None and row["account_id"] != actor.user.id
     actor.request.touches(row["account_id"], hidden=hidden)
@@ -195,7 +198,10 @@ async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, acto
 
 @cache
 def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDialect:
-    """`given`: `after`, `login_key`. The index has a range of active services for each account, and one of others."""
+    """Build the statement that lists services. `given` names the set filters: `after`, `login_key`.
+
+    In the index, each account has one range of active and one of inactive services.
+    """
     place = caller_accounts(within="reach_accounts" if confined else None)
     each = with_flag(place, "active")
     if "login_key" in given:

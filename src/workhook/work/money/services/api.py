@@ -1,6 +1,6 @@
-"""`/services`: the services that organizations and users offer.
+"""Services that organizations and users offer: `/services`.
 
-The members of an organization read its services; its owners create, change and delete them. The services of a user are
+Members of an organization can read its services; its owners create, change and delete them. A user's own services are
 visible only to that user.
 """
 
@@ -27,7 +27,7 @@ class ServicesAnswer(msgspec.Struct):
 
 @routes.get("/services")
 async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswer]:
-    """List the services that the caller's organizations offer."""
+    """List the services of the caller's organizations."""
     found = await actions.find_services(call.database, actor_of(call), query)
     shown, headers = lists.page(call, found, query, lambda service: (service.id,))
     return Listed(ServicesAnswer([to_response(each) for each in shown]), headers)

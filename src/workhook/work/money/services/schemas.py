@@ -1,4 +1,4 @@
-"""Services: the records, their tables, and what a caller may say about one."""
+"""Services: their records, tables and request parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Position = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Position among t
 
 
 class ServicePriceParameters(msgspec.Struct, frozen=True):
-    """The cost of each period, and the task credits that come with it."""
+    """The price of each period, and the task credits included in it."""
 
     amount: Money
     currency: Currency
@@ -56,7 +56,7 @@ Prices = Annotated[
 
 
 class ServiceCreate(msgspec.Struct):
-    """`organization` is needed only if you are in several."""
+    """`organization` is required only if you belong to several."""
 
     title: Title
     organization: (
@@ -77,8 +77,7 @@ class ServiceCreate(msgspec.Struct):
 
 
 class ServiceEdit(msgspec.Struct):
-    """Fields that are absent stay as they are. `service_prices` replaces all prices; a price that is the same as before
-    keeps its id."""
+    """Omitted fields are left unchanged. `service_prices` replaces all prices; an unchanged price keeps its id."""
 
     title: Title | UnsetType = UNSET
     description: LongText | UnsetType | None = UNSET
@@ -96,14 +95,14 @@ class ServiceEdit(msgspec.Struct):
 
 
 class ServiceQuery(ListQuery):
-    """Filters of the list."""
+    """Filters for services."""
 
     organization: Annotated[str, Meta(description="Login of the owner.")] | UnsetType = UNSET
     active: bool | UnsetType = UNSET
 
 
 class ServicePrice(Record, frozen=True):
-    """`amount` is a number with at most the decimals of its currency; `credits` are task credits."""
+    """A price of a service. `amount` has at most the decimals of its currency, and `credits` are task credits."""
 
     id: Annotated[str, resource_id("prc")]
     amount_minor: Annotated[Minor, JsonName("amount")]
@@ -113,7 +112,7 @@ class ServicePrice(Record, frozen=True):
 
 
 class Service(Record, frozen=True):
-    """`organization` is the owner's login. `default_price` is the first of the prices."""
+    """A service. `organization` is the owner's login, and `default_price` is the first of the prices."""
 
     id: Annotated[str, resource_id("svc")]
     title: str
@@ -129,13 +128,13 @@ class Service(Record, frozen=True):
     cancel_at_period_end: bool
     require_payment_method: bool
     preview_image: Url | None
-    service_prices: tuple[ServicePrice, ...]  # those that can be chosen now, in their order
+    service_prices: tuple[ServicePrice, ...]  # the prices on offer, in order
     default_price: ServicePrice | None
     checkout_link: Annotated[Url | None, COMPUTED, Meta(description="Null: there is no page to check out at.")]
     created_at: Timestamp
     updated_at: Timestamp
     owner: Annotated[Account, HIDDEN]
-    role: Annotated[str, COMPUTED, HIDDEN]  # the caller's in the owner's account
+    role: Annotated[str, COMPUTED, HIDDEN]  # the caller's role in the owner's account
 
 
 class ServiceAnswer(msgspec.Struct):
@@ -148,14 +147,14 @@ services = sa.Table(
     metadata,
     of_account("account_id", nullable=False),
     *table_columns(Service),
-    # JSON: the prices that can be chosen now, in their order, in the row so that its lock covers them.
+    # JSON: the prices on offer, in order. They are stored in the row so that its lock covers them.
     sa.Column("prices", sa.Text, nullable=False),
     sa.Column("deleted_at", Millis),
     sa.Index("ix_services_account_id", "account_id", "id"),
     partial_index("ix_services_offered", "account_id", "active", "id", where=sa.text("deleted_at IS NULL")),
 )
 
-# All prices, also former ones; never changed, so that checkouts keep theirs.
+# All prices, including former ones. They never change, so checkouts keep theirs.
 service_prices = sa.Table(
     "service_prices",
     metadata,
@@ -169,7 +168,10 @@ def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
 
 
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
-    """Return the prices for `wanted`, in its order. A price that equals an old one keeps its id. Raises `Invalid`."""
+    """Return the prices for `wanted`, in the same order. A price that equals an old one keeps its id.
+
+    Raise `Invalid`.
+    """
     free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
     for price in old:
         free[parameters_of(price)].append(price)
@@ -188,7 +190,7 @@ def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePricePa
 
 
 def parameters_of(price: ServicePrice) -> ServicePriceParameters:
-    """Return the parameters of which `replaced_prices` makes this price."""
+    """Return the parameters from which `replaced_prices` would create this price."""
     return ServicePriceParameters(
         amount_of(price.amount_minor, price.currency), price.currency, price.interval, price.credits_minor
     )

@@ -1,1 +1,1 @@
-"""Time spent on tasks, and running timers."""
+"""Time entries, called timesheets, and running timers."""

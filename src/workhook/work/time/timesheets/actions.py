@@ -1,4 +1,4 @@
-"""Timesheets are started, recorded, corrected, paused, resumed, finished and deleted."""
+"""Start, record, correct, pause, resume, finish and delete timesheets."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from workhook.work.time.timesheets.schemas import (
 )
 from workhook.work.time.timesheets.timers import Settled, settle
 
-# A tag ends in the time that was counted when it was shown, so that a repeated GET of a running timer is not answered
-# 304. `If-Match` compares only the part before it, so that a running timer can be changed.
+# An ETag ends with the time counted when it was shown, so a repeated GET of a running timer is not answered with 304.
+# `If-Match` compares only the part before it, so a running timer can be changed.
 _COUNTED = "."
 
 
 async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Answer:
     """Start a timer, or record time that was spent.
 
-    With `duration` or `end_time` the timesheet is finished. Otherwise a timer starts, and the caller's other timer is
-    paused, in whatever project it runs. Without `billable` and `billable_rate` it has what the project says, or else
+    With `duration` or `end_time`, the timesheet is finished. Otherwise a timer starts, and the caller's other timer is
+    paused, whatever project it is in. `billable` and `billable_rate` default to the settings of the project, or else of
     the organization.
     """
     given = given_times(create)
@@ -56,7 +56,7 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     ).at_rate(given_rate(if_set(create.billable_rate), access.repository.currency, "billable_rate"), terms)
     if runs:
         if not await timers.may_run(write.tx, write.actor.user.id, access.repository.id):
-            raise NotFound()  # the right was lost while the user's lock was waited for
+            raise NotFound()  # the permission was lost while waiting for the user's lock
         running = await queries.lock_running(write.tx, write.actor, write.actor.user.id)
         await timers.pause(write, running)
     await queries.insert_timesheet(write.tx, timesheet)
@@ -67,11 +67,11 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
 
 
 async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -> Answer:
-    """Correct a timesheet.
+    """Update a timesheet.
 
     A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
-    `duration` or an `end_time` finishes a timer. A `billable_rate` of null takes the rate of its place now. A timesheet
-    on an invoice cannot be changed.
+    `duration` or an `end_time` finishes a timer. A `billable_rate` of null applies the current inherited rate. A
+    timesheet on an invoice cannot be changed.
     """
     task_id = if_set(edit.task_id)
     before, access, wanted_task, terms = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
@@ -94,7 +94,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     )
     after = _at_rate(before, after, given_rate(edit.billable_rate, access.repository.currency, "billable_rate"), terms)
     if after == changed(before, before.times, write.now):
-        return answer_of(before, write.now)  # it asked for the rate of its place, and there is none
+        return answer_of(before, write.now)  # the inherited rate was requested, but there is none
     await queries.update_timesheets(write.tx, [after])
     action = "finished" if after.times.finished and not before.times.finished else "edited"
     changes = differences(timesheet_to_response(before, write.now), timesheet_to_response(after, write.now))
@@ -105,8 +105,11 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
 
 
 def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None, terms: TimeTerms) -> Timesheet:
-    """Return `after` at its own rate, or that of its place. Finished time keeps its rate, unless the caller sets one or
-    asks (null) for the one of its place where there was none."""
+    """Return `after` with its own rate or the inherited one.
+
+    Finished time keeps its rate unless the caller sets one, or requests (with null) the inherited rate where there was
+    none.
+    """
     own_minor = if_set(billable_rate, before.own_rate_minor)
     finishes = after.times.finished and not before.times.finished
     asks = billable_rate is None and before.rate_source is None
@@ -131,16 +134,16 @@ async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
 
 
 async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
-    """Resume a timer; the other timer of its user is paused.
+    """Resume a timer. The user's other timer is paused.
 
-    If the timer is somebody else's, and another timer of that person runs where you cannot write, nothing changes and
-    the answer is 409 `timer_elsewhere`.
+    If the timer belongs to another user, and their running timer is in a project that you cannot write to, the request
+    fails with 409 `timer_elsewhere` and nothing changes.
     """
     found, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.user_locked)
     _require_writable(access)
     timers_of_user = await queries.lock_running(write.tx, write.actor, found.user.id, and_id=timesheet_id)
     before = next((each for each in timers_of_user if each.id == timesheet_id), None)
-    if before is None:  # it was deleted while this waited
+    if before is None:  # deleted while waiting for the lock
         raise NotFound()
     times = rules.resumed(before.times, write.now)
     if times != before.times:
@@ -163,7 +166,7 @@ async def _stop(write: Write, timesheet_id: str, rule: Callable[[Times, int], Ti
 
 
 async def _change_times(write: Write, before: Timesheet, times: Times, action: str) -> Answer:
-    """Leave a timesheet alone that has these times already."""
+    """Change the times of a timesheet. Do nothing if it already has these times."""
     after = before
     if times != before.times:
         after = changed(before, times, write.now)
@@ -185,7 +188,7 @@ def _task_id(timesheet: Timesheet) -> str | None:
 
 
 def _times(task_found: bool, times: Callable[[], Times]) -> Times:
-    """Return what `times` returns. Raises `Invalid` with its faults and that of a task that was not found."""
+    """Return the result of `times`. Raise `Invalid` with its faults, and with one if the task was not found."""
     faults = [] if task_found else [Fault(field="task_id", message="task_id must be a task of the project")]
     try:
         found = times()
@@ -212,20 +215,20 @@ def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
 
 
 def _steady_tag(timesheet: Timesheet) -> str:
-    """Return the hash of the body that a GET answers, as of the moment the timer last began to run."""
+    """Return the hash of the GET response as of the moment the timer last started to run."""
     body = TimesheetAnswer(timesheet_to_response(timesheet, timesheet.times.running_since or 0))
     return hashlib.sha256(json.encode(body)).hexdigest()
 
 
 def answer_of(timesheet: Timesheet, now: int) -> Answer:
-    """Return the timesheet as of `now` with its tag."""
+    """Return the timesheet as of `now`, with its ETag."""
     counted = f"{_COUNTED}{rules.elapsed_ms(timesheet.times, now)}" if timesheet.times.is_active else ""
     headers = {"ETag": f'W/"{_steady_tag(timesheet)}{counted}"'}
     return Answer(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)
 
 
 def _require_match(write: Write, timesheet: Timesheet) -> None:
-    """Raises `PreconditionFailed` unless `If-Match` is absent, `*`, or lists a tag of what the timesheet is now."""
+    """Raise `PreconditionFailed` unless `If-Match` is absent, `*`, or lists an ETag of the current version."""
     condition = write.request.header("if-match") if write.request else None
     if condition is None or condition.strip() == "*":
         return

@@ -1,6 +1,6 @@
-"""`/projects/{id}/timesheets` and `/timesheets`.
+"""Timesheets: `/projects/{id}/timesheets` and `/timesheets`.
 
-Owners and members of a project may change all of its timesheets, also those of others. Clients see none.
+Owners and members of a project can change all of its timesheets, including those of others. Clients cannot see any.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -> Answer:
     """List the timesheets of a project.
 
-    With `Accept: text/csv` you get a table: all timesheets that match or, with `per_page`, a page of them.
+    With `Accept: text/csv`, the response is a CSV table of all matching timesheets or, with `per_page`, of one page.
     """
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
@@ -52,8 +52,10 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
 async def answer_list(
     call: Call, source: Source, query: TimesheetsQuery, after: Key | None, name: str, *, days: tzinfo | None
 ) -> Answer:
-    """Return a page of the list, or a table for a file called `name`. `days`: the zone of the days in the table; None:
-    that of each project."""
+    """Return a page of the list, or a table for a file called `name`.
+
+    `days` is the time zone of the days in the table; None means that of each project.
+    """
     filters = queries.TIMESHEETS.given(query, source)
     found = await read(call.database, queries.TIMESHEETS, source, filters, after=after, limit=query.limit + 1)
     timesheets, link = lists.page(call, found, query)
@@ -76,8 +78,8 @@ routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})(actions
 async def get_timesheet(call: Call, timesheet_id: str) -> Answer:
     """Get a timesheet.
 
-    While a timer runs, its `ETag` changes with it. `If-Match` accepts every `ETag` since the timesheet was last
-    changed.
+    The `ETag` of a running timer changes as time passes. `If-Match` accepts every `ETag` since the last change of the
+    timesheet.
     """
     timesheet, access = await queries.find_timesheet(call.database, actor_of(call), timesheet_id)
     access.hide_from_clients()

@@ -1,7 +1,7 @@
 """The used part of a project's budget, and the event that announces when most or all of it is used.
 
-A budget is of hours or of money. It is used by all finished billable time, on an invoice or not; decision 46 tells what
-is counted when.
+A budget is in hours or money. All finished billable time counts, whether invoiced or not; decision 46 describes what
+counts when.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MARKS: tuple[BudgetMark, ...] = (80, 100)
 
 
 class HoursOrMoney(msgspec.Struct, frozen=True):
-    """A budget, with one of both; no budget with neither."""
+    """A budget, in hours or in money. With neither, there is no budget."""
 
     time_ms: int | None = None
     minor: int | None = None
@@ -51,8 +51,6 @@ class HoursOrMoney(msgspec.Struct, frozen=True):
 
 
 class TimeAndMoney(msgspec.Struct, frozen=True):
-    """Time and its cost."""
-
     time_ms: int = 0
     minor: int = 0
 
@@ -61,14 +59,16 @@ TAKEN_OFF = (
     -timesheets.c.duration_ms,
     -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")),
 )
-"""The negative time and money of a timesheet."""
+"""The negated time and money of a timesheet."""
 
 
 def summed(
     name: str, *conditions: Callable[[sa.Table], sa.ColumnElement[bool]], less: sa.Select[Any]
 ) -> sa.Select[Any]:
-    """Select `NAME_ms` and `NAME_minor`: the billable time in the sums of the project of the parameter `repository_id`,
-    and the rows of `less`, which selects `TAKEN_OFF`."""
+    """Select `NAME_ms` and `NAME_minor`: the project's billable time in the sums, plus the rows of `less`.
+
+    The project is the parameter `repository_id`. `less` selects `TAKEN_OFF`, which is negative.
+    """
     here = []
     for table in (timesheet_sums, timesheet_changes):
         part = sa.select(table.c.duration_ms, table.c.amount_minor).where(
@@ -84,7 +84,7 @@ def summed(
 
 
 not_finished = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
-"""The time of paused timers, which is in the sums, for `less` of `summed`."""
+"""The time of paused timers, which the sums contain, as the argument `less` of `summed`."""
 used = summed("used", less=not_finished)
 _locked = (
     sa.select(
@@ -113,7 +113,7 @@ async def find_used(reader: Reader, repository_id: int) -> TimeAndMoney:
 
 
 class BudgetReachedShape(msgspec.Struct):
-    """What an event `budget_reached` has beside the project. One of `hours` and `amount` is there."""
+    """The additional data of a `budget_reached` event. Either `hours` or `amount` is set."""
 
     percent: Annotated[int, Meta(description="Percentage reached: 80 or 100.")]
     hours: Annotated[float, Meta(description="The whole budget.")] | None = None
@@ -123,7 +123,7 @@ class BudgetReachedShape(msgspec.Struct):
 async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
     """Publish an event for each mark that a budget has reached, after time was finished in these projects.
 
-    The budget is locked before the time is added up, so that the second of two concurrent changes sees both.
+    The budget is locked before the time is summed, so that the second of two concurrent changes sees both.
     """
     for repository in sorted({each.id: each for each in places}.values(), key=lambda each: each.id):
         row = await write.tx.fetch_one(_locked, {"repository_id": repository.id})

@@ -1,4 +1,4 @@
-"""Timesheets as a CSV table."""
+"""Export timesheets as CSV."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate"
 
 
 def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
-    """`date` is the day in the zone on which it started; `amount` is empty unless it is billable and has a rate."""
+    """Return the cells of a table of one project.
+
+    `date` is the day on which the timesheet started, in the zone. `amount` is empty unless it is billable and has a
+    rate.
+    """
     times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
     amount = amount_minor(duration, rate) if timesheet.billable and rate is not None else None
@@ -50,7 +54,7 @@ _ACROSS = ("id", "date", "user", "organization", "project", *_COLUMNS[3:-1], "cu
 
 
 def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
-    """Return the cells of a table of several projects: with the project and its currency."""
+    """Return the cells of a table across projects, which include the project and its currency."""
     id_, date, user, *rest, notes = _cells(timesheet, now, zone)
     place = timesheet.repository
     return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
@@ -59,7 +63,10 @@ def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, .
 async def table(
     reader: Reader, source: Source, timesheets: Sequence[Timesheet], zone: tzinfo | None, *, head: bool = True
 ) -> bytes:
-    """Return the timesheets as rows. `head`: with a header. `zone`: of their days; None: that of each project."""
+    """Return the timesheets as rows, with a header if `head`.
+
+    `zone` is the time zone of their days; None means that of each project.
+    """
     zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
     now, one = now_ms(), source.place is not None
     columns, cells_of = (_COLUMNS, _cells) if one else (_ACROSS, _cells_across)
@@ -70,7 +77,7 @@ async def table(
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], first: Found[Timesheet], zone: tzinfo | None
 ) -> AsyncIterator[bytes]:
-    """Yield the table of `first` and of all timesheets behind it, a page at a time."""
+    """Yield the table of `first` and all timesheets after it, one page at a time."""
 
     async def ask(after: Key | None) -> Found[Timesheet]:
         return await read(reader, TIMESHEETS, source, filters, after=after, limit=WHOLE_LIST_MAX)

@@ -1,7 +1,7 @@
-"""The SQL of timesheets. Each statement is confined to a project, a user or the tasks that it is given.
+"""The SQL of timesheets. Each statement is restricted to a project, a user or given tasks.
 
-A statement that writes several timers first locks the accounts of their users by id, as starting a timer does, so that
-two transactions cannot deadlock.
+A statement that writes several timers first locks the accounts of their users in the order of their ids, as starting a
+timer does, so that two transactions cannot deadlock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _is_wanted = sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_
 _wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "title", "repository_id")]
 
 _FIXED = ("id", "invoice_id", "created_at")
-_PROJECT = "project_"  # before the project's columns, as `with_access` names them
+_PROJECT = "project_"  # prefix of the project's columns, as set by `with_access`
 
 of_project = (
     sa.select(
@@ -59,12 +59,12 @@ _read_times = row_reader(Times, len(stored_names(Timesheet)))
 by_id = with_access(of_project, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
 locked = by_id.with_for_update(of=timesheets, key_share=True)
 user_locked = by_id.with_for_update(of=people, key_share=True)
-# For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
+# For an edit, which may name another task. The `wanted_…` columns are null unless that task exists, in any project.
 _is_moved = _wanted.c.repository_id == timesheets.c.repository_id
 
 
 def _of_edited(name: str) -> sa.ColumnElement[Any]:
-    """A column of the task that the edited time is on afterwards."""
+    """Return a column of the task that the edited time will be on."""
     return sa.case((_is_moved, _wanted.c[name]), else_=tasks.c[name])
 
 
@@ -74,7 +74,7 @@ _to_edit = with_terms(
     TaskTerms(_of_edited("hourly_rate_minor"), _of_edited("billable")),
 ).with_for_update(of=timesheets, key_share=True)
 
-# A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
+# A project with the caller's role, a task (in any project; null if it does not exist), and the caller.
 _target = with_terms(
     with_access(
         sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
@@ -100,7 +100,7 @@ _terms = with_terms(
     TaskTerms.of(tasks),
 ).where(any_of(timesheets.c.id, "ids"))
 
-# Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
+# Includes deleted projects: a timer that was forgotten there still runs, unseen.
 anywhere = (
     of_project.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
@@ -108,7 +108,7 @@ anywhere = (
     .order_by(timesheets.c.id)
 )
 everywhere = anywhere.with_for_update(of=timesheets, key_share=True)
-# `user_id` is the caller, whose role in each project the row has; `runner_id` is the user of the timer.
+# `user_id` is the caller, whose role in each project is in the row; `runner_id` is the user of the timer.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
 _own_running = anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
@@ -116,7 +116,7 @@ _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam
 
 
 def _on_tasks(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """Return statements that lock the users of such timesheets with the mover, and then the timesheets."""
+    """Return statements that lock the users of matching timesheets, with the mover, and then the timesheets."""
     wanted = sa.and_(any_of(timesheets.c.task_id, "task_ids"), condition)
     users = sa.select(timesheets.c.user_id).where(wanted)
     mover = sa.select(big("mover_id")).where(sa.exists().where(wanted).correlate(None))
@@ -142,13 +142,13 @@ _delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
 
 
 def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
-    """Return the task that the request names, if it is in the same project."""
+    """Return the task named in the request if it is in the same project."""
     there = row["wanted_repository_id"] == access.repository.id
     return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
 
 
 def timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
-    """`gone`: its project was deleted."""
+    """Read a timesheet from a row. `gone` states whether its project was deleted."""
     return _read(
         row,
         repository=repository,
@@ -160,7 +160,7 @@ def timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Tim
 
 
 def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
-    """Return the timesheets of rows of `everywhere`, whose roles are those of the user `user_id`."""
+    """Read rows of `everywhere`, whose roles are those of the user `user_id`."""
     return [
         timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
         for row in rows
@@ -170,8 +170,11 @@ def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
 async def find_timesheet(
     reader: Reader, actor: Actor, timesheet_id: str, statement: sa.Select[Any] = by_id
 ) -> tuple[Timesheet, Access]:
-    """Find a timesheet. `locked` locks it. `user_locked` keeps its user from starting another timer; the timesheet is
-    then as it was before the wait for the lock, if there was one. Raises `NotFound`."""
+    """Find a timesheet, or raise `NotFound`.
+
+    The statement `locked` locks it. `user_locked` prevents its user from starting another timer; the timesheet is then
+    as it was before the lock was acquired.
+    """
     row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
     return timesheet_of(row, access.repository), access
 
@@ -179,7 +182,7 @@ async def find_timesheet(
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
-    """Lock the timesheet. Return it with the task `task_id`, if that is in the same project, and its terms."""
+    """Lock a timesheet. Return it with the task `task_id`, if that is in the same project, and its terms."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 
@@ -187,15 +190,17 @@ async def lock_to_edit(
 async def find_target(
     tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
 ) -> tuple[Access, TimesheetTaskShape | None, TimeTerms]:
-    """Return the project as the caller sees it, the task if it exists, and the terms of the caller's time on it.
-    `lock_user`: before a timer starts. Raises `NotFound`."""
+    """Return the caller's access to the project, the task if it exists, and the terms of the caller's time on it.
+
+    Use `lock_user` before starting a timer. Raise `NotFound`.
+    """
     statement = _target_locked if lock_user else _target
     row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
     return access, _wanted_task(row, access), terms_of(row)
 
 
 async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, TimeTerms]:
-    """Lock the user, before a timer starts on the task. Return the task and the terms of the user's time on it."""
+    """Lock the user before a timer starts on the task. Return the task and the terms of the user's time on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
     assert row is not None, "the task is the one that the caller moves"
     return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
@@ -207,15 +212,15 @@ async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, 
 
 
 async def find_running(reader: Reader, user: Account) -> Timesheet | None:
-    """Return the user's running timer, if it is in a project that the user sees as a member."""
+    """Return the user's running timer, if it is in a project that the user can see as a member."""
     found = timesheets_of(await reader.fetch_all(_own_running, {"user_id": user.id}), user.id)
     return next((each for each in found if each.repository.role is not None and not each.repository_gone), None)
 
 
 async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:
-    """Lock the user's running timesheets, one at most, and the user's timesheet `and_id`.
+    """Lock the user's running timesheet, if any, and the user's timesheet `and_id`.
 
-    The role in each `repository` is the actor's, who may be another user. The user is locked already.
+    The role in each `repository` is that of the actor, who may be another user. The user must already be locked.
     """
     params = {"user_id": actor.user.id, "runner_id": user_id}
     if and_id is None:
@@ -228,9 +233,10 @@ async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: s
 async def lock_running_on(
     tx: Transaction, task_ids: Sequence[str], mover_id: int, *, and_paused: bool = False
 ) -> list[Timesheet]:
-    """Lock the running timers of the tasks with their users and, if there are any, the mover, who may start one.
+    """Lock the running timers of the tasks together with their users.
 
-    A timer that another user starts there meanwhile runs on: locking it without its user could deadlock.
+    If there are any, the mover, who may start a timer, is locked as well. A timer that another user starts in the
+    meantime is left running, because locking it without its user could deadlock.
     """
     lock_users, lock_timers = _unfinished_on_tasks if and_paused else _running_on_tasks
     runners = await tx.fetch_all(lock_users, {"task_ids": task_ids, "mover_id": mover_id})
@@ -259,11 +265,11 @@ async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
 
 
 class RunningTimer(NamedTuple):
-    """The running timer of a user. `path`: of the task's page, or of the project's if the task is in the trash."""
+    """The running timer of a user. `path` is that of the task's page, or the project's if the task is in the trash."""
 
     id: str
     title: str
-    project: str  # its full name
+    project: str  # full name
     path: str
     running_since: int
     counted_ms: int
@@ -299,7 +305,7 @@ async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
     return RunningTimer(row["id"], title, project, path, row["running_since"], row["duration_ms"])
 
 
-# --- by when they started --------------------------------------------------------------------------------------------
+# --- timesheets by start time ----------------------------------------------------------------------------------------
 
 _me = big("user_id")
 _started = (timesheets.c.start_time >= big("from_"), timesheets.c.start_time < big("to"))
@@ -311,7 +317,7 @@ _newest_own = (
     sa.select(timesheets.c.id, length(timesheets.c.notes).label("weight"))
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .where(timesheets.c.user_id == _me, *_started)
-    .where(timesheets.c.start_time > sa.literal_column("-1"))  # as the index `ix_timesheets_own` has it
+    .where(timesheets.c.start_time > sa.literal_column("-1"))  # matches the partial index `ix_timesheets_own`
     .where(projects.c.deleted_at.is_(None), is_insider(_me))
     .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
     .limit(big("limit"))
@@ -321,8 +327,10 @@ _own = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c.id).add_co
 
 
 async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Found[Timesheet]:
-    """Return the user's timesheets that started from `since` until before `to`, the newest first, in the projects that
-    the user sees as an owner or a member."""
+    """List the user's timesheets that started in [`since`, `to`), newest first.
+
+    Only projects that the user can see as an owner or member are included.
+    """
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
     rows = await reader.fetch_all(_own, params)
     found = sorted(timesheets_of(rows, user.id), key=lambda each: (each.times.start, each.id), reverse=True)
@@ -346,8 +354,10 @@ def _to_invoice(is_one: bool) -> sa.Select[Any]:
 async def list_to_invoice(
     reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
 ) -> Sequence[str]:
-    """Return the ids of the project's finished, billable, uninvoiced timesheets that started from `since` until before
-    `to`, the oldest first. Raises `storage.slow.QueryTooSlow`."""
+    """List the ids of the project's unbilled timesheets that started in [`since`, `to`), oldest first.
+
+    Unbilled means finished, billable and not on an invoice. Raise `storage.slow.QueryTooSlow`.
+    """
     params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
     if user is not None:
         params["user"] = key_of(user)
@@ -364,9 +374,9 @@ async def find_unbilled_ms(reader: Reader, access: Access) -> int:
 
 
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
-    """Return the terms of the caller's time in the project, on a task without terms of its own."""
+    """Return the terms of the caller's time in the project, for a task without terms of its own."""
     row = await reader.fetch_one(_here, {"repository_id": access.repository.id, "user_id": access.user.id})
-    return TimeTerms() if row is None else terms_of(row)  # None: the project was removed for good meanwhile
+    return TimeTerms() if row is None else terms_of(row)  # None if the project has been purged in the meantime
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -422,11 +432,11 @@ STARTED = replace(
 async def list_started(
     reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
 ) -> Found[Timesheet]:
-    """Return the project's newest timesheets that started from `since` until before `to`, the newest first."""
+    """List the project's newest timesheets that started in [`since`, `to`), newest first."""
     source, filters = in_project(access), {"from_": since, "to": to, **({"user": key_of(user)} if user else {})}
     return await lists.read(reader, STARTED, source, filters, order=NEWEST_FIRST, after=None, limit=limit)
 
 
 async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
-    """Return the running timers of the project, the newest first."""
+    """List the running timers of the project, newest first."""
     return await lists.read(reader, RUNNING, in_project(access), {}, order=NEWEST_FIRST, after=None, limit=limit)

@@ -1,4 +1,4 @@
-"""The parameters, groups and answer of a report of timesheets, and its groups as a table."""
+"""The parameters, groups and response of a timesheet report, and its groups as CSV."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ GroupBy = Literal["user", "task", "project", "day"]
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice.
+    """Sums over timesheets. Each timesheet's amount is rounded individually, as on an invoice.
 
-    `amounts`: minor units of each currency, by its code. An amount of 0 is listed only if there is no other.
+    `amounts` are minor units by currency code. An amount of 0 is listed only if there is no other.
     """
 
     timesheets: int = 0
@@ -43,7 +43,7 @@ class Spent(msgspec.Struct, frozen=True):
 
     @property
     def amount_minor(self) -> int | None:
-        """None with several currencies, which have no sum."""
+        """The total amount, or None for several currencies, which cannot be added up."""
         return None if len(self.amounts) > 1 else sum(minor for _, minor in self.amounts)
 
     def plus(self, other: Spent) -> Spent:
@@ -61,7 +61,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class ReportGroup(msgspec.Struct, frozen=True):
-    """Sums and their group: None for what the report is not grouped by."""
+    """Sums and their group. Fields that the report is not grouped by are None."""
 
     spent: Spent
     user: PersonShape | None = None
@@ -127,7 +127,7 @@ To = Annotated[Bound, Meta(description=f"Only timesheets that started before thi
 
 
 class ReportQuery(msgspec.Struct):
-    """What a report takes. `from` is inclusive, `to` is not."""
+    """Parameters of a report. `from` is inclusive, `to` is exclusive."""
 
     group_by: Annotated[GroupBy, Meta(description="Default: `user`.")] | UnsetType = UNSET
     project_id: str | UnsetType = UNSET
@@ -166,7 +166,7 @@ class AmountShape(msgspec.Struct):
 
 
 class ReportRowShape(msgspec.Struct):
-    """A row of the report. Fields by which the report is not grouped are null. A task comes with its project."""
+    """A row of the report. Fields that the report is not grouped by are null. A task includes its project."""
 
     user: PersonShape | None
     task: TimesheetTaskShape | None

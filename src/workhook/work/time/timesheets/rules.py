@@ -1,8 +1,8 @@
-"""The times and states of timesheets: pure functions.
+"""The times and states of timesheets, as pure functions.
 
-Times are milliseconds since the epoch. Durations are milliseconds of whole seconds: a fraction of a second never
-counts, so that what is shown, summed and billed follows from the same number. Source: the work API's "States", and the
-specification's Timesheet.
+Times are in milliseconds since the epoch. Durations are in milliseconds but always whole seconds: a fraction of a
+second never counts, so the same number is shown, summed and billed. Source: "States" of the work API, and Timesheet in
+the specification.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from workhook.core.records import Record, Stored
 from workhook.work.kernel.durations import whole_seconds
 
 DURATION_MAX_MS = 3660 * DAY_MS
-"""Ten years, so that amounts and their sums stay within 64 bits."""
+"""Ten years, which keeps amounts and their sums within 64 bits."""
 GIVEN_DURATION_MAX_MS = 31 * DAY_MS
-"""The longest duration that a caller can give: a longer one is a mistake, mostly of the unit."""
+"""The longest duration that a caller can give. A longer one is a mistake, mostly in the unit."""
 AHEAD_MAX_MS = DAY_MS
-"""How far a time can be ahead of the server's clock: clocks and time zones differ."""
+"""The maximum by which a time may be ahead of the server's clock, because clocks and time zones differ."""
 
-_LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not parameters either
+_LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not valid parameters
 
 
 class Times(Record, frozen=True):
-    """The times of a timesheet. Running: `is_active`, not `finished`; paused: neither; finished: `finished` and `end`.
+    """The times of a timesheet.
 
-    While it runs, `counted_ms` is the time before `running_since`.
+    Running: `is_active`, not `finished`. Paused: neither. Finished: `finished`, with an `end`. While it runs,
+    `counted_ms` is the time before `running_since`.
     """
 
     start: Annotated[int, Stored("start_time")]
@@ -42,7 +43,7 @@ class Times(Record, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """The times in a request; None: absent."""
+    """The times in a request; None if absent."""
 
     start: int | None = None
     end: int | None = None
@@ -54,7 +55,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def elapsed_ms(times: Times, now: int) -> int:
-    """Return the time until `now`, in whole seconds. A clock that was set back takes nothing off."""
+    """Return the time until `now`, in whole seconds. A clock that was set back does not reduce it."""
     if times.running_since is None:
         return whole_seconds(times.counted_ms)
     return whole_seconds(times.counted_ms + max(0, now - times.running_since))
@@ -65,9 +66,9 @@ def started(at: int) -> Times:
 
 
 def created(given: Given, now: int) -> Times:
-    """Return the times of a new timesheet: finished with a duration or an end, otherwise a running timer.
+    """Return the times of a new timesheet: finished if a duration or an end is given, otherwise a running timer.
 
-    A duration alone ended just now. Raises `Invalid`.
+    A duration alone is time that ended just now. Raise `Invalid`.
     """
     if given.duration_ms is None and given.end is None:
         begun = now if given.start is None else given.start
@@ -85,7 +86,7 @@ def created(given: Given, now: int) -> Times:
 
 
 def paused(times: Times, now: int) -> Times:
-    """Return `times` itself if it is paused already. Raises `Conflict` if it is finished."""
+    """Pause a timer, or return `times` itself if it is already paused. Raise `Conflict` if it is finished."""
     _require_unfinished(times)
     if not times.is_active:
         return times
@@ -93,7 +94,7 @@ def paused(times: Times, now: int) -> Times:
 
 
 def resumed(times: Times, now: int) -> Times:
-    """Return `times` itself if it runs already. Raises `Conflict` if it is finished."""
+    """Resume a timer, or return `times` itself if it is already running. Raise `Conflict` if it is finished."""
     _require_unfinished(times)
     if times.is_active:
         return times
@@ -101,7 +102,7 @@ def resumed(times: Times, now: int) -> Times:
 
 
 def finished(times: Times, now: int) -> Times:
-    """Return `times` itself if it is finished already."""
+    """Finish a timer, or return `times` itself if it is already finished."""
     if times.finished:
         return times
     counted = elapsed_ms(times, now)
@@ -109,10 +110,10 @@ def finished(times: Times, now: int) -> Times:
 
 
 def edited(times: Times, given: Given, now: int) -> Times:
-    """Apply `given`. A duration or an end finishes a timer. A duration alone keeps the start and sets the end, times
-    alone recompute the duration. A start that moves changes the counted time of a timer.
+    """Apply the given times, or return `times` itself if they change nothing. Raise `Invalid`.
 
-    Return `times` itself if `given` would not change it. Raises `Invalid`.
+    A duration or an end finishes a timer. A duration alone keeps the start and sets the end; a start or end alone
+    recomputes the duration. Moving the start of a timer changes its counted time.
     """
     if _says_nothing_new(times, given, now):
         return times
@@ -137,8 +138,11 @@ def _says_nothing_new(times: Times, given: Given, now: int) -> bool:
 
 
 def _finished(start: int, end: int | None, duration_ms: int | None, given: Given) -> Times:
-    """Without an end, the duration sets it; without a duration, all the time between counts. Raises `Invalid` that
-    names a field that was given, which the caller can correct."""
+    """Return finished times.
+
+    Without an end, the duration determines it; without a duration, all the time between counts. Raise `Invalid`, naming
+    a field that was given and so can be corrected by the caller.
+    """
     if end is None:
         assert duration_ms is not None, "something finishes it"
         end = start + duration_ms
@@ -161,7 +165,7 @@ def _wrong(field: str, message: str) -> Invalid:
 
 
 def _require_past(start: int, now: int) -> None:
-    """Check the start of a timer that is not finished. Clocks differ: up to a minute ahead counts as now."""
+    """Check the start of an unfinished timer. Because clocks differ, up to a minute ahead counts as now."""
     if start > now + MINUTE_MS:
         raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
     if now - start > DURATION_MAX_MS:

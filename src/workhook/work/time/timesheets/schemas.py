@@ -1,4 +1,4 @@
-"""Timesheets, their table, and what a caller may say about them."""
+"""Timesheets: their record, table and request parameters."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ Duration = Annotated[
 
 
 class TimesheetCreate(msgspec.Struct):
-    """With a duration or an end the timesheet is finished. Without, a timer starts and the caller's other one is
-    paused."""
+    """With a duration or an end, the timesheet is finished.
+
+    Otherwise a timer starts, and the caller's other one is paused.
+    """
 
     task_id: str
     duration: Duration | UnsetType = UNSET
@@ -50,7 +52,7 @@ class TimesheetCreate(msgspec.Struct):
 
 
 class TimesheetEdit(msgspec.Struct):
-    """Fields that are absent stay as they are. A duration or an end finishes a timer."""
+    """Omitted fields are left unchanged. A duration or an end finishes a timer."""
 
     task_id: str | UnsetType = UNSET
     start_time: Moment | UnsetType = UNSET
@@ -71,7 +73,7 @@ To = Annotated[Bound, Meta(description=f"Only timesheets that started before thi
 
 
 class TimesheetsQuery(ListQuery):
-    """The filters of a list of timesheets. `from` is inclusive, `to` is not. The days of a table are in `timezone`."""
+    """Filters for timesheets. `from` is inclusive, `to` is exclusive. The days of a CSV table are in `timezone`."""
 
     user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
     task_id: str | UnsetType = UNSET
@@ -105,16 +107,17 @@ class TimesheetProjectShape(msgspec.Struct):
 
 
 class ShortDurationShape(msgspec.Struct):
-    """Hours and minutes, with the seconds where there are some; and hours, rounded to a hundredth."""
+    """A duration as hours and minutes (and seconds, unless zero), and as hours rounded to hundredths."""
 
     display: Annotated[str, Meta(examples=["1:30"])]
     decimal: Annotated[float, Meta(ge=0, examples=[1.5]), EventSchema({"type": "number", "minimum": 0})]
 
 
 class TimesheetShape(msgspec.Struct):
-    """`duration` and `elapsed_time` are the same milliseconds; a running timer counts until the answer.
+    """A timesheet, which may be a running timer.
 
-    A running timer has `is_active`; a paused one has neither `is_active` nor `finished`.
+    `duration` and `elapsed_time` are the same number of milliseconds; a running timer counts up to the response. A
+    running timer has `is_active`; a paused one has neither `is_active` nor `finished`.
     """
 
     id: Annotated[str, resource_id("tms")]
@@ -167,9 +170,10 @@ class TimesheetsAnswer(msgspec.Struct):
 
 
 class Timesheet(Record, frozen=True):
-    """A timesheet with its project, as a caller sees it. `repository_gone`: the project was deleted.
+    """A timesheet with its project, as a caller sees it.
 
-    `billable_rate_minor`: of an hour. `rate_source`: whose rate that is; None: the timesheet's own.
+    `repository_gone` is true if the project was deleted. `billable_rate_minor` is the hourly rate, and `rate_source`
+    where it comes from; None means the timesheet's own rate.
     """
 
     id: str
@@ -188,19 +192,19 @@ class Timesheet(Record, frozen=True):
 
     @property
     def own_rate_minor(self) -> int | None:
-        """The timesheet's own rate; None: that of its place counts."""
+        """The timesheet's own rate, or None if the inherited rate applies."""
         return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
 
     def at_rate(self, own_minor: int | None, terms: TimeTerms) -> Timesheet:
-        """Return the timesheet with its own rate or, without one, with that of its place."""
+        """Return the timesheet with its own rate or, without one, with the inherited rate."""
         rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
         return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
 
 
 IS_PAUSED = "NOT finished AND NOT is_active AND billable"
-"""Paused billable time. A partial index has exactly this condition, so statements must repeat it word by word."""
+"""Paused billable time. The condition of a partial index; statements must repeat it verbatim to use the index."""
 
-# A timesheet outlives its task. While a timer runs, `duration_ms` is the time before `running_since`.
+# A timesheet is kept when its task is purged. While a timer runs, `duration_ms` is the time before `running_since`.
 timesheets = sa.Table(
     "timesheets",
     metadata,
@@ -216,9 +220,9 @@ timesheets = sa.Table(
     sa.Index("ix_timesheets_started", "repository_id", "start_time"),
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
-    # For one person's time in all projects. All times fit the condition, but only a statement that repeats it gets this
-    # index: a report of one person in one project must not read all of the person's time by it. SQLite takes a bound
-    # for the condition if sign and value are the same, and no bound is -1.
+    # For one person's time across projects. All times satisfy the condition, but only a statement that repeats it uses
+    # this index: a report on one person in one project must not read all of that person's time through it. SQLite would
+    # accept a bound for the condition if operator and value were equal, but no bound is -1.
     partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time > -1")),
     partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
     info={GROWS: True},
@@ -257,5 +261,5 @@ def short_duration(duration_ms: int) -> ShortDurationShape:
 
 
 def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:
-    """Return the timesheet with other times and a greater `updated_at`."""
+    """Return the timesheet with other times and an increased `updated_at`."""
     return msgspec.structs.replace(timesheet, times=times, updated_at=max(now, timesheet.updated_at + 1))

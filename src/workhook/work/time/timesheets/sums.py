@@ -1,8 +1,8 @@
 """Sums over timesheets, which reports read instead of the timesheets themselves.
 
-Triggers note each change of a timesheet in `timesheet_changes`, in the transaction of the change; the chore
-`add_changes` adds the notes to `timesheet_sums` and deletes them. The time spent is always the sums and the notes
-together: without the chore reports are correct, but slower. A running timesheet is in neither. Decision 34 tells why.
+Triggers note each change of a timesheet in `timesheet_changes`, within its transaction; the chore `add_changes` adds
+the notes to `timesheet_sums` and deletes them. The time spent is always the total of sums and notes, so reports are
+correct without the chore, only slower. A running timesheet is in neither. Decision 34 gives the reasons.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from workhook.storage.schema import ddl, trigger_function
 from workhook.work.time.timesheets.schemas import timesheets
 
 EVERY_S = 10.0
-BATCH = 500  # SQLite has one writer: others wait for a batch
+BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
 
 
 class Grain(IntEnum):
-    """The people and the period of a sum. The numbers are stored."""
+    """The granularity of a sum: per person, per task, and the length of its period. The numbers are stored."""
 
     QUARTERS = 1
     DAYS = 2
@@ -37,22 +37,22 @@ class Grain(IntEnum):
 
 
 UNITS = {
-    # The days of every time zone of today begin at a quarter of an hour in UTC.
+    # In all current time zones, days begin at a quarter of an hour in UTC.
     Grain.QUARTERS: 15 * MINUTE_MS,
     Grain.DAYS: DAY_MS,
     Grain.USER_DAYS: DAY_MS,
     Grain.USER_BLOCKS: 32 * DAY_MS,
     Grain.TASK_BLOCKS: 32 * DAY_MS,
 }
-"""The length of a grain's periods: number n begins n times as long after the epoch, in UTC."""
+"""The length of each grain's periods. Period n begins n times this length after the epoch, in UTC."""
 
 NOBODY, NO_TASK = 0, ""
-"""The keys of a sum over all people or all tasks, and of time without a task."""
+"""The keys of sums over all people or all tasks, and of time without a task."""
 
 timesheet_changes = sa.Table(
     "timesheet_changes",
     metadata,
-    # No references: notes of a project that is removed meanwhile are deleted like any others.
+    # Without foreign keys: notes of a project that is removed in the meantime are deleted like any others.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("user_id", sa.BigInteger, nullable=False),
@@ -60,7 +60,7 @@ timesheet_changes = sa.Table(
     sa.Column("billable", sa.Boolean, nullable=False),
     sa.Column("invoiced", sa.Boolean, nullable=False),
     sa.Column("start_time", Millis, nullable=False),
-    # 1 for what was added, -1 for what was removed; the others are negative with it.
+    # 1 for an added timesheet, -1 for a removed one; the other values have the same sign.
     sa.Column("timesheets", sa.BigInteger, nullable=False),
     sa.Column("duration_ms", sa.BigInteger, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
@@ -91,7 +91,7 @@ _notes, _sums = timesheet_changes.c, timesheet_sums.c
 _KEYS = tuple(each.name for each in timesheet_sums.primary_key.columns)
 _VALUES = ("timesheets", "duration_ms", "amount_minor")
 _any = sa.select(_notes.id).limit(1)
-# In the order of the notes: nothing is taken off before it was added. Another process skips to the next ones.
+# In the order of the notes, so that nothing is subtracted before it is added. A concurrent process skips to later ones.
 _next = sa.select(_notes.id).order_by(_notes.id).limit(big("limit")).with_for_update(skip_locked=True)
 _chosen = any_of(_notes.id, "ids")
 _remove = sa.delete(timesheet_changes).where(_chosen)
@@ -118,7 +118,7 @@ def _add(grain: Grain) -> Any:
         .subquery("parts")
     )
     keys = [parts.c[name] for name in _KEYS]
-    # Sorted, so that two processes do not deadlock.
+    # Sorted, so that two processes cannot deadlock.
     added = sa.select(*keys, *(sa.func.sum(parts.c[name]) for name in _VALUES)).group_by(*keys).order_by(*keys)
     insert = upsert(timesheet_sums).from_select([*_KEYS, *_VALUES], added)
     return insert.on_conflict_do_update(
@@ -130,10 +130,12 @@ _ADD = tuple(_add(grain) for grain in Grain)
 
 
 async def add_changes(services: Services, now: int) -> int:
-    """Add the notes to the sums, in small transactions; several processes may do this at once. Return the number of
-    notes. Raises `Unavailable`."""
+    """Add the notes to the sums in small transactions, and return the number of notes. Raise `Unavailable`.
+
+    Several processes may run this concurrently.
+    """
     done = 0
-    while await services.database.fetch_one(_any):  # without a note no transaction waits to write
+    while await services.database.fetch_one(_any):  # without notes, no transaction waits to write
         count = await services.database.in_transaction(_add_some)
         done += count
         if count < BATCH:
@@ -151,7 +153,7 @@ async def _add_some(tx: Transaction) -> int:
     return len(ids)
 
 
-# --- the triggers that note what changes ------------------------------------------------------------------------------
+# --- triggers that note changes ---------------------------------------------------------------------------------------
 
 _NOTED = ("repository_id", "user_id", "task_id", "billable", "invoiced", "start_time", *_VALUES)
 _OBSERVED = (
@@ -191,32 +193,32 @@ def _note(row: str, sign: str, schema: str = "") -> str:
 
 
 def _amount_of(row: str) -> str:
-    """`worth_of` for a trigger: the hours are split off so that the product stays within 64 bits."""
+    """`worth_of` for a trigger. The hours are split off to keep the product within 64 bits."""
     spent, rate = f"{row}duration_ms", f"{row}billable_rate_minor"
     product = f"({spent} / 3600000) * {rate} + (({spent} % 3600000) * {rate} + 1800000) / 3600000"
     return f"CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END"
 
 
-# --- what a report adds up: the sums of whole periods, and the timesheets at the ends of the span ---------------------
+# --- parts of a report: the sums of whole periods, and the timesheets at the ends of the span -------------------------
 
-# A span is covered by periods, the longest first; the rest at its ends is shorter than the shortest of them. The notes
+# A span is covered by periods, longest first; the remainder at its ends is shorter than the shortest period. The notes
 # and the running timesheets are added to the sums.
 
 ALWAYS = (0, 1 << 52)
-"""The span of a report without bounds: longer than any time that can be given."""
+"""The span of a report without bounds, longer than any time that can be given."""
 
 _Span = tuple[int, int]
 _NOTHING: _Span = (0, 0)
 _ENDS = 2
 
 _now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
-# `rules.elapsed_ms`
+# as in `rules.elapsed_ms`
 _counted = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
 _elapsed = _counted // SECOND_MS * SECOND_MS
 
 
 def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """`kernel.durations.amount_minor`; the hours are split off so that the product stays within 64 bits."""
+    """`kernel.durations.amount_minor` in SQL. The hours are split off to keep the product within 64 bits."""
     return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
 
 
@@ -226,7 +228,7 @@ SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
 
 
 def cover(since: int, to: int, grains: Sequence[Grain]) -> dict[str, int]:
-    """Return the parameters of `report_parts` for the span until before `to`. `grains`: the longest first."""
+    """Return the parameters of `report_parts` for the span [`since`, `to`). `grains` are ordered longest first."""
     left: list[_Span] = [(since, to)] if since < to else []
     params, summed = dict[str, int](), list[int]()
     for grain, most in zip(grains, (1, _ENDS), strict=False):
@@ -253,7 +255,10 @@ def _name(params: dict[str, int], name: str, spans: Sequence[_Span], most: int) 
 
 
 def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
-    """The first condition is of the parameters alone, so that no table is read for an empty span."""
+    """Return the condition that the column is in a span.
+
+    The first part depends on parameters only, so no table is read for an empty span.
+    """
     first, last = big(f"{name}_since"), big(f"{name}_to")
     return sa.and_(first < last, column >= first, column < last)
 
@@ -261,8 +266,11 @@ def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
 def report_parts(
     grains: Sequence[Grain], keys: Sequence[str], unit_ms: int, places: sa.Select[Any], names: frozenset[str]
 ) -> sa.CompoundSelect[Any]:
-    """Return the rows of `keys` and `SUMS` that a report adds up. `keys`: `bucket` (a number of `unit_ms`), or columns.
-    `places`: the projects' repository ids. `names`: the filters; `user`, `billable`, `invoiced`."""
+    """Return the rows of `keys` and `SUMS` that a report adds up.
+
+    `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository ids. `names` are
+    the filters: `user`, `billable`, `invoiced`.
+    """
     found: list[sa.Select[Any]] = []
     for grain, most in zip(grains, (1, _ENDS), strict=False):
         assert "bucket" not in keys or unit_ms == UNITS[grain], "the periods are the buckets"
@@ -290,7 +298,7 @@ def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str
 
 
 def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """Select `keys` and `SUMS` of a table that holds sums."""
+    """Select `keys` and `SUMS` of a table that contains sums."""
     billable_ms = sa.case((table.c.billable, table.c.duration_ms), else_=0).label("billable_ms")
     sums = (table.c.timesheets, table.c.duration_ms, billable_ms, table.c.amount_minor)
     return sa.select(*_key_columns(table, keys, bucket), *sums)

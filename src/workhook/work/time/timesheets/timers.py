@@ -1,12 +1,11 @@
-"""Timers that start and finish because something else happened: a card that moves, another timer that starts, a right
-that ends.
+"""Timers that start or finish as a consequence: a card moves, another timer starts, or a permission ends.
 
-A user has one running timer at most, in all projects; a unique index ensures it. A token that does not reach a running
-timer starts no other.
+A user has at most one running timer across all projects, which a unique index enforces. A token that cannot reach a
+running timer cannot start another one.
 
-A timer may run where its user, who is not disabled, can write to the project. When the right ends, the timer is
-finished, with its event, in the same transaction. Starting a timer and removing a right both lock the user's account,
-and check again once they have the lock: a timer that starts at that moment is either refused or finished.
+A timer may run where its user can write to the project and is not disabled. When the permission ends, the timer is
+finished, with its event, in the same transaction. Starting a timer and removing a permission both lock the user's
+account, and check again once they have the lock, so a timer that starts at that moment is either rejected or finished.
 """
 
 from __future__ import annotations
@@ -56,13 +55,16 @@ _runner = accounts.alias("runner")
 
 
 def _exists(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Tell whether such a row exists for the project and the timesheet of the statement."""
+    """Return the condition that such a row exists for the project and timesheet of the statement."""
     return sa.exists().where(*conditions).correlate(projects, timesheets)
 
 
 def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Tell whether the user can write to the project of the statement, by the rule of `identity.queries.repository_of`.
-    An installed app can as far as its tokens reach (`identity.tokens.lookup`)."""
+    """Return the condition that the user can write to the project of the statement.
+
+    It follows `identity.queries.repository_of`. An installed app can write as far as its tokens reach
+    (`identity.tokens.lookup`).
+    """
     enabled = _exists(_runner.c.id == user_id, _runner.c.disabled_at.is_(None))
     is_member = _exists(
         memberships.c.organization_id == projects.c.account_id,
@@ -122,41 +124,41 @@ _lost_everywhere = _lost.where(timesheets.c.user_id == big("runner_id"))
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Timesheets at their rates, and the terms of each by its id."""
+    """Timesheets with their fixed rates, and the terms of each by its id."""
 
     timesheets: list[Timesheet]
     terms: dict[str, TimeTerms]
 
     async def tell(self, write: Write) -> None:
-        """Publish the events of budgets, after the timesheets are written and their events published."""
+        """Publish the events of budgets. Call this after the timesheets are written and their events are published."""
         there = [each for each in self.timesheets if not each.repository_gone]
         places = [each.repository for each in there if self.terms.get(each.id, TimeTerms()).has_budget]
         await tell_of_budgets(write, places)
 
 
 async def settle(tx: Transaction, finished: Sequence[Timesheet]) -> Settled:
-    """Fix the rates of timesheets that are finished now: their own, or that of their place now."""
+    """Fix the rates of timesheets that are being finished: their own, or the currently inherited ones."""
     terms = await queries.find_terms(tx, [each.id for each in finished])
     at_rates = [each.at_rate(each.own_rate_minor, terms.get(each.id, TimeTerms())) for each in finished]
     return Settled(at_rates, terms)
 
 
 async def may_run(reader: Reader, user_id: int, repository_id: int) -> bool:
-    """Tell whether a timer of the user may run in the project. Call it after the user was locked."""
+    """Return whether a timer of the user may run in the project. Call this after locking the user."""
     return await reader.fetch_one(_may_run, {"runner_id": user_id, "repository_id": repository_id}) is not None
 
 
 async def publish(write: Write, timesheet: Timesheet, action: str, *, changes: Changes | None = None) -> None:
-    """Publish the event in the timesheet's own project, unless that was deleted."""
+    """Publish the event in the timesheet's own project, unless the project was deleted."""
     if not timesheet.repository_gone:
         record = timesheet_to_response(timesheet, write.now)
         await publish_event(write, timesheet.repository, "timesheet", action, record, changes=changes)
 
 
 async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) -> None:
-    """Finish the running timers of tasks that entered a done column: an event `finished` for each.
+    """Finish the running timers of tasks that entered a done column, and publish a `finished` event for each.
 
-    Paused timers stay paused. A client finishes none. Call it before `start_for` where both are called.
+    Paused timers stay paused. Nothing happens for clients. Call this before `start_for` if both are called.
     """
     if access.is_client:
         return
@@ -165,12 +167,12 @@ async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) 
 
 
 async def tasks_end(write: Write, task_ids: Sequence[str]) -> None:
-    """Finish the running and paused timers of tasks that are deleted."""
+    """Finish the running and paused timers of tasks that are being deleted."""
     await finish(write, await queries.lock_running_on(write.tx, task_ids, write.actor.user.id, and_paused=True))
 
 
 async def finish(write: Write, running: Sequence[Timesheet]) -> None:
-    """Finish timers, with an event `finished` for each. The rights of the actor are not checked."""
+    """Finish timers, and publish a `finished` event for each. The permissions of the actor are not checked."""
     after = [changed(each, rules.finished(each.times, write.now), write.now) for each in running]
     if after:
         settled = await settle(write.tx, after)
@@ -187,7 +189,8 @@ async def _write_all(write: Write, after: Sequence[Timesheet], action: str) -> N
 async def start_for(write: Write, access: Access, task_id: str) -> None:
     """Start the caller's timer on the task, in the project of `access`, and pause the caller's other one.
 
-    Nothing happens for clients, and if the caller's timer runs on the task already, or where the token does not reach.
+    Nothing happens for clients, if the caller's timer already runs on the task, or if the token cannot reach the
+    running timer.
     """
     if access.is_client:
         return
@@ -196,7 +199,7 @@ async def start_for(write: Write, access: Access, task_id: str) -> None:
     if any(each.task and each.task.id == task_id for each in running) or not _reaches(access.actor, running):
         return
     if not await may_run(write.tx, access.user.id, access.repository.id):
-        return  # the right was lost while the user's lock was waited for
+        return  # the permission was lost while waiting for the user's lock
     await pause(write, running)
     timer = new_timesheet(access, task, terms, rules.started(write.now), write.now)
     await queries.insert_timesheet(write.tx, timer)
@@ -208,10 +211,10 @@ def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
 
 
 async def pause(write: Write, running: Sequence[Timesheet]) -> None:
-    """Pause timers, with an event `paused` for each in its own project. `running` has the actor's roles.
+    """Pause timers, and publish a `paused` event for each in its own project. `running` contains the actor's roles.
 
-    A timer of another user is paused only where the actor may write. Raises `Conflict`, which does not name the
-    project, for a timer that the actor or its token may not stop.
+    A timer of another user is paused only where the actor can write. Raise `Conflict`, without naming the project, for
+    a timer that the actor or the token may not stop.
     """
     if not _reaches(write.actor, running):
         message = "The user's other timer runs where this token does not reach; pause it first."
@@ -226,7 +229,7 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
 def new_timesheet(
     access: Access, task: TimesheetTaskShape, terms: TimeTerms, times: rules.Times, now: int
 ) -> Timesheet:
-    """Return a timesheet of the caller, without notes and at the terms of its place."""
+    """Return a timesheet of the caller, without notes and with the inherited terms."""
     return Timesheet(
         id=new_id("tms"),
         repository=access.repository,
@@ -244,9 +247,9 @@ def new_timesheet(
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """Finish the running timers of users who lost the right to write there; an `identity.removal.OnLoss`.
+    """Finish the running timers of users who lost write access. This is an `identity.removal.OnLoss`.
 
-    The accounts are locked first, then the timers. A loss of an app takes nothing from its user.
+    The accounts are locked first, then the timers. The loss of an app does not affect its user.
     """
     if loss.app_id is not None:
         return
@@ -267,8 +270,8 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 async def project_ends(write: Write, repository: Repository) -> None:
     """Finish the running and paused timers of a project that was just deleted or archived.
 
-    The project is locked before the accounts: both changes wait for transactions that add something to the project,
-    which may be about to start a timer.
+    The project is locked before the accounts: both changes wait for transactions that add something to the project, and
+    those may be about to start a timer.
     """
     place = {"account_id": repository.owner.id, "repository_id": repository.id}
     await write.tx.fetch_all(_lock_all, place)
