@@ -55,7 +55,7 @@ _REFERENCE = re.compile(r"(?P<owner>[\w.-]{1,100})/(?P<name>[\w.-]{1,100})(?P<nu
 class SearchLimits(NamedTuple):
     """Limits for each kind of record."""
 
-    candidates: int  # the newest visible matches that are found at most
+    candidates: int  # the number of matches returned, newest first
     # PostgreSQL: search the newest `rows` first, up to this many `characters`.
     rows: int
     characters: int

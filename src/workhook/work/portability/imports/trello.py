@@ -60,7 +60,7 @@ ARCHIVED, NO_LIST, MORE_LISTS = "Archived", "No list", "More lists"
 
 LIST, URL, START, DUE, ATTACHMENTS = "trello_list", "trello_url", "trello_start", "trello_due", "trello_attachments"
 VOTES, COVER = "trello_votes", "trello_cover"
-LISTS_MAX = COLUMNS_MAX - 3  # plus the three columns created here
+LISTS_MAX = COLUMNS_MAX - 3  # leaves room for the three columns created here
 DETAILS_MAX_CHARS = 100
 
 _COMMENTS = ("commentCard", "copyCommentCard")  # the second is logged for comments copied together with their card

@@ -270,7 +270,7 @@ class ImportRows:
         elif kind.name == "task_buckets":
             row["size"] = 0  # maintained by a trigger
         elif "blob" in row:
-            row["blob"] = self._stored.get(line.id) or new_id("blb")  # unused if its bytes are lost
+            row["blob"] = self._stored.get(line.id) or new_id("blb")  # lost bytes get a name missing from the store
         elif kind.name == WEBHOOKS:
             row |= {"id": self._numbers[WEBHOOKS][self._webhooks], "active": False, "version": 1}
             self._webhooks += 1
