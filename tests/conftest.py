@@ -137,7 +137,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.ByUnit
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what this machine could not test at the end, where it is noticed."""
+    """Repeat at the end which tests this machine could not run, where it is noticed."""
     reasons = {str(each.longrepr[-1]) for each in terminalreporter.stats.get("skipped", ()) if each.longrepr}
     for reason in sorted(each for each in reasons if "NOT TESTED" in each):
         terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)
@@ -169,7 +169,7 @@ async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """Return the settings in which `server` differs from the defaults. Overridden by modules and folders."""
+    """Return the settings of `server` that differ from the defaults. Overridden by modules and folders."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Transactions that run concurrently with an open one, to test what waits and for how long."""
+"""Transactions that run concurrently with an open one, to test lock waits."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 def beginning_at(arguments: list[str], number: int, of: int) -> list[str]:
-    """Return the folders in which worker `number` (from 0) of `of` collects tests. Each worker starts with another one.
+    """Return the folders to collect for worker `number` (from 0) of `of`. Each worker starts with another folder.
 
     On a fresh clone, pytest rewrites assertions and caches the result, which takes most of the collection time. With
     different starting points the workers share this work instead of rewriting the same files simultaneously.

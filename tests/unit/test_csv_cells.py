@@ -99,6 +99,6 @@ def test_numbers_stay_numbers() -> None:
 
 @pytest.mark.parametrize("unit", ["\n", '"', ";", "=", "; ", "a;"])
 def test_much_of_one_character_is_read_once(unit: str) -> None:
-    """In quadratic time, this would not finish."""
+    """A quadratic parser would not finish."""
     text = unit * (2**20 // len(unit))
     assert len(csv_tables.rows([("x", text)])) >= len(text)

@@ -1,4 +1,4 @@
-"""When a due date has passed, as all pages show it."""
+"""The end of due dates, as all pages show it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _ask(method: str, path: str, **more: Any) -> httpx.Response:
 
 @pytest.mark.parametrize(("problem", "status"), [(None, 204), (NotFound, 404), (RuntimeError, 500)])
 def test_a_request_that_was_answered_is_kept_by_nothing(problem: type[Exception] | None, status: int) -> None:
-    """It must be freed without waiting for garbage collection, because it refers to a body that can be large."""
+    """The request must be freed without waiting for garbage collection, because its body can be large."""
     calls = []
 
     async def read(call: Call) -> Answer:

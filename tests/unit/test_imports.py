@@ -86,7 +86,7 @@ def test_a_command_loads_no_server(tmp_path: Path) -> None:
 
 
 def test_an_idle_server_keeps_only_what_every_server_needs(tmp_path: Path) -> None:
-    """This includes the first start, which creates a sign-in link."""
+    """The rule includes the first start, which creates a sign-in link."""
     _, loaded = run(tmp_path, "serve", "--port", "0", until="workhook: listening")
     assert "/login/link/" in (tmp_path / "first-sign-in.txt").read_text()
     assert loaded >= SERVING | STORING

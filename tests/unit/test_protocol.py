@@ -246,7 +246,7 @@ async def test_the_rest_of_a_body_that_was_answered(hasty_body: int) -> None:
 
 
 async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
-    """It takes longer than a slow one is allowed to."""
+    """The body takes longer than a slow one is allowed to."""
     async with connection(hasty_body) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 640000\r\n\r\n")
         for _ in range(64):
@@ -256,8 +256,8 @@ async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
 
 
 async def test_between_requests_the_connection_stays(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays for `timeout_keep_alive`, here 5 s, which is longer than a head may take, even after an early
-    response."""
+    """The connection stays open for `timeout_keep_alive`, here 5 s, which exceeds the limit for a head, even after an
+    early response."""
     async with connection(port) as made:
         for path in (b"/", b"/early", b"/"):
             await made.send(b"POST " + path + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1")

@@ -120,7 +120,7 @@ _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
 
 @lru_cache(maxsize=256)  # few of the combinations are requested
 def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
-    """Build the report. `unit_ms` is the length of the sums from which days are assembled."""
+    """Build the report. Days are assembled from sums over `unit_ms`."""
     there = _one_visible if "project_id" in names else _every_visible
     places = sa.select(there.cte("there").c.repository_id)
     keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
@@ -161,7 +161,7 @@ def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
 
 
 def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
-    """Return the sums from which a report can be read, longest periods first."""
+    """Return the sums to read the report from, longest periods first."""
     match group_by:
         case "user" | "project":
             return (Grain.USER_BLOCKS, Grain.USER_DAYS)

@@ -203,7 +203,7 @@ def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any
 
 
 def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
-    """Read all projects to which the caller was added as an admin, because no index covers both conditions."""
+    """Read all projects that the caller administers as a collaborator, because no index covers both conditions."""
     hand, there = collaborators.alias("hand"), projects.alias("there")
     found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
         hand, there, there.c.repository_id == hand.c.repository_id

@@ -1,4 +1,4 @@
-"""Queries for a person's notifications and for notification e-mails, limited to what the person may see now.
+"""Queries for a person's notifications and for notification e-mails, limited by the person's current access.
 
 Each notification is read together with its project. A person has few enough notifications (see `chores`) to read them
 all.
@@ -49,7 +49,7 @@ Subject = Literal["task", "file", "invoice", "invitation", "webhook"]
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification, limited to what the person may see now.
+    """A notification, limited by the person's current access.
 
     `subject_id` and `title` describe the `subject`; the title of an invoice is its number, that of an invitation the
     organization or project. `owner` is the login at the start of the project's URL. `action` is what happened to an

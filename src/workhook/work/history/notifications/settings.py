@@ -19,7 +19,7 @@ from workhook.storage.record_rows import assigned
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The channels by which a person is notified of one kind."""
+    """The notification channels chosen for one kind."""
 
     inbox: bool = True
     email: bool = True
@@ -52,7 +52,7 @@ async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind
 
 
 class KindSetting(msgspec.Struct):
-    """The channels by which the caller is notified of one kind."""
+    """The notification channels for one kind."""
 
     inbox: Annotated[bool, Meta(description="In the list of notifications.")]
     email: Annotated[bool, Meta(description="By e-mail, if the server sends any and the caller has an address.")]

@@ -53,7 +53,7 @@ _NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
 
 @dataclass(frozen=True)
 class SearchScope:
-    """How one kind of record is searched.
+    """The scope of a search for one kind of record.
 
     `table` contains the records, `owner` is the table of their task or file (or `table` itself), and `joined` is
     everything that is read. A client sees a record if no flag in `private` is true and `shown` is true. `invoice_id` is

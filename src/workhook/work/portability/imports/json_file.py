@@ -94,7 +94,7 @@ def clean(text: str) -> str:
 
 
 class Key:
-    """An annotation with the keys from which a field is read. The first non-empty value is used.
+    """An annotation that lists the keys of a field. The first non-empty value is used.
 
     A dotted key leads into nested objects. `by` is the reader, needed where the type does not determine it. Without
     this annotation, a field is read from the key of its own name.
