@@ -1,4 +1,4 @@
-"""Inexpensive checks of every file in the repository: `python -m scripts.check_repository`, a part of `make check`.
+"""Run inexpensive checks on every file of the repository: `python -m scripts.check_repository`, a part of `make check`.
 
 Prints one line per violation and exits with status 1 if there are any. `tests/unit/test_architecture.py` tests the
 rules themselves.

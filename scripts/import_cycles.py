@@ -1,4 +1,4 @@
-"""Finds import cycles between modules, including lazy imports: `python -m scripts.import_cycles`. Exits with status 1
+"""Find import cycles between modules, including lazy imports: `python -m scripts.import_cycles`. Exits with status 1
 if there are any.
 
 Imports under `if TYPE_CHECKING` count, because a cycle of types is just as hard to read.

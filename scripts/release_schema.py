@@ -1,4 +1,4 @@
-"""Writes the SQL that creates this version's database schema: `python -m scripts.release_schema VERSION`, run for each
+"""Write the SQL that creates this version's database schema: `python -m scripts.release_schema VERSION`, run for each
 release.
 
 The scripts for both databases are stored in `tests/migrations/released` and never change afterwards. Tests upgrade them

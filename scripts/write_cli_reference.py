@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands: `python -m scripts.write_cli_reference`. A test checks that the page
+"""Write docs/reference/cli.md from the commands: `python -m scripts.write_cli_reference`. A test checks that the page
 is up to date."""
 
 from __future__ import annotations

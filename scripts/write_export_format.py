@@ -1,4 +1,4 @@
-"""Writes the description of the export format in docs/how-to/move-an-organization.md from the kinds of lines.
+"""Write the description of the export format in docs/how-to/move-an-organization.md from the kinds of lines.
 
 A test checks that the page is up to date.
 """

@@ -1,4 +1,4 @@
-"""Writes docs/reference/permissions.md from the policy table and the operations. A test checks that the page is up to
+"""Write docs/reference/permissions.md from the policy table and the operations. A test checks that the page is up to
 date."""
 
 from __future__ import annotations

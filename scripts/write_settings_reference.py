@@ -1,4 +1,4 @@
-"""Writes docs/reference/settings.md from the settings. A test checks that the page is up to date."""
+"""Write docs/reference/settings.md from the settings. A test checks that the page is up to date."""
 
 from __future__ import annotations
 

@@ -33,5 +33,6 @@ def is_taken(name: str) -> bool:
 
 
 def usual_database(file: str) -> str:
-    """Return the database of a test file, given by its path from the root. Each database has about half of the files."""
+    """Return the database on which the test file (a path from the root) runs. Each database gets about half of the
+    files."""
     return ("sqlite", "postgresql")[zlib.crc32(file.encode()) % 2]

@@ -113,7 +113,7 @@ async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
 
 
 async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | None = None) -> Listed[TrashAnswer]:
-    """List deleted projects, with `account_id` only those of that account. Only sessions may pass `account_id`."""
+    """List the caller's deleted projects, or only those of the account. Only sessions may pass `account_id`."""
     found = await list_deleted(
         call.database,
         actor_of(call),

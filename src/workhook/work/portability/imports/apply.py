@@ -1,4 +1,4 @@
-"""Writes a plan in batches of tasks, one transaction each.
+"""Execution of a plan in batches of tasks, one transaction each.
 
 Every created record publishes an event, as if it had been created through the API. Each record is linked to its
 original in the same commit, so an interrupted import can be resumed. Dependencies are written as edits after all tasks

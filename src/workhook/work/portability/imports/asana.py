@@ -1,4 +1,4 @@
-"""Plans a project from an Asana export ("Export", "JSON"). Pure functions.
+"""Plans of projects from Asana exports ("Export", "JSON"). Pure functions.
 
 Responses of Asana's API to `GET /tasks?project=…` have the same format. The mapping is documented in
 docs/how-to/import.md.

@@ -1,4 +1,4 @@
-"""Plans a project from a table with one task per row. Pure functions.
+"""Plans of projects from tables with one task per row. Pure functions.
 
 The recognized column names are documented in docs/how-to/import.md. Workhook's own task export also has lists,
 checklists, fields and rules in its cells.

@@ -1,4 +1,4 @@
-"""Plans a project from GitHub issues and projects. Pure functions.
+"""Plans of projects from GitHub issues and projects. Pure functions.
 
 The files are the output of `gh issue list --json …` and `gh project item-list --format json`. The keys of an issue
 depend on the requested fields, and only its number and title are required. The mapping is documented in

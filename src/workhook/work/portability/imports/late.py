@@ -1,4 +1,4 @@
-"""Assigns imported tasks to people who join after the import.
+"""Assignment of imported tasks to people who join after the import.
 
 If an assignee has no account, the import keeps their name in a field of the task and in `unmatched_assignees`. The
 chore matches these names against the current members of the organization and its projects by the same rules as the

@@ -138,7 +138,7 @@ def author_of(comment: PlannedComment, people: People, importer: Account, source
 
 
 class Stranger(msgspec.Struct, frozen=True):
-    """A person without an account. `known_as` is the name for `--member`. `assigned` is false for mere authors of
+    """A person without an account. `known_as` is the name for `--member`. `assigned` is false for people who only wrote
     comments."""
 
     name: str

@@ -1,4 +1,4 @@
-"""Plans one file in a resource-limited process (`core.limited_main`).
+"""Script that plans one file in a resource-limited process (`core.limited_main`).
 
 The job contains the `name` of the file, whose bytes are in `content`, and the `choices`. The result is lines of JSON: a
 `PlanHead` followed by the tasks.

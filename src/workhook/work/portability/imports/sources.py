@@ -61,7 +61,7 @@ class SourceFile(NamedTuple):
         """Return the stem without the suffix of a copy, for example `plan` for `plan (1)`, `plan - Kopie` and `plan
         copy 2`.
 
-        It identifies the project of a table.
+        This name identifies the project of a table.
         """
         stem = unicodedata.normalize("NFC", self.stem).strip()
         return _COPY.sub("", _COPY_OF.sub("", stem)).strip() or self.stem

@@ -1,4 +1,4 @@
-"""Plans a project from the export of a Trello board ("Export as JSON"). Pure functions.
+"""Plans of projects from exports of Trello boards ("Export as JSON"). Pure functions.
 
 Every key may be missing or null, because exports vary over the years and with a board's add-ons. A value of the wrong
 type is a fault. Unknown keys are ignored. The mapping is documented in docs/how-to/import-trello.md. Data that cannot

@@ -134,8 +134,11 @@ _LEVEL_OF = {plain_name(name): level for level, names in LEVELS.items() for name
 
 class StageNames:
     def __init__(self, done: Collection[str] = (), not_done: Collection[str] = ()) -> None:
-        """`done` and `not_done` are names of columns whose tasks count as finished or unfinished, regardless of their
-        usual meaning. Exact names take precedence over similar ones."""
+        """Override the usual meaning of column names.
+
+        Tasks in columns named in `done` count as finished, and those in columns named in `not_done` as unfinished.
+        Exact names take precedence over similar ones.
+        """
         self._exactly = {**dict.fromkeys(not_done, False), **dict.fromkeys(done, True)}
         self._plainly = {plain_name(name): is_done for name, is_done in self._exactly.items()}
 

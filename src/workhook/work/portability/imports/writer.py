@@ -1,4 +1,4 @@
-"""Writes one batch of a plan: columns, tasks and comments, each with its event and its link to the original."""
+"""Writing of one batch of a plan: columns, tasks and comments, each with its event and its link to the original."""
 
 from __future__ import annotations
 
