@@ -94,8 +94,8 @@ def new_folder(what: str) -> Path:
 
 
 def _is_roomy() -> bool:
-    """Return whether the machine and the container have enough free memory. The limit of `/dev/shm` alone is no
-    indication."""
+    """Return whether the machine and the container have enough free memory. The size of `/dev/shm` alone says
+    little."""
     if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _MEMORY_MIN:
         return False
     limit = Path("/sys/fs/cgroup/memory.max")

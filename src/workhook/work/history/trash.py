@@ -292,7 +292,7 @@ async def purge_projects(services: Services, now: int) -> int:
     """Purge projects deleted over 30 days ago, and return their number.
 
     Each project is emptied in small transactions, and an interrupted purge is resumed. A project whose webhooks have
-    pending deliveries is skipped until they end. Safe to run in several processes at once.
+    pending deliveries is kept until these are done. Safe to run in several processes at once.
     """
     before = now - KEPT_MS
     found = [row["repository_id"] for row in await services.database.fetch_all(_old, {"before": before})]

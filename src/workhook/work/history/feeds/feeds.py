@@ -55,7 +55,7 @@ REQUESTS_MAX = 120
 _reads = Windows(REQUESTS_MAX)
 
 _KEY_BYTES = 32
-_KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # the length of `secrets.token_urlsafe(_KEY_BYTES)`
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # matches `secrets.token_urlsafe(_KEY_BYTES)`
 
 _feed = calendar_feeds.c
 _columns = (_feed.id, _feed.repository_id, _feed.created_at)

@@ -166,7 +166,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 
 
 def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
-    """Return the check of a column. `kind` is the name of the kind of line."""
+    """Return the check of a column, or None if it needs none. `kind` is the name of the kind of line."""
     name = str(column.name)
     if is_json:
         check: Check = _JSON.get(name, _check_numbers)
