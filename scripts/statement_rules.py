@@ -53,7 +53,7 @@ class Group(list["str | Group"]):
 
 
 class Clash(AssertionError):
-    """A statement violates the rule."""
+    """A violation of the rule."""
 
 
 class _From(NamedTuple):

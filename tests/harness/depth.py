@@ -2,7 +2,7 @@
 
 - `usual` (the default): `make test`, within ten minutes on two cores. Each file with tests for both databases runs on
   a fixed one of them. Of similar variants of a test (mark `variants`, such as window widths or user roles), one runs.
-  A third of the cases runs of tests with three or more cases, and of tests that iterate over very many (`is_taken`).
+  Tests with three or more cases run a third of them, as do tests that iterate over very many cases (`is_taken`).
   Tests marked `whole` are skipped. Slow tests according to `seconds.json` are skipped as well, except the fastest test
   of each file and those marked `usual`.
 - `whole`: `.ci/run`. Everything, on both databases.

@@ -90,7 +90,7 @@ MANY = 3  # cases of one test
 
 
 def others_of_many(names: Sequence[str], depth: str = DEPTH) -> set[str]:
-    """Return the cases that the usual run skips of tests with many cases. It runs a fixed third of them.
+    """Return the cases that the usual run skips in tests with many cases. A fixed third of the cases runs.
 
     Tests in `tests/unit` are exempt because they take hardly any time.
     """

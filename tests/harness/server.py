@@ -123,11 +123,11 @@ class Server:
         return world
 
     def run(self, work: Any) -> Any:
-        """Return `await work(services)`, run in this process on the server's database."""
+        """Run `work(services)` in this process on the server's database, and return its result."""
         return with_services(self.settings, work)
 
     def change(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Return `await work(tx)`, run in this process in its own transaction."""
+        """Run `work(tx)` in this process in its own transaction, and return its result."""
         done: T = self.run(lambda services: services.database.in_transaction(work))
         return done
 
@@ -136,7 +136,7 @@ class Server:
         self.change(lambda tx: tx.execute(statement, params))
 
     def fetch(self, statement: Executable, params: Params | None = None) -> list[dict[str, Any]]:
-        """Return the rows of a statement."""
+        """Return the rows found by a statement."""
 
         async def read(services: Services) -> list[dict[str, Any]]:
             rows = await services.database.fetch_all(statement, params)

@@ -122,7 +122,7 @@ async def add_client(services: Services, world: World) -> str:
 
 
 def with_services(settings: dict[str, Any], work: Any) -> Any:
-    """Return `work(services)`, run on the database of a server that is running."""
+    """Run `work(services)` on the database of a running server, and return its result."""
 
     async def run() -> Any:
         async with open_services(load(settings, {})) as services:
@@ -143,7 +143,7 @@ class KeptServices:
         self._services = self._finish(self._opening.__aenter__())
 
     def run(self, work: Any) -> Any:
-        """Return the result of `work(services)`."""
+        """Run `work(services)`, and return its result."""
         removal.links_start_with(self._services.base)  # process-wide, so others may have changed it
         return self._finish(work(self._services))
 
