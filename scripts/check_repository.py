@@ -1,6 +1,7 @@
-"""Cheap rules over every file of the repository: `python -m scripts.check_repository`, a part of `make check`.
+"""Run inexpensive checks on every file of the repository: `python -m scripts.check_repository`, a part of `make check`.
 
-Exit status 1 and a line for each thing that is wrong; `tests/unit/test_architecture.py` checks the rules themselves.
+Prints one line per violation and exits with status 1 if there are any. `tests/unit/test_architecture.py` tests the
+rules themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZED_FOLDERS = ("src", "scripts", "bench")
 SIZED_SUFFIXES = frozenset({".py", ".js", ".css", ".html"})
 
-# Hosts of package indexes, in two pieces so that this file does not name them itself.
+# Hosts of package indexes, split in two so that this file does not contain them itself.
 _HOSTS = (
     ("pypi", "org"),
     ("pypi.python", "org"),
@@ -37,7 +38,7 @@ INDEX_ADDRESS = re.compile(
     "|".join(
         [
             *(re.escape(name) + r"\." + end for name, end in _HOSTS),
-            r"(?:https?|file)://[^\s\"'<>]*/simple(?:/|\b)",  # an index by its usual path, whatever its host
+            r"(?:https?|file)://[^\s\"'<>]*/simple(?:/|\b)",  # the usual path of an index, on any host
             r"\"resolved\":\s*\"(?:https?|file):",  # where npm found a package
             r"--(?:extra-)?index-url[ =]\S",
             r"--find-links[ =]\S",
@@ -51,14 +52,14 @@ _HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?P<more> \\)?")
 
 
 def repository_files(root: Path) -> list[Path]:
-    """What is tracked or would be with `git add`, that exists. Raises `CalledProcessError` outside a git checkout."""
+    """Return existing files that are tracked or not ignored. Raises `CalledProcessError` outside a git checkout."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, check=True, capture_output=True).stdout.decode()
     return [path for name in listed.split("\0") if name and (path := root / name).is_file()]
 
 
 def index_address_violations(path: Path) -> Iterator[str]:
-    """A package index, registry or link folder named in a file: it would tie the project to one machine's network."""
+    """Yield references to package indexes, registries and link folders, which would tie the project to one network."""
     text = path.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), start=1):
         if found := INDEX_ADDRESS.search(line):
@@ -66,8 +67,10 @@ def index_address_violations(path: Path) -> Iterator[str]:
 
 
 def read_lock(path: Path) -> tuple[dict[str, str], list[str]]:
-    """The pinned versions by normalized name, and what is wrong: a line that is no pin, hash or comment, a pin
-    without a hash."""
+    """Return the pinned versions by normalized name, and the faults of the file.
+
+    Faults are pins without a hash, and lines that are not a pin, a hash or a comment.
+    """
     pins: dict[str, str] = {}
     wrong: list[str] = []
     needs_hash = False
@@ -87,7 +90,7 @@ def read_lock(path: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def unmet(wanted: Iterable[str], pins: dict[str, str], lock: Path) -> Iterator[str]:
-    """What pyproject.toml asks for and the lock does not hold."""
+    """Yield requirements of pyproject.toml that the lock file does not satisfy."""
     for text in wanted:
         requirement = Requirement(text)
         version = pins.get(canonicalize_name(requirement.name))

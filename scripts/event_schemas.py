@@ -1,7 +1,7 @@
-"""Writes the schemas of the records that events carry: `python -m scripts.event_schemas`, after every change of one.
+"""Write the schemas of the records in events: `python -m scripts.event_schemas`, to be run whenever a record changes.
 
-They come from the declarations of the records, `workhook.core.records`. The catalogue of events reads the file, so that
-it needs nothing of the work API. A test compares the file with what this makes.
+The schemas are derived from the records' declarations (`workhook.core.records`). The event catalogue reads the
+generated file, so it need not import the work API. A test checks that the file is up to date.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ _SIMPLE: dict[Any, Schema] = {str: TEXT, bool: FLAG, int: COUNT, float: AMOUNT, 
 
 
 def schemas() -> dict[str, Schema]:
-    """By the name of the event."""
+    """Return the schemas by the name of the event."""
     return {name: _of_struct(struct) for name, struct in RECORDS.items()}
 
 
 def _of_struct(struct: type[msgspec.Struct]) -> Schema:
-    if struct is PersonShape:  # events carry people of other sources, too
+    if struct is PersonShape:  # events also carry people from other sources
         return USER
     marks = {each: each.mark(EventSchema) for each in shown_fields(struct)}
     optional = [each.json_name for each, mark in marks.items() if mark is not None and mark.optional]
@@ -91,7 +91,7 @@ def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
 
 
 def _of_type(kind: Any, name: str) -> Schema:
-    """`name`: of the field; some say what their numbers and texts are."""
+    """Return the schema of a type. The `name` of the field distinguishes ids and times from plain numbers and texts."""
     if get_origin(kind) is Annotated:
         return _of_type(kind.__origin__, name)
     arguments = get_args(kind)
@@ -113,7 +113,7 @@ def _of_type(kind: Any, name: str) -> Schema:
 
 
 def rendered() -> str:
-    """What the file holds."""
+    """Return the contents of the file."""
     return json.dumps(schemas(), indent=1) + "\n"
 
 

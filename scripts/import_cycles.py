@@ -1,6 +1,7 @@
-"""`python -m scripts.import_cycles`: groups of modules that import each other, lazily or not. Exits 1 if there are any.
+"""Find import cycles between modules, including lazy imports: `python -m scripts.import_cycles`. Exits with status 1
+if there are any.
 
-Imports under `if TYPE_CHECKING` count: a cycle of types is a cycle for the reader.
+Imports under `if TYPE_CHECKING` count, because a cycle of types is just as hard to read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from scripts.source_rules import Source, imported_modules, load
 
 
 def import_graph(sources: Sequence[Source]) -> dict[str, set[str]]:
-    """Each module with the modules it imports. A package stands for its `__init__` alone."""
+    """Return the imports of each module. A package is represented by its `__init__` only."""
     modules = {source.module for source in sources}
     graph: dict[str, set[str]] = {}
     for source in sources:
@@ -24,7 +25,8 @@ def import_graph(sources: Sequence[Source]) -> dict[str, set[str]]:
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """One cycle after the other, each as the modules on its way; the last import of a cycle is left out to go on."""
+    """Return all cycles, each as a list of modules. To find the next cycle, the last import of the previous one is
+    removed."""
     left = {module: set(imported) for module, imported in graph.items()}
     found = []
     while True:

@@ -1,7 +1,8 @@
-"""Writes what makes a database of this version's schema: `python -m scripts.release_schema VERSION`, in each release.
+"""Write the SQL that creates this version's database schema: `python -m scripts.release_schema VERSION`, run for each
+release.
 
-`tests/migrations/released` keeps it for both databases. From then on it never changes, and the tests upgrade it to
-every later schema.
+The scripts for both databases are stored in `tests/migrations/released` and never change afterwards. Tests upgrade them
+to every later schema.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ RELEASED = Path(__file__).parent.parent / "tests" / "migrations" / "released"
 
 
 def script(kind: str) -> str:
-    """What makes a database of `sqlite` or `postgresql` as this version does."""
+    """Return the SQL that creates this version's schema on `sqlite` or `postgresql`."""
     import_tables()
     return ";\n\n".join(schema.statements(kind, HEAD, "public")) + ";\n"
 
@@ -25,7 +26,7 @@ def script(kind: str) -> str:
 def main(version: str) -> None:
     RELEASED.mkdir(exist_ok=True)
     for kind in ("sqlite", "postgresql"):
-        with (RELEASED / f"{version}.{kind}.sql").open("x", encoding="utf-8") as file:  # what is released stays
+        with (RELEASED / f"{version}.{kind}.sql").open("x", encoding="utf-8") as file:  # never overwrite
             file.write(script(kind))
 
 

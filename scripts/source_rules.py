@@ -1,4 +1,5 @@
-"""The rules of docs/architecture.md and of the house, as functions over parsed source. Each yields what breaks it."""
+"""The rules of docs/architecture.md and the project's coding rules, as functions that yield violations in parsed
+source."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ MIN_FILE_LINES = 40
 MAX_FUNCTION_LINES = 60
 
 PACKAGE = "workhook"
-PRINTING_AREAS = frozenset({"cli", "git_push"})  # a command's output is its purpose; everything else logs
+PRINTING_AREAS = frozenset({"cli", "git_push"})  # these print as their purpose; all others log
 RETRYING_AREAS = frozenset({"http", "events", "identity", "work", "hooks", "web"})
-ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # a probe; and what then counts by itself
+ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # probes, and rates with a fallback
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
 
 API_MODULE = re.compile(r"(^|_)api$")
 SQL_MODULES = frozenset({"sqlalchemy", "workhook.storage.metadata", "workhook.storage.record_rows"})
 SQL_CALLS = frozenset({"execute", "execute_many", "fetch_all", "fetch_one", "fetch_slow"})
-# The download of one's own data is what the API answers.
+# The download of a person's own data consists of the API's responses.
 PAGES_OF_THE_API = frozenset({"workhook.web.account.own_data"})
 
 HANDED_ON = re.compile(r"#.*\bhanded to \w+")
@@ -34,7 +35,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Level(NamedTuple):
-    """Areas of equal rank. `siblings` may not import one another; the others of a level may."""
+    """Areas of equal rank. If `siblings`, they may not import one another."""
 
     areas: tuple[str, ...]
     siblings: bool = False
@@ -42,7 +43,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed file of the package; `module` is its dotted name, `workhook.core.ids`."""
+    """A parsed file of the package. `module` is its dotted name, such as `workhook.core.ids`."""
 
     path: Path
     module: str
@@ -52,19 +53,19 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All of the tree: each rule looks at them, and to walk through it takes longer than most rules."""
+        """Return all nodes of the tree. Cached because walking the tree takes longer than most rules."""
         return tuple(ast.walk(self.tree))
 
     @property
     def area(self) -> str:
-        """The first name below the package; empty for the package's own `__init__`."""
+        """Return the first name below the package, which is empty for the package's own `__init__`."""
         return area_of(self.module)
 
 
 def load(root: Path) -> list[Source]:
-    """Every Python file below `root`, the folder that holds the package. Raises `SyntaxError`."""
+    """Parse every Python file below `root`, the folder that contains the package. Raises `SyntaxError`."""
     looked = gc.isenabled()
-    gc.disable()  # nothing of it is garbage: to look for some again and again would take five times as long
+    gc.disable()  # nothing here is garbage, and collections would make this five times as slow
     try:
         return [_read(root, path) for path in sorted(root.rglob("*.py"))]
     finally:
@@ -88,7 +89,7 @@ def area_of(module: str) -> str:
 
 
 def parse_order(text: str, first: str = "core") -> tuple[Level, ...]:
-    """Read an import order out of a document: the one code span that begins with `first <`. Raises `ValueError`."""
+    """Parse the import order in a document: the only code span that starts with `first <`. Raises `ValueError`."""
     spans = re.findall(rf"`({first}\s*<[^`]+)`", text)
     if len(spans) != 1:
         raise ValueError(f"expected one import order, found {len(spans)}")
@@ -104,10 +105,10 @@ def parse_order(text: str, first: str = "core") -> tuple[Level, ...]:
 
 
 def imported_modules(source: Source) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import of the package's own modules: lazy, for types and by name ones too.
+    """Yield the line and dotted name of every import from the package, including lazy, type-only and dynamic imports.
 
-    `from workhook.core import ids` gives `workhook.core.ids`: what is a module and what a name in one is not told
-    apart, and needs not be for areas.
+    `from workhook.core import ids` yields `workhook.core.ids`, whether `ids` is a module or a name in one. Areas do not
+    depend on the difference.
     """
     for node in source.nodes:
         names: list[str] = []
@@ -132,15 +133,15 @@ def _absolute(source: Source, node: ast.ImportFrom) -> str:
 
 
 def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]:
-    """An import that goes to the right, to a sibling, or from or to an area that the order does not know."""
+    """Yield imports from a later area, from a sibling, or from or into an area missing from the order."""
     ranks = {area: rank for rank, level in enumerate(order) for area in level.areas}
-    here = "cli" if source.area == "__main__" else source.area  # `python -m workhook` is the command
+    here = "cli" if source.area == "__main__" else source.area  # `python -m workhook` is the command line
     if here and here not in ranks:
         yield f"{source.path}:1: the area {here!r} is not in the import order"
         return
     for line, name in imported_modules(source):
         there = area_of(name)
-        if there == here or there.startswith("__"):  # `from workhook import __version__` is everybody's
+        if there == here or there.startswith("__"):  # every area may import `__version__` from the package
             continue
         where = f"{source.path}:{line}: {here or PACKAGE} imports {name}"
         if there not in ranks:
@@ -152,9 +153,10 @@ def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]
 
 
 def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iterator[str]:
-    """An import between the rooms of an area that goes to the right, or from a room that the order does not know.
+    """Yield imports between the subpackages of an area that go to a later one, a sibling, or one missing from the
+    order.
 
-    A module that lies in the area itself may import every room, and no room may import it.
+    A module directly in the area may import every subpackage, but not the other way round.
     """
     ranks = {room: rank for rank, level in enumerate(order) for room in level.areas}
     top = f"{PACKAGE}.{area}."
@@ -176,11 +178,11 @@ def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iter
             yield f"{where}, its sibling"
 
 
-# --- what modules are for --------------------------------------------------------------------------------------------
+# --- responsibilities of modules --------------------------------------------------------------------------------------
 
 
 def page_violations(source: Source) -> Iterator[str]:
-    """A page that imports a module of routes."""
+    """Yield imports of route modules into pages."""
     if source.area != "web" or source.module in PAGES_OF_THE_API:
         return
     for line, name in imported_modules(source):
@@ -189,7 +191,7 @@ def page_violations(source: Source) -> Iterator[str]:
 
 
 def sql_violations(source: Source) -> Iterator[str]:
-    """An `api` module that holds SQL, or runs it."""
+    """Yield SQL in `api` modules, and calls that execute it."""
     if not API_MODULE.search(source.module.split(".")[-1]):
         return
     for node in source.nodes:
@@ -213,7 +215,7 @@ def file_size_violations(path: Path) -> Iterator[str]:
 
 
 def short_module_violations(source: Source) -> Iterator[str]:
-    """A module that is too short to be one. The face of a package and a migration may be."""
+    """Yield modules that are too short. Package `__init__` and `__main__` modules and migrations are exempt."""
     is_face = source.is_package or source.path.name == "__main__.py"
     lines = len(source.lines)
     if lines < MIN_FILE_LINES and not is_face and ".migrations." not in source.module:
@@ -228,11 +230,11 @@ def function_size_violations(path: Path, nodes: Iterable[ast.AST]) -> Iterator[s
                 yield f"{path}:{node.lineno}: {node.name} has {lines} lines, over {MAX_FUNCTION_LINES}"
 
 
-# --- habits ------------------------------------------------------------------------------------------------------
+# --- coding rules -----------------------------------------------------------------------------------------------------
 
 
 def sleep_violations(source: Source) -> Iterator[str]:
-    """`time.sleep` by any name, and a `select` that waits for nothing: they stop the event loop, or hide a race."""
+    """Yield `time.sleep` under any name, and `select` without files, which block the event loop or hide a race."""
     names = {
         alias.asname or alias.name
         for node in source.nodes
@@ -255,7 +257,7 @@ def sleep_violations(source: Source) -> Iterator[str]:
 
 
 def _waits_for_nothing(node: ast.AST) -> bool:
-    """Tell whether it is a call of `select` with three empty sequences, which is a sleep by another name."""
+    """Return whether the node calls `select` with three empty sequences, which merely sleeps."""
     if not isinstance(node, ast.Call) or len(node.args) < 3:
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -271,9 +273,9 @@ def print_violations(source: Source) -> Iterator[str]:
 
 
 def transaction_violations(source: Source) -> Iterator[str]:
-    """A write that a deadlock takes back begins again where it is made with `in_transaction` or `idempotency.write`.
+    """Yield transactions that are not retried after a deadlock. `in_transaction` and `idempotency.write` retry them.
 
-    Deliveries and commands see to that themselves: what was not recorded is due again, and a person asks again.
+    Deliveries and commands are exempt: an unrecorded delivery becomes due again, and a person repeats a command.
     """
     if source.area not in RETRYING_AREAS or source.module in ONCE:
         return
@@ -283,10 +285,10 @@ def transaction_violations(source: Source) -> Iterator[str]:
 
 
 def swallow_violations(source: Source) -> Iterator[str]:
-    """A handler of everything that neither raises nor logs; and `suppress`.
+    """Yield catch-all handlers that neither raise nor log the error, and catch-all uses of `suppress`.
 
-    A handler may give the error to whoever waits for it instead: to a future with `set_exception`, or as a value, which
-    the line of the `except` then says (`# … handed to …`).
+    A handler may instead hand the error to its consumer: to a future with `set_exception`, or as a value, if a comment
+    on the line of the `except` says so (`# … handed to …`).
     """
     for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):
@@ -311,7 +313,7 @@ def _catches_everything(caught: ast.expr | None) -> bool:
 
 
 def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Everything in `body` that runs there: not what a function defined in it would do later."""
+    """Yield the nodes that run as part of `body`, but not the bodies of functions and classes defined in it."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
@@ -326,13 +328,13 @@ def _accounts_for_error(node: ast.AST) -> bool:
         return True
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         return False
-    if node.func.attr == "set_exception":  # whoever awaits the future gets the error
+    if node.func.attr == "set_exception":  # the error is raised to the awaiter of the future
         return True
     return node.func.attr in LOG_METHODS and bool(LOGGER_NAME.search(_last_name(node.func.value)))
 
 
 def _last_name(node: ast.expr) -> str:
-    """`b` of `a.b`, of `b`, and of a call of either; empty for anything else."""
+    """Return `b` for `a.b`, for `b`, and for a call of either, and an empty string for anything else."""
     if isinstance(node, ast.Call):
         return _last_name(node.func)
     if isinstance(node, ast.Attribute):

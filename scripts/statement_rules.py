@@ -1,12 +1,12 @@
-"""What every SQL statement obeys: a subquery's FROM names nothing that a query around it has in its FROM, too.
+"""A rule for all SQL statements: the FROM of a subquery must not name a table that an enclosing query also has in its
+FROM.
 
-Such a subquery looks at all rows of that table, those of every tenant, where it was meant to look at the row of the
-query around it: SQLAlchemy correlates a subquery with the query that is next around it, and not with those further out,
-unless it is told to (`correlate`). Where all rows are meant, the table has another name in the subquery (`alias`).
+Such a subquery reads all rows of the table, of every tenant, although it was meant to read the row of the enclosing
+query. SQLAlchemy correlates a subquery only with the query immediately around it, not with outer ones, unless told to
+(`correlate`). If all rows are intended, the table must have another name in the subquery (`alias`).
 
-The rule reads the SQL that goes to the database, not what it was made from. `clashes` is for one statement,
-`violations` for all that stand at the head of a module; tests compile with `refuse`, so that those made per request
-obey it, too.
+The rule checks the SQL sent to the database. `clashes` checks one statement, and `violations` checks every statement
+defined at module level. Tests compile with `refuse`, so that statements built for each request are checked as well.
 """
 
 from __future__ import annotations
@@ -49,16 +49,19 @@ Statement = SelectBase | UpdateBase | PerDialect
 
 
 class Group(list["str | Group"]):
-    """What stands between two parentheses."""
+    """The tokens between two parentheses."""
 
 
 class Clash(AssertionError):
-    """A statement that breaks the rule."""
+    """A violation of the rule."""
 
 
 class _From(NamedTuple):
-    """`names`: of its tables, as columns are written after them. `derived`: subqueries in it, which do not see them.
-    `rest`: what does: the conditions of joins, and arguments of functions."""
+    """A FROM clause.
+
+    `names` are the names by which columns refer to its tables. `derived` are its subqueries, which do not see these
+    names. `rest` are the parts that see them: join conditions and function arguments.
+    """
 
     names: list[str]
     derived: list[Group]
@@ -66,7 +69,10 @@ class _From(NamedTuple):
 
 
 def refuse(sql: str) -> None:
-    """Raises `Clash`. Also for a join within an outer join: SQLite makes a table of all its rows."""
+    """Raise `Clash` if a statement violates the rule.
+
+    Also refuses a join nested in an outer join, because SQLite materializes all of its rows.
+    """
     if _NESTED.search(sql):
         raise Clash(f"a join within an outer join: join one table after the other\n{sql}")
     if found := list(clashes(sql)):
@@ -74,7 +80,7 @@ def refuse(sql: str) -> None:
 
 
 def clashes(sql: str) -> list[str]:
-    """The names that a subquery has in its FROM, and a query around it, too."""
+    """Return the names in the FROM of a subquery that an enclosing query also has in its FROM."""
     return sorted(set(_query(_grouped(sql), frozenset())))
 
 
@@ -102,7 +108,7 @@ def _name(token: str) -> str:
 
 
 def _query(tokens: Group, around: frozenset[str]) -> Iterator[str]:
-    """`around`: the names of the queries around this one, which it sees."""
+    """Yield the clashes of a query. `around` contains the names of the enclosing queries, which it can see."""
     start = 0
     if tokens and _word(tokens[0]) == "WITH":
         while start < len(tokens) and _word(tokens[start]) not in ("SELECT", "UPDATE", "DELETE", "INSERT", "VALUES"):
@@ -119,7 +125,7 @@ def _query(tokens: Group, around: frozenset[str]) -> Iterator[str]:
 
 
 def _part(tokens: Group, around: frozenset[str]) -> Iterator[str]:
-    """One SELECT of a compound one, an INSERT, UPDATE or DELETE, or an expression."""
+    """Yield the clashes of one SELECT of a compound query, of an INSERT, UPDATE or DELETE, or of an expression."""
     verb = next((_word(each) for each in tokens if _word(each) not in (*_COMPOUND, "ALL")), "")
     sources: list[_From] = []
     rest = Group()
@@ -153,7 +159,7 @@ def _expressions(tokens: Group, around: frozenset[str]) -> Iterator[str]:
 
 def _from(tokens: Group) -> _From:
     found = _From([], [], Group())
-    place = True  # where a table is named, rather than a condition
+    place = True  # whether a table name is expected, rather than a condition
     at = 0
     while at < len(tokens):
         token, word = tokens[at], _word(tokens[at])
@@ -177,12 +183,12 @@ def _from(tokens: Group) -> _From:
 
 
 def _named(tokens: Group, at: int, found: _From, token: str | Group) -> int:
-    """Take the alias that follows a table, or else its own name."""
+    """Record the alias of a table, or its name if it has none. Return the position after it."""
     if isinstance(token, str) and at < len(tokens) and isinstance(tokens[at], Group):  # a function
         found.rest.append(tokens[at])
         at += 1
     if at < len(tokens) and _word(tokens[at]) == "AS":
-        at += 1  # to the alias, which is what follows
+        at += 1  # the alias follows
     if at < len(tokens) and isinstance(alias := tokens[at], str) and alias != "," and _word(alias) not in _NO_ALIAS:
         found.names.append(_name(alias))
         return at + 1
@@ -195,9 +201,9 @@ def _named(tokens: Group, at: int, found: _From, token: str | Group) -> int:
 
 
 def statements() -> Iterator[tuple[str, Statement]]:
-    """Every statement at the head of a module, also in what it keeps them in; with the name that it has there."""
+    """Yield every statement defined at module level, also inside containers, with its name."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
-        if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
+        if not module.name.endswith("__main__") and ".migrations." not in module.name:  # these are scripts
             for name, value in vars(importlib.import_module(module.name)).items():
                 yield from _held(f"{module.name}.{name}", value)
 

@@ -1,9 +1,10 @@
-"""Collect the texts of pages into the catalogues of other languages, and compile these.
+"""Extract the texts of pages into the catalogues of other languages, and compile the catalogues.
 
-The catalogue of English is written by hand: what pages say instead of a sentence of the API (`web.frame.refusals`).
+The English catalogue is written by hand. It contains the texts that pages show in place of the API's messages
+(`web.frame.refusals`).
 
-python -m scripts.texts           update every workhook.po, then make the .mo files
-python -m scripts.texts --check   change nothing; exit 1 and name what is missing, old or not translated
+python -m scripts.texts           update every workhook.po, then compile the .mo files
+python -m scripts.texts --check   change nothing; exit with 1 and list missing, unused and untranslated texts
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _KEYWORDS = {
 
 @cache
 def collected() -> Catalog:
-    """Every text of the pages, in English."""
+    """Return every text of the pages, in English."""
     catalog = Catalog(project="Workhook", charset="utf-8")
     found = extract_from_dir(str(WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
     for name, _line, message, comments, context in found:
         catalog.add(message, None, [(name, 1)], auto_comments=comments, context=context)
     for sentence in sorted(said()):
         catalog.add(sentence, None, [("said", 1)])
-    for event in CATALOG.values():  # what forms of webhooks say of each
+    for event in CATALOG.values():  # shown in the forms of webhooks
         catalog.add(event.meaning, None, [("events", 1)])
     for each in stored_in(ENGLISH):
         catalog.add(each.id, None, [("en", 1)], context=each.context)
@@ -52,7 +53,7 @@ def collected() -> Catalog:
 
 
 def said() -> set[str]:
-    """The sentences of `core.errors.say`, wherever the server says something to people."""
+    """Return the sentences passed to `core.errors.say` anywhere in the server."""
     calls = (
         node
         for path in WEB.parent.rglob("*.py")
@@ -63,13 +64,13 @@ def said() -> set[str]:
 
 
 def stored_in(path: Path) -> list[Message]:
-    """The messages of a catalogue."""
+    """Return the messages of a catalogue."""
     with path.open("rb") as file:
         return [each for each in read_po(file) if each.id]
 
 
 def faults_of(path: Path) -> list[str]:
-    """What is wrong with a catalogue, a sentence each."""
+    """Return the faults of a catalogue, one sentence each."""
     wanted = {(each.id, each.context) for each in collected() if each.id}
     there = {(each.id, each.context): each for each in stored_in(path)}
     faults = [f"{path}: {key[0]!r} is missing" for key in sorted(wanted - set(there), key=repr)]
@@ -83,7 +84,7 @@ def faults_of(path: Path) -> list[str]:
 
 
 def updated(path: Path) -> bytes:
-    """The catalogue with what is new, and without what is not used any more."""
+    """Return the catalogue with new texts added and unused ones removed."""
     catalog = Catalog(locale=path.parent.parent.name, project="Workhook", charset="utf-8")
     if path.exists():
         with path.open("rb") as file:

@@ -1,7 +1,5 @@
-"""Writes docs/reference/cli.md from the commands themselves. A test compares the two.
-
-python -m scripts.write_cli_reference
-"""
+"""Write docs/reference/cli.md from the commands: `python -m scripts.write_cli_reference`. A test checks that the page
+is up to date."""
 
 from __future__ import annotations
 
@@ -42,7 +40,8 @@ Your shell completes commands, options, and values that are paths or one of a fe
 
 
 def commands() -> list[list[str]]:
-    """The words of every command, `["user", "add"]`, in the order of the help; the whole one is `[]`."""
+    """Return the words of every command, such as `["user", "add"]`, in the order of the help. `[]` is the top-level
+    command."""
     return list(_below(app, []))
 
 
@@ -53,7 +52,7 @@ def _below(command: click.Command, words: list[str]) -> Iterator[list[str]]:
 
 
 def help_of(words: list[str]) -> str:
-    """What `--help` prints on a terminal of 80 columns or more, without colours."""
+    """Return the output of `--help` for a terminal of 80 columns, without colors."""
     said = io.StringIO()
     kept = dict(os.environ)
     os.environ.update(COLUMNS="80", NO_COLOR="1")
@@ -67,13 +66,13 @@ def help_of(words: list[str]) -> str:
 
 
 def section(words: list[str]) -> str:
-    """One command's part of the page."""
+    """Return one command's section of the page."""
     name = " ".join(["workhook", *words])
     return f"\n## {name}\n\n```text\n{help_of(words)}```\n"
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "".join(section(words) for words in commands())
 
 

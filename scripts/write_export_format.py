@@ -1,6 +1,7 @@
-"""Writes the part of docs/how-to/move-an-organization.md that tells of the format, from the kinds of lines.
+"""Write the description of the export format in docs/how-to/move-an-organization.md from the kinds of lines.
 
-A test compares the two."""
+A test checks that the page is up to date.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ assert asgi, "it knows every table"
 
 
 def render() -> str:
-    """From the heading to the end of the page."""
+    """Return the page from the heading to the end."""
     left = [f"| `{kind.source.name}.{name}` | {why} |" for kind in KINDS for name, why in kind.left_out.items()]
     stay = [f"| `{name}` | {why} |" for name, why in STAY.items()]
     rest = "\nAnd these columns of tables that are:\n\n| column | why |\n| --- | --- |\n"

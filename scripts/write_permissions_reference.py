@@ -1,4 +1,5 @@
-"""Writes docs/reference/permissions.md from the policy table and the operations. A test compares the two."""
+"""Write docs/reference/permissions.md from the policy table and the operations. A test checks that the page is up to
+date."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ _CALLERS = {
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     operations = [each for each in asgi.described() if each.access is not None]
     lines = [f"| {row} |" for row in _kinds()]
     page = HEAD + "\n".join(lines) + _SCOPES + "\n".join(f"| {row} |" for row in _scopes()) + _PERMISSIONS

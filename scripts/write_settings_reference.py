@@ -1,4 +1,4 @@
-"""Writes docs/reference/settings.md from the settings themselves. A test compares the two."""
+"""Write docs/reference/settings.md from the settings. A test checks that the page is up to date."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ delivery_allow_networks = ["10.0.0.0/8", "192.168.0.0/16"]
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     rows = []
     for each in fields(Settings):
         variable = f"WORKHOOK_{each.name.upper()}"

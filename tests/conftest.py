@@ -1,4 +1,4 @@
-"""Fixtures for every folder. What takes a database runs on SQLite and on PostgreSQL."""
+"""Fixtures shared by all test folders. Tests that use a database run on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from workhook.storage.statements import Compiler
 
 KINDS = ("sqlite", "postgresql")
 
-# What is compiled in a test obeys the rule of statements; so it is in the processes that `harness.forging` forks.
+# Statements compiled in a test must obey the rule of statements, as must those in processes forked by
+# `harness.forging`.
 Compiler.inspect = staticmethod(statement_rules.refuse)
 
-# No test speaks to a host outside: to read all authorities that this system trusts would cost each server 60 ms.
+# Tests never connect to external hosts, and loading the system's certificate authorities costs each server 60 ms.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "harness" / "authority.pem")
 os.environ["SSL_CERT_DIR"] = os.devnull
 
-# As the product tells people of an error: what structlog has by itself where rich is installed takes 50 ms for each.
+# Format tracebacks as the product does. With rich installed, structlog's default takes 50 ms per traceback.
 structlog.configure(
     processors=[
         *structlog.get_config()["processors"][:-1],
@@ -46,7 +47,7 @@ structlog.configure(
     ]
 )
 
-# No test asserts a time. Where CI is set, Hypothesis has a profile of its own: untimed, and the same examples each run.
+# Tests do not assert timing. If CI is set, Hypothesis uses its own profile, without deadlines and with fixed examples.
 if "CI" not in os.environ:
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("untimed")
@@ -57,7 +58,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _is_old(catalogue: Path) -> bool:
-    """Whether it has changed since it was compiled, which nothing else notices where tests are started by hand."""
+    """Return whether the catalogue changed since it was compiled. Nothing else checks this when tests are run by
+    hand."""
     compiled = catalogue.with_suffix(".mo")
     return not compiled.exists() or compiled.stat().st_mtime < catalogue.stat().st_mtime
 
@@ -67,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         compile_texts()
     if (folder := begin_run()) is not None:
         config.add_cleanup(lambda: end_run(folder))
-        # It begins while the workers look for tests. A few files with `-n 2` may need none.
+        # It starts while the workers collect tests. A few files with `-n 2` may not need it.
         if len(config.getoption("tx", ())) > 2 and (begun := forge.begin_for_run()) is not None:
             config.add_cleanup(lambda: forge.end_for_run(begun))
     if (worker := getattr(config, "workerinput", None)) is not None:
@@ -78,13 +80,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: four for two cores, which are busy with them: most of it are browsers. With six it takes no less."""
+    """Return two workers per core for `-n auto`. Most of their time is spent in browsers, and more workers are no
+    faster."""
     return (os.cpu_count() or 1) * 2
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Ten thousand tests are no garbage: nobody looks for any meanwhile, nor among them afterwards."""
+    """Disable garbage collection during collection, and freeze the ten thousand tests afterwards."""
     gc.disable()
     try:
         return (yield)
@@ -95,7 +98,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
 def pytest_in_the_same_order(items: list[pytest.Item]) -> None:
-    """In each worker, wherever it began to look; before pytest puts together what shares a database."""
+    """Sort tests by folder, so that every worker has the same order before pytest groups tests that share a
+    database."""
     items.sort(key=lambda item: item.path.parent)
 
 
@@ -125,15 +129,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.ByUnit | None:
-    """`--dist loadfile`, with files in two where they run on two databases."""
+    """Schedule by unit for `--dist loadfile`, where a file that runs on two databases has two units."""
     if config.getoption("dist") != "loadfile":
         return None
-    config.option.loadscopereorder = False  # `arrange` has done it
+    config.option.loadscopereorder = False  # done by `arrange`
     return order.ByUnit(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What this machine could not test is the last thing that is read, not one letter among thousands."""
+    """Repeat at the end which tests this machine could not run, where it is noticed."""
     reasons = {str(each.longrepr[-1]) for each in terminalreporter.stats.get("skipped", ()) if each.longrepr}
     for reason in sorted(each for each in reasons if "NOT TESTED" in each):
         terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)
@@ -149,13 +153,13 @@ def _shared_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session", params=KINDS)
 def backend(request: pytest.FixtureRequest, _shared_folder: Path) -> Databases:
-    """Databases of each kind in turn."""
+    """Provide databases of each kind in turn."""
     return databases(request.param, _shared_folder)
 
 
 @pytest.fixture
 async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services]:
-    """An open, empty database and what belongs to it, in this process."""
+    """Open services with an empty database in this process."""
     settings: dict[str, Any] = {"data": str(tmp_path), "delivery_allow_networks": "127.0.0.0/8"}
     database = backend.new(tmp_path)
     async with open_services(load({**settings, **database}, {}), serving=True) as opened:
@@ -165,7 +169,7 @@ async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """Of `server`, where they differ from those of any other: a module or a folder has its own."""
+    """Return the settings of `server` that differ from the defaults. Overridden by modules and folders."""
     return {}
 
 
@@ -173,7 +177,7 @@ def server_settings() -> dict[str, Any]:
 def server(
     backend: Databases, tmp_path_factory: pytest.TempPathFactory, server_settings: dict[str, Any]
 ) -> Iterator[Server]:
-    """A server process that the tests of a module share; each test makes a world of its own."""
+    """Run a server process that the tests of a module share. Each test creates its own world in it."""
     folder = tmp_path_factory.mktemp("server")
     database = backend.new(folder)
     server = SharedServer(folder, {**database, **server_settings}).start()
@@ -184,7 +188,7 @@ def server(
 
 @pytest.fixture
 def new_server(backend: Databases, tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Makes server processes for one test: `new_server(**settings)`; the same data each time."""
+    """Return a factory of server processes for one test, `new_server(**settings)`, which all share the same data."""
     made: list[Server] = []
     database = backend.new(tmp_path)
 
@@ -205,13 +209,13 @@ def world(server: Server) -> World:
 
 
 def _the_day_goes_on() -> bool:
-    """Links of files are others from midnight (UTC) on, and with them the records: no test begins just before it."""
+    """Return whether midnight (UTC) is at least 20 s away. Links of files, and so their records, change at midnight."""
     return now_ms() % DAY_MS < DAY_MS - 20_000
 
 
 @pytest.fixture
 def studio(server: Server, world: World) -> Iterator[Studio]:
-    """A project of its own for each test, and the people around it."""
+    """Provide a new project with the people around it."""
     until(_the_day_goes_on)
     studio = Studio(server, world)
     yield studio

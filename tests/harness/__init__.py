@@ -1,1 +1,1 @@
-"""What the tests run against: real databases, real server processes, real receivers."""
+"""The environment of the tests: real databases, server processes and receivers."""

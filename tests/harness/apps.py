@@ -1,4 +1,4 @@
-"""An app on the organization of a world, made through the same actions that its owners use."""
+"""Apps in the organization of a world, created through the same actions that owners use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Registered:
-    """An app, with what its owner keeps of it. `installation_id` 0: it is installed nowhere."""
+    """An app with its credentials. `installation_id` is 0 if it is not installed."""
 
     id: int
     client_id: str
@@ -46,17 +46,17 @@ class Registered:
         return f"{self.slug}[bot]"
 
     def jwt(self, *, issuer: object = None, **claims: Any) -> str:
-        """As the field's clients sign it; `claims` replace or add."""
+        """Return a JWT as GitHub's clients sign it. `claims` are added or override the defaults."""
         now = int(time.time())
         usual = {"iat": now - 60, "exp": now + 540, "iss": str(self.id) if issuer is None else issuer}
         return signed(self.private_key, {**usual, **claims})
 
     def client(self, server: Server) -> httpx.Client:
-        """That calls as the app itself."""
+        """Return a client that authenticates as the app itself."""
         return server.client(self.jwt(), verify=False)
 
     def token(self, server: Server, **narrowed: Any) -> str:
-        """An installation access token."""
+        """Create an installation access token."""
         with self.client(server) as client:
             answer = client.post(f"/app/installations/{self.installation_id}/access_tokens", json=narrowed)
             assert answer.status_code == 201, answer.text
@@ -71,13 +71,13 @@ def signed(private_key: str, claims: Mapping[str, Any], **header: Any) -> str:
 
 @cache
 def _read(private_key: str) -> RSAKey:
-    """To read one takes a hundred times as long as to sign with it: its numbers are checked."""
+    """Parse a key. Cached because the validation takes a hundred times as long as signing."""
     return RSAKey.import_key(private_key)
 
 
 @cache
 def _key() -> credentials.NewKey:
-    """Making one takes a while: the apps of a test run share it, where they need not differ by it."""
+    """Create a key, which is slow. Apps of a test run share it unless they need different ones."""
     return finish(credentials.new_key)
 
 
@@ -92,7 +92,7 @@ def make_app(
     public: bool = False,
     own_key: bool = False,
 ) -> Registered:
-    """An app of the world's organization, installed there: on all its repositories, or on those named."""
+    """Create an app in the world's organization, and install it on all its repositories or on those named."""
 
     key = finish(credentials.new_key) if own_key else _key()
 
@@ -122,7 +122,7 @@ def make_app(
 
 
 def install(server: Server, app: Registered, world: World, **more: Any) -> int:
-    """On another organization. Answers the installation's id."""
+    """Install the app on another organization, and return the installation's id."""
 
     async def put(services: Services) -> int:
         async with services.database.transaction() as tx:
@@ -134,7 +134,7 @@ def install(server: Server, app: Registered, world: World, **more: Any) -> int:
 
 
 def user_token(server: Server, app: Registered, login: str) -> str:
-    """An app user access token of somebody, as the authorization of the app gives it."""
+    """Create an app user access token, as issued when the user authorizes the app."""
 
     async def make(services: Services) -> str:
         async with services.database.transaction() as tx:
@@ -145,7 +145,7 @@ def user_token(server: Server, app: Registered, login: str) -> str:
 
 
 def new_repository(server: Server, world: World, name: str) -> tuple[int, str]:
-    """One more of the world's organization: its number, and its id in the work API."""
+    """Create another repository in the world's organization. Return its number and its id in the work API."""
     with server.client(world.token) as client:
         made = client.post("/api/v1/projects", json={"title": name, "organization": world.organization})
         assert made.status_code == 200, made.text

@@ -1,7 +1,7 @@
-"""The command `workhook` for a shell: a process of it is forked by the forge that listens beside this file.
+"""The command `workhook` for shells, which has its process forked by the forge that listens next to this file.
 
-Its file starts with the interpreter's name (`forge.Forge`). What runs until it is stopped, and what has a terminal,
-starts as it does where Workhook is installed.
+The installed file starts with the interpreter's name (`forge.Forge`). Long-running commands and commands on a terminal
+run the installed Workhook instead.
 """
 
 import json
@@ -15,7 +15,8 @@ _INSTALLED = os.path.join(os.path.dirname(sys.executable), "workhook")
 
 
 def _forked() -> int:
-    """The exit status of a process that has this one's streams, words, environment and folder."""
+    """Return the exit status of a forked process with this process's streams, arguments, environment and working
+    directory."""
     wanted = {"words": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(os.path.join(_HERE, "forge"))

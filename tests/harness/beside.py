@@ -1,4 +1,4 @@
-"""A transaction beside another one that is open: what waits for it, and for how long."""
+"""Transactions that run concurrently with an open one, to test lock waits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Work = Callable[[Transaction], Awaitable[object]]
 
 
 class Beside:
-    """Begins `work` in a transaction of its own while another is open."""
+    """Runs `work` in its own transaction while another one is open."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.watcher: asyncpg.Connection | None = None
 
     async def begin(self, work: Work) -> asyncio.Task[object]:
-        """Under way until it is over or, on PostgreSQL, waits for a lock as well as those that waited before."""
+        """Start `work`. Return once it is done or, on PostgreSQL, waits for a lock."""
         before = await self._waiting()
         task = asyncio.create_task(self._do(work))
         async with asyncio.timeout(WAIT_S):
@@ -46,7 +46,8 @@ class Beside:
 
 @contextmanager
 def held(server: Server, lock: str) -> Iterator[None]:
-    """Somebody else writes the SQLite file, or has done `lock` on PostgreSQL: whoever wants the same waits."""
+    """Hold a lock in another connection: the write lock on SQLite, or the result of the statement `lock` on
+    PostgreSQL."""
     url = server.settings.get("database_url")
     if url is None:
         with closing(sqlite3.connect(server.data / "workhook.db", isolation_level=None)) as holder:

@@ -1,4 +1,4 @@
-"""Clients of projects: people who have accepted an invitation."""
+"""Clients of projects, who have accepted an invitation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _repository = sa.select(projects.c.repository_id).where(projects.c.id == sa.bind
 
 
 async def become_client(services: Services, project_id: str, email: str) -> Client:
-    """Whoever has the address becomes a client of the project, as by accepting; somebody new gets an account."""
+    """Make the person with this address a client of the project, as if they had accepted. Creates an account if
+    necessary."""
     async with services.database.transaction() as tx:
         return await accept_as_client(tx, project_id, email, services.base)
 

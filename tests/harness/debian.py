@@ -1,5 +1,8 @@
-"""Programs that Debian packages and no wheel has, without installing them: what is not there is unpacked beside the
-environment, with the libraries that it needs. Nothing of the system is changed, and no service is started."""
+"""Programs from Debian packages that have no wheel, without installing them.
+
+Missing packages are unpacked into the environment's folder, with the libraries they need. The system is not changed,
+and no service is started.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,22 @@ BASE = Path(__file__).parents[2] / ".venv" / "debian"
 UNPACKED = BASE / "root"
 _PLACES = ("usr/sbin", "usr/bin", "sbin", "bin")
 _TIMEOUT_S = 100
-_PACKAGES_S = 15  # for a mirror that says nothing
+_PACKAGES_S = 15  # for an unresponsive mirror
 
 
 class _NoWay(Exception):
-    """There is no way to packages: no network, no mirror, or none of this name."""
+    """The packages are unavailable: no network, no mirror, or no package of this name."""
 
 
 class Program:
-    """Where it is, and the environment that it needs."""
+    """The path of a program and the environment it needs."""
 
     def __init__(self, path: str, environment: dict[str, str]) -> None:
         self.path, self.environment = path, environment
 
 
 def program(name: str, *packages: str) -> Program:
-    """The system's own, or else the one of these packages. Skips the test where there is no way to packages."""
+    """Return the system's program, or else the one from these packages. Skips the test if neither is available."""
     if (found := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")) is not None:
         return Program(found, {})
     if (found := _unpacked(name)) is None:
@@ -40,7 +43,7 @@ def program(name: str, *packages: str) -> Program:
         try:
             _unpack(packages)
         except _NoWay as error:
-            # Said once more at the end of the run (`conftest`): what is missing is the machine's fault, not the code's.
+            # Repeated at the end of the run (`conftest`), because the machine is at fault, not the code.
             pytest.skip(f"{name} is not installed, and {error}: NOT TESTED. Install {' '.join(packages)}.")
         found = _unpacked(name)
     assert found is not None, f"{name} is not in {' '.join(packages)}"
@@ -48,7 +51,7 @@ def program(name: str, *packages: str) -> Program:
 
 
 def _unpacked(name: str) -> str | None:
-    """Some names are links that only an installation makes; what they lead to is then called `name.default`."""
+    """Find an unpacked program. Some names are links created during installation, to a file called `name.default`."""
     places = ":".join(str(UNPACKED / each) for each in _PLACES)
     return shutil.which(name, path=places) or shutil.which(f"{name}.default", path=places)
 
@@ -63,7 +66,7 @@ def _environment() -> dict[str, str]:
 
 
 def _unpack(packages: Sequence[str]) -> None:
-    """With lists and a cache of our own, so that nobody has to be root. Processes take turns."""
+    """Download and unpack packages with private lists and a private cache, without root. Processes take turns."""
     files = BASE / "files"
     for each in (UNPACKED, files, BASE / "lists/partial", BASE / "cache/archives/partial"):
         each.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
-"""How much is tried. The variable `TESTS` says it:
+"""The extent of a test run, set by the variable `TESTS`:
 
-- `usual` (also without it): `make test`, within ten minutes on two cores. What runs on both databases runs on one of
-  them, each file on the same. Of the variants of a test that differ little (mark `variants`: the width of a window,
-  the role of who walks through every page) one is taken. Of three and more cases of a test it takes a third, and so
-  it does of very many that a test goes through (`is_taken`). What has the mark `whole` is left out, and so is what
-  `seconds.json` says is slow, but for the quickest test of each file and those with the mark `usual`.
+- `usual` (the default): `make test`, within ten minutes on two cores. Each file with tests for both databases runs on
+  a fixed one of them. Of similar variants of a test (mark `variants`, such as window widths or user roles), one runs.
+  Tests with three or more cases run a third of them, as do tests that iterate over very many cases (`is_taken`).
+  Tests marked `whole` are skipped. Slow tests according to `seconds.json` are skipped as well, except the fastest test
+  of each file and those marked `usual`.
 - `whole`: `.ci/run`. Everything, on both databases.
-- `deep`: `make test-deep`. `whole`, with ten times as much of what has no end, and each test on both databases.
+- `deep`: `make test-deep`. Like `whole`, with ten times as many random examples, and every test on both databases.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ DEEP = DEPTH == "deep"
 
 
 def deep(usual: int, thorough: int) -> int:
-    """A number of examples, rounds or events."""
+    """Return the number of examples, rounds or events for this run."""
     return thorough if DEEP else usual
 
 
 def is_taken(name: str) -> bool:
-    """Of very many cases that one test goes through: whether this one is among those that are tried. The usual run
-    takes a third of them, always the same."""
+    """Return whether a test that iterates over very many cases runs this one. The usual run takes a fixed third."""
     return DEPTH != "usual" or zlib.crc32(name.encode()) % 3 == 0
 
 
 def usual_database(file: str) -> str:
-    """Of a file of tests (its path from the root): `sqlite` or `postgresql`. About as many have one as the other."""
+    """Return the database on which the test file (a path from the root) runs. Each database gets about half of the
+    files."""
     return ("sqlite", "postgresql")[zlib.crc32(file.encode()) % 2]

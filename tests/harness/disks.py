@@ -1,4 +1,4 @@
-"""File systems of a chosen size, to fill."""
+"""File systems of a chosen size, to be filled by tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @contextmanager
 def disk_of(size_mb: int) -> Iterator[Path]:
-    """Give the folder of a file system of so many MiB. The test is skipped without the right to mount one."""
+    """Mount a file system of `size_mb` MiB and yield its folder. Skips the test without the permission to mount it."""
     with tempfile.TemporaryDirectory(prefix="workhook-disk-") as folder:
         command = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", folder]
         if subprocess.run(command, check=False, capture_output=True).returncode:

@@ -1,9 +1,9 @@
-"""Processes of `workhook` that need not import it: each is forked from one that has.
+"""Forked `workhook` processes, which need not import the package because their parent already has.
 
-They are processes like those a shell starts: with their own id, environment, streams, signals and exit status. Only the
-start is another, and that is most of what a short command costs. What is about the start itself, or about a terminal,
-begins with `sys.executable`. Where a system cannot tell of a forked process's end (`NoForge`), all start as any other.
-The processes of a run share one (`begin_for_run`): to import everything takes 4 s.
+They behave like processes started by a shell, with their own id, environment, streams, signals and exit status. Only
+the startup differs, which is most of the cost of a short command. Tests of the startup itself or of a terminal use
+`sys.executable`. On systems that do not report the end of forked processes (`NoForge`), all start normally. The
+processes of a run share one forge (`begin_for_run`), because importing everything takes 4 s.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
-SOCKET = "forge"  # `asking_forge.py` names it, too
-TROUBLE = "trouble"  # what the forge has said before it ended
-_RUN = "TESTS_FORGE"  # the variable that names the folder of the forge that the processes of a run share
+SOCKET = "forge"  # also used by `asking_forge.py`
+TROUBLE = "trouble"  # the forge's last output
+_RUN = "TESTS_FORGE"  # the environment variable with the folder of the forge shared in a run
 
 
 class Forged:
-    """A process that was forked: the part of `subprocess.Popen` that the tests need."""
+    """A forked process, with the part of `subprocess.Popen` that tests need."""
 
     def __init__(self, pid: int, words: Sequence[str], line: socket.socket | None = None) -> None:
         self.pid = pid
@@ -44,7 +44,7 @@ class Forged:
         assert self._line is not None
         with self._line, self._line.makefile() as said:
             status = said.readline()
-        self.returncode = int(status) if status else -signal.SIGKILL  # the forge has gone, and took it along
+        self.returncode = int(status) if status else -signal.SIGKILL  # the forge has died with its children
         self._over.set()
 
     def poll(self) -> int | None:
@@ -58,7 +58,7 @@ class Forged:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has told yet
+            with contextlib.suppress(ProcessLookupError):  # it has ended, but the report has not arrived
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -66,9 +66,9 @@ class Forged:
 
 
 class Forge:
-    """Asks the process that has imported everything, which listens in the folder `commands`.
+    """A client of the forge, which listens in the folder `commands`.
 
-    There is a command `workhook` for shells, too, whose processes are forked likewise.
+    The folder also contains a command `workhook` for shells, whose processes are forked as well.
     """
 
     def __init__(self, commands: Path) -> None:
@@ -77,7 +77,7 @@ class Forge:
     def start(
         self, words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], cwd: Path | None
     ) -> Forged:
-        """`workhook` with these words. The streams stay the caller's to close."""
+        """Start `workhook` with these arguments. The caller closes its own streams."""
         wanted = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
         line = socket.socket(socket.AF_UNIX)
         try:
@@ -86,7 +86,7 @@ class Forge:
             line.sendall(json.dumps(wanted).encode() + b"\n")
             pid = b""
             while not pid.endswith(b"\n"):
-                piece = line.recv(1)  # no more: what follows is the status
+                piece = line.recv(1)  # only the line with the pid, because the status follows
                 if not piece:
                     raise BrokenPipeError
                 pid += piece
@@ -99,7 +99,7 @@ class Forge:
 
 
 class OwnForge(Forge):
-    """Begins that process. It ends with the one that began it, and with all it has forked."""
+    """A forge started by this process. It ends with this process, together with all its children."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="workhook-forge-")
@@ -131,7 +131,7 @@ class OwnForge(Forge):
 
 
 class Started(Forged):
-    """A process that began as a shell begins it."""
+    """A process started normally."""
 
     def __init__(self, process: subprocess.Popen[bytes], words: Sequence[str]) -> None:
         self._process = process
@@ -143,14 +143,15 @@ class Started(Forged):
 
 
 class NoForge:
-    """Where nothing tells of the end of a process that was forked (macOS): each imports by itself."""
+    """A replacement for systems that do not report the end of forked processes (macOS). Each process imports
+    everything."""
 
     commands = Path(sys.executable).parent
 
     def start(
         self, words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], cwd: Path | None
     ) -> Forged:
-        """As `Forge.start`."""
+        """Start a process like `Forge.start`."""
         stdin, stdout, stderr = streams
         command = [sys.executable, "-m", "workhook", *words]
         return Started(
@@ -159,7 +160,7 @@ class NoForge:
 
 
 def new_forge() -> Forge | NoForge:
-    """What this system has: the one of the run, or one for this process alone."""
+    """Return the forge of the run, or a new one for this process, or `NoForge` if the system cannot fork."""
     if not _can_fork():
         return NoForge()
     commands = os.environ.get(_RUN)
@@ -171,7 +172,7 @@ def _can_fork() -> bool:
 
 
 def begin_for_run() -> OwnForge | None:
-    """One for all processes that this one begins from now on; `end_for_run` ends it."""
+    """Start a forge for all processes started from now on, until `end_for_run`."""
     if not _can_fork() or _RUN in os.environ:
         return None
     begun = OwnForge()
@@ -186,12 +187,12 @@ def end_for_run(begun: OwnForge) -> None:
 
 @functools.cache
 def forge() -> Forge | NoForge:
-    """The one that this process asks."""
+    """Return the forge that this process uses."""
     return new_forge()
 
 
 def start(words: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None) -> tuple[Forged, IO[str]]:
-    """A process that goes on, and what it says on either stream."""
+    """Start a long-running process. Return it and its combined output."""
     reading, writing = os.pipe()
     with open(os.devnull, "rb") as nothing:
         try:
@@ -209,7 +210,7 @@ def run(
     cwd: Path | None = None,
     timeout_s: float = 60.0,
 ) -> subprocess.CompletedProcess[str]:
-    """A command from its start to its end. `given`: its standard input. Raises `subprocess.TimeoutExpired`."""
+    """Run a command until it ends. `given` is its standard input. Raises `subprocess.TimeoutExpired`."""
     pipes = [os.pipe() for _ in range(3)]
     (stdin, writing), (reading, stdout), (hearing, stderr) = pipes
     said: dict[int, str] = {}
@@ -230,7 +231,7 @@ def run(
         with os.fdopen(writing, "w", encoding="utf-8") as file:
             file.write(given)
     except BrokenPipeError:
-        pass  # it does not read
+        pass  # it does not read its input
     try:
         status = process.wait(timeout_s)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,8 @@
-"""`python -m tests.harness.forging FD LISTENING_FD`: imports Workhook once, then forks a process of it whenever asked.
+"""The forge, `python -m tests.harness.forging FD LISTENING_FD`, which imports Workhook once and forks a process on
+request.
 
-Tests (`forge.py`) and shells (`asking_forge.py`) connect to the second socket. When nobody holds the other end of the
-first any more, it ends.
+Tests (`forge.py`) and shells (`asking_forge.py`) connect to the second socket. The forge ends once the other end of the
+first socket is closed.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ LOADED_LATE = ("uvloop", "uvicorn.lifespan.off", "click._textwrap", "jinja2", "j
 
 
 def import_everything() -> None:
-    """Also what a command imports only when it needs it."""
+    """Import all modules, including those that commands import lazily."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
-        if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
+        if not module.name.endswith("__main__") and ".migrations." not in module.name:  # these are scripts
             importlib.import_module(module.name)
     for name in LOADED_LATE:
-        with contextlib.suppress(ImportError):  # uvloop is not on every system
+        with contextlib.suppress(ImportError):  # uvloop is not available on every system
             importlib.import_module(name)
     Compiler.inspect = staticmethod(statement_rules.refuse)
-    slow.TIMEOUT_S = 15.0  # a busy machine is no slow search
+    slow.TIMEOUT_S = 15.0  # a search on a busy machine is not a slow search
 
 
 def compile_everything() -> None:
-    """So that no process compiles for itself what stands at the head of a module."""
+    """Compile module-level statements, so that forked processes need not."""
     compilers = (Compiler(dialects.SQLITE, dialects.sqlite_value), Compiler(dialects.postgresql()))
     for _, statement in statement_rules.statements():
         assert isinstance(statement, Executable)
@@ -54,18 +55,18 @@ def compile_everything() -> None:
 
 
 class Forging:
-    """Waits for requests and for the ends of what it has forked."""
+    """Waits for requests and for the end of forked processes."""
 
     def __init__(self, control: socket.socket, listening: socket.socket) -> None:
         self._control, self._listening = control, listening
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, self._end)
         self._selector.register(listening, selectors.EVENT_READ, self._asked)
-        self._lines: dict[int, tuple[int, socket.socket]] = {}  # by process: its file descriptor, and who asked for it
+        self._lines: dict[int, tuple[int, socket.socket]] = {}  # the pidfd and the client connection of each process
         self._over = False
 
     def serve(self) -> dict[str, Any] | None:
-        """Returns in each child, with what it was asked for, and here at the end."""
+        """Handle requests. Returns the request in each child, and None in this process at the end."""
         while not self._over:
             for key, _ in self._selector.select():
                 wanted: dict[str, Any] | None = key.data()
@@ -74,14 +75,14 @@ class Forging:
         return None
 
     def _asked(self) -> dict[str, Any] | None:
-        """Whoever connects gives its streams, and is told on that connection."""
-        if self._over:  # nobody would end what is forked now
+        """Fork a process with the client's streams. Its pid and status are reported on the same connection."""
+        if self._over:  # nothing would end a process forked now
             return None
         line = self._listening.accept()[0]
         _, streams, _, _ = socket.recv_fds(line, 1, 3)
         with line.makefile() as said:
             request = said.readline()
-        if not request.endswith("\n"):  # who connected has ended
+        if not request.endswith("\n"):  # the client has ended
             line.close()
             for descriptor in streams:
                 os.close(descriptor)
@@ -98,14 +99,14 @@ class Forging:
             self._lines[pid] = (watched, line)
             self._selector.register(watched, selectors.EVENT_READ, functools.partial(self._ended, pid))
             self._selector.register(line, selectors.EVENT_READ, functools.partial(self._left, pid))
-            with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+            with contextlib.suppress(BrokenPipeError):  # the client has ended
                 line.sendall(b"%d\n" % pid)
         for descriptor in streams:
             os.close(descriptor)
         return wanted if pid == 0 else None
 
     def _forget(self) -> None:
-        """In a child: what belongs to its parent."""
+        """Close the parent's resources in a child."""
         self._selector.close()
         self._control.close()
         self._listening.close()
@@ -122,11 +123,11 @@ class Forging:
         if line in self._selector.get_map():
             self._selector.unregister(line)
         _, status = os.waitpid(pid, 0)
-        with line, contextlib.suppress(OSError):  # nobody wants to know any more
+        with line, contextlib.suppress(OSError):  # the client has ended
             line.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
     def _left(self, pid: int) -> None:
-        """Who asked for the process has ended, and takes it along."""
+        """Kill the process because its client has ended."""
         if pid in self._lines:
             self._selector.unregister(self._lines[pid][1])
             os.kill(pid, signal.SIGKILL)
@@ -138,31 +139,32 @@ class Forging:
 
 
 def _leave(status: int) -> None:
-    """End as the interpreter does, but for the modules: to take them apart copies the pages that all forks share."""
+    """Exit like the interpreter, but without unloading modules, which would copy the memory pages shared by all
+    forks."""
     threading._shutdown()  # type: ignore[attr-defined]  # it has no other name
     atexit._run_exitfuncs()
-    gc.collect()  # what was left open or never awaited says so
-    with contextlib.suppress(OSError):  # nobody reads any more: the interpreter knows what to say
+    gc.collect()  # reports open files and coroutines that were never awaited
+    with contextlib.suppress(OSError):  # the reader is gone; the interpreter reports it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
-    gc.disable()  # modules are no garbage
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests, which end this process
+    gc.disable()  # modules are not garbage
     import_everything()
     compile_everything()
     alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
     assert alone, "an import has started a thread, which no child would have"
     gc.collect()
-    gc.freeze()  # or the children's collections copy what they share
+    gc.freeze()  # or collections in children would copy the shared memory
     gc.enable()
     control, listening = (socket.socket(fileno=int(each)) for each in sys.argv[1:])
     wanted = Forging(control, listening).serve()
     if wanted is None:
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even if the tests run in the background
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["cwd"])

@@ -1,4 +1,4 @@
-"""Holds up whoever writes: a lock that a test has while others wait for it."""
+"""Locks that a test holds while other writers wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import asyncpg
 
 @contextmanager
 def nobody_writes(data: Path, database_url: str | None, table: str) -> Iterator[None]:
-    """Whoever writes into the table waits, in SQLite into any. Reading goes on."""
+    """Block writes to the table, on SQLite to any table. Reads continue."""
     if database_url is None:
         with closing(sqlite3.connect(data / "workhook.db", isolation_level=None, timeout=60)) as database:
             database.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""A transport for ten thousand requests: httpx's own takes longer for them than the server does."""
+"""An HTTP transport for ten thousand requests. httpx's own transport takes longer for these than the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 class ManyRequests(httpx.AsyncBaseTransport):
-    """`httpx.AsyncClient(transport=…)` by aiohttp, over so many connections."""
+    """An httpx transport based on aiohttp, with the given number of connections."""
 
     def __init__(self, connections: int) -> None:
         self._session = aiohttp.ClientSession(

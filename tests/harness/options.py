@@ -1,4 +1,4 @@
-"""Which options each command has, and which a text names: what is said to do has to be possible."""
+"""The options of each command, to verify that texts mention only options that exist."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 Path = tuple[str, ...]
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 _COMMAND = re.compile(r"\bworkhook((?: [a-z][a-z-]*)+)((?: [^`\n.;]*)?)")
-_NOT_THERE = re.compile(r"No such option:? \S+")  # what a user wrote
+_NOT_THERE = re.compile(r"No such option:? \S+")  # user input in an error message
 _EVERY = {"--help"}
 
 
 @functools.cache
 def commands() -> Mapping[Path, frozenset[str]]:
-    """The options of each command, by its words."""
+    """Return the options of each command by its words."""
     from workhook.cli.app import app
 
     return {path: frozenset(_options(command)) for path, command in _walk(app, ())}
@@ -35,7 +35,7 @@ def _options(command: Any) -> Iterator[str]:
 
 
 def command_of(words: Sequence[str]) -> Path:
-    """The command that a command line calls."""
+    """Return the command that a command line calls."""
     found: Path = ()
     while len(found) < len(words) and (*found, words[len(found)]) in commands():
         found = (*found, words[len(found)])
@@ -43,8 +43,10 @@ def command_of(words: Sequence[str]) -> Path:
 
 
 def misnamed(said: str, options: frozenset[str] | set[str]) -> list[str]:
-    """Commands that are not there, and options that neither the command that is named has nor, where none is,
-    `options`."""
+    """Return nonexistent options in a text.
+
+    An option after a command must belong to that command, and any other option must be in `options`.
+    """
     wrong: list[str] = []
     if "--" not in said:
         return wrong

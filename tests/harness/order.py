@@ -1,8 +1,8 @@
-"""Which worker runs what, and when: `pytest -n`.
+"""The assignment of tests to workers and their order with `pytest -n`.
 
-A unit is what one server serves: the tests of one file on one database. The units that take longest begin, or a worker
-would end alone with one of them. `TESTS=whole make test ARGS=--record-seconds` writes down how long each took, and each
-slow test of it.
+A unit is the set of tests that share a server: those of one file on one database. The longest units start first,
+because otherwise one of them could keep a single worker busy at the end. `TESTS=whole make test ARGS=--record-seconds`
+records the durations of units and slow tests.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 SECONDS = Path(__file__).with_name("seconds.json")
 
-SHORT_S = 1.0  # units that take less are not written down
-USUAL_S = 0.1  # of a test in a unit that is not
-BROWSER_S = 3.0  # of one in a browser
-SLOW_S = 1.5  # the mean of a test's cases, without their set-up: the usual run leaves it out
+SHORT_S = 1.0  # shorter units are not recorded
+USUAL_S = 0.1  # assumed for a test in an unrecorded unit
+BROWSER_S = 3.0  # assumed for a browser test
+SLOW_S = 1.5  # a test whose cases take this long on average, without setup, is slow; the usual run skips it
 
 
 def unit(name: str) -> str:
-    """Of a test's name: its file, and its database if it has one."""
+    """Return the unit of a test: its file, and its database if it has one."""
     file, _, rest = name.partition("::")
     database = re.search(r"\[(?:.*-)?(sqlite|postgresql)\b", rest)
     return f"{file} {database[1]}" if database else file
 
 
 def is_left_out(name: str, *, whole: bool = False, one_database: bool = False, depth: str = DEPTH) -> bool:
-    """Whether the test of this name is left out, mostly because it is run on the other database: see `harness.depth`.
+    """Return whether the test is skipped, usually because it runs on the other database (see `harness.depth`).
 
-    `whole`, `one_database`: it has that mark.
+    `whole` and `one_database` state whether it has that mark.
     """
     if whole and depth == "usual":
         return True
@@ -53,8 +53,11 @@ def is_left_out(name: str, *, whole: bool = False, one_database: bool = False, d
 
 
 class Variant(NamedTuple):
-    """A test with parameters; `indices`: the number of each of its values, by name. `little`: the names of those that
-    make little difference."""
+    """A parametrized test.
+
+    `indices` contains the index of each parameter's value, by name. `little` contains the names of parameters that make
+    little difference.
+    """
 
     name: str
     indices: Mapping[str, int]
@@ -62,7 +65,7 @@ class Variant(NamedTuple):
 
 
 def variants_of(items: Iterable[pytest.Item]) -> list[Variant]:
-    """Of the tests that have the mark `variants`."""
+    """Return the tests marked with `variants`."""
     found = []
     for item in items:
         little = {each for mark in item.iter_markers("variants") for each in mark.args}
@@ -73,7 +76,7 @@ def variants_of(items: Iterable[pytest.Item]) -> list[Variant]:
 
 
 def others_of_variants(variants: Iterable[Variant], depth: str = DEPTH) -> set[str]:
-    """The names that the usual run leaves out: all but one of those that differ little, always the same one."""
+    """Return the tests that the usual run skips: of each group of similar variants, all but one fixed choice."""
     if depth != "usual":
         return set()
     groups = defaultdict[object, list[str]](list)
@@ -87,8 +90,10 @@ MANY = 3  # cases of one test
 
 
 def others_of_many(names: Sequence[str], depth: str = DEPTH) -> set[str]:
-    """The names that the usual run leaves out where a test has many cases: it takes each third, always the same ones.
-    Those of `tests/unit` take next to no time."""
+    """Return the cases that the usual run skips in tests with many cases. A fixed third of the cases runs.
+
+    Tests in `tests/unit` are exempt because they take hardly any time.
+    """
     if depth != "usual":
         return set()
     cases = defaultdict[str, list[str]](list)
@@ -106,9 +111,10 @@ def others_of_many(names: Sequence[str], depth: str = DEPTH) -> set[str]:
 
 
 def slow_ones(names: Iterable[str], seconds: Mapping[str, float], depth: str = DEPTH) -> set[str]:
-    """Return the names that the usual run leaves out because they are slow. It keeps the quickest test of each file.
+    """Return the slow tests that the usual run skips. It keeps the fastest test of each file.
 
-    `seconds`: how long a case of a test takes, by the test's name without its case; tests that are not there are quick.
+    `seconds` contains the mean duration of a test's cases by the name of the test without a case. Tests missing from it
+    are fast.
     """
     if depth != "usual":
         return set()
@@ -124,18 +130,19 @@ def slow_ones(names: Iterable[str], seconds: Mapping[str, float], depth: str = D
 
 
 def known_seconds() -> dict[str, float]:
-    """Return how long units take ("tests/api/test_x.py sqlite") and slow tests do ("tests/api/test_x.py::test_y")."""
+    """Return the durations of units ("tests/api/test_x.py sqlite") and of slow tests
+    ("tests/api/test_x.py::test_y")."""
     known: dict[str, float] = json.loads(SECONDS.read_text())
     return known
 
 
 def _number(key: object) -> int:
-    """The same in each process."""
+    """Return a hash that is the same in every process."""
     return zlib.crc32(repr(key).encode())
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Units one after the other, those that take longest first."""
+    """Sort the tests by unit, longest units first."""
     known = known_seconds()
     units = {item: unit(item.nodeid) for item in items}
     numbers = Counter(units.values())
@@ -148,10 +155,10 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 def beginning_at(arguments: list[str], number: int, of: int) -> list[str]:
-    """Where worker `number` (from 0) of so many looks for tests, and in which order: each begins elsewhere.
+    """Return the folders to collect for worker `number` (from 0) of `of`. Each worker starts with another folder.
 
-    On a fresh clone pytest rewrites what asserts, which is most of the time that this takes, and keeps it. All would
-    rewrite the same file at the same time, but each finds that the others have rewritten most.
+    On a fresh clone, pytest rewrites assertions and caches the result, which takes most of the collection time. With
+    different starting points the workers share this work instead of rewriting the same files simultaneously.
     """
     if [Path(each).resolve() for each in arguments] != [TESTS]:
         return arguments
@@ -166,7 +173,7 @@ def beginning_at(arguments: list[str], number: int, of: int) -> list[str]:
 
 
 class Recorder:
-    """Writes down at the end how long each unit took that was run, and each case of a slow test on average."""
+    """Records the durations of units and of slow tests at the end of the run."""
 
     def __init__(self) -> None:
         self._units = defaultdict[str, float](float)
@@ -179,7 +186,7 @@ class Recorder:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus != pytest.ExitCode.OK:
-            return  # of what failed or was cut off the seconds say little
+            return  # durations of failed or interrupted runs mean little
         means = {name: sum(each) / len(each) for name, each in self._cases.items()}
         kept = {
             name: round(seconds, 1)
@@ -190,7 +197,7 @@ class Recorder:
 
 
 class ByUnit(LoadScopeScheduling):  # type: ignore[misc]  # LoadScopeScheduling has no types
-    """Gives a worker the next unit when it has nearly done its last."""
+    """Assigns the next unit to a worker that has nearly finished its last one."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)

@@ -1,4 +1,4 @@
-"""A server that no other process forks: it begins with a command line and an environment of its own."""
+"""A server that is not forked, with its own command line and environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.harness.server import START_TIMEOUT_S, Server
 
 
 class OwnProcess(Server):
-    """A server or worker. Who derives from it changes how it begins."""
+    """A server or worker. Subclasses change how it starts."""
 
     def command_line(self) -> Sequence[str]:
         return [sys.executable, "-m", "workhook", *self.command]

@@ -1,4 +1,4 @@
-"""A receiver of webhooks that remembers what it was sent, on a thread of its own."""
+"""A webhook receiver that records its requests, in its own thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.waiting import WAIT_S
 
 @dataclass
 class Received:
-    """One request."""
+    """A recorded request."""
 
     path: str
     headers: dict[str, str]  # names in lower case
@@ -43,7 +43,8 @@ class Reply:
 
 
 class Receiver:
-    """Set `reply` to a function to answer otherwise; it may block on an event to be a slow receiver."""
+    """A receiver. Set `reply` to a function to change its responses. The function may block to simulate a slow
+    receiver."""
 
     def __init__(self) -> None:
         self.requests: list[Received] = []
@@ -53,13 +54,13 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else an answer in two pieces takes 40 ms
+            disable_nagle_algorithm = True  # otherwise a response in two packets takes 40 ms
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 received = Received(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
                 with receiver._changed:
-                    answer = receiver.reply  # who waits for this request may set another for the next
+                    answer = receiver.reply  # a test that waits for this request may set another reply for the next one
                     receiver.requests.append(received)
                     receiver._changed.notify_all()
                 reply = answer(received)
@@ -71,7 +72,7 @@ class Receiver:
                     self.end_headers()
                     self.wfile.write(reply.body)
                 except OSError:
-                    self.close_connection = True  # the sender has gone, as it may
+                    self.close_connection = True  # the sender has disconnected, as it may
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -81,14 +82,14 @@ class Receiver:
             request_queue_size = 128
 
             def handle_error(self, request: object, client_address: object) -> None:
-                pass  # a sender that was killed on purpose
+                pass  # a sender was killed on purpose
 
         self._server = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def wait_for(self, wanted: Callable[[list[Received]], bool] | int, timeout_s: float = WAIT_S) -> list[Received]:
-        """Until so many requests have come, or until the condition holds."""
+        """Wait for a number of requests or for a condition, and return all requests."""
         condition = wanted if callable(wanted) else lambda requests: len(requests) >= wanted
         with self._changed:
             fine = self._changed.wait_for(lambda: condition(self.requests), timeout_s)

@@ -1,4 +1,4 @@
-"""A server that speaks S3, on loopback: what it keeps is in memory."""
+"""An S3 server on loopback that keeps its objects in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from queue import SimpleQueue
 import httpx
 
 BUCKET = "files"
-START_TIMEOUT_S = 120.0  # it imports much
+START_TIMEOUT_S = 120.0  # it imports many modules
 
 
 @dataclass(frozen=True)
 class S3:
-    """`environment` is what a process that uses it needs."""
+    """A running server. `environment` contains the variables that its clients need."""
 
     url: str
     endpoint: str
@@ -34,18 +34,18 @@ class S3:
         }
 
     def object_names(self) -> list[str]:
-        """Everything in the bucket."""
+        """Return the names of all objects in the bucket."""
         listed = httpx.get(f"{self.endpoint}/{BUCKET}", params={"list-type": "2"}).text
         return [part.partition("</Key>")[0] for part in listed.split("<Key>")[1:]]
 
     def uploads(self) -> int:
-        """How many were begun in parts and not ended."""
+        """Return the number of unfinished multipart uploads."""
         return httpx.get(f"{self.endpoint}/{BUCKET}", params={"uploads": ""}).text.count("<UploadId>")
 
 
 @contextmanager
 def running_s3() -> Iterator[S3]:
-    """With an empty bucket."""
+    """Run a server with an empty bucket."""
     server = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
         stdout=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ def running_s3() -> Iterator[S3]:
 
 
 def _read(server: subprocess.Popen[str], address: SimpleQueue[str]) -> None:
-    """To the end, or the server would wait for room in the pipe."""
+    """Read all output, because the server would otherwise block on a full pipe."""
     assert server.stderr is not None
     with server.stderr as output:
         for line in output:

@@ -1,4 +1,4 @@
-"""A real server process."""
+"""Real server processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 START_TIMEOUT_S = 60.0
 
-_NO_TLS = httpx.create_ssl_context(verify=False)  # servers speak http: to make one for each client would cost more
+_NO_TLS = httpx.create_ssl_context(verify=False)  # servers speak plain HTTP, and contexts are slow to create
 
 
 MANUAL_MOST = 200
@@ -33,8 +33,8 @@ MANUAL_MOST = 200
 
 
 class Server:
-    """`workhook serve` on a port of its own. Unless said otherwise, loopback may receive, limits are off, and receivers
-    may take long to answer."""
+    """`workhook serve` on its own port. By default, deliveries to loopback are allowed, limits are off, and receivers
+    may respond slowly."""
 
     def __init__(
         self, data: Path, settings: dict[str, Any], *, command: Sequence[str] = ("serve", "--port", "0")
@@ -53,7 +53,7 @@ class Server:
         self.url = ""
         self.process: forge.Forged | None = None
         self.output: list[str] = []
-        self.running = False  # it has said so
+        self.running = False  # whether it has reported its start
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
@@ -75,7 +75,7 @@ class Server:
             for line in output:
                 self.output.append(line)
                 if line.startswith('{"event": "workhook: '):
-                    line = json.loads(line)["event"]  # of the setting log_format=json
+                    line = json.loads(line)["event"]  # if log_format=json
                 if line.startswith("workhook: listening on "):
                     self.url = line.split()[-1]
                     self.running = True
@@ -86,7 +86,7 @@ class Server:
         ready.set()
 
     def refuses(self) -> bool:
-        """Tell whether new connections are refused, not left to wait."""
+        """Return whether new connections are refused rather than left waiting."""
         host, port = self.url.removeprefix("http://").split(":")
         try:
             socket.create_connection((host, int(port)), timeout=5).close()
@@ -95,13 +95,13 @@ class Server:
         return False
 
     def stop(self) -> int:
-        """SIGTERM; answers the exit status."""
+        """Send SIGTERM, and return the exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
     def kill(self) -> None:
-        """SIGKILL: no last words."""
+        """Send SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(30)
@@ -114,29 +114,29 @@ class Server:
         return "".join(self.output)
 
     def first_sign_in(self) -> str:
-        """The link and the token of the first start, which are not in the log."""
+        """Return the link and token of the first start, which are not logged."""
         return (self.data / FIRST_SIGN_IN).read_text(encoding="utf-8")
 
     def world(self) -> World:
-        """A new organization with a repository on this server."""
+        """Create an organization with a repository on this server."""
         world: World = self.run(make_world)
         return world
 
     def run(self, work: Any) -> Any:
-        """`await work(services)` on the server's database, beside the server."""
+        """Run `work(services)` in this process on the server's database, and return its result."""
         return with_services(self.settings, work)
 
     def change(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """`await work(tx)` in a transaction of its own, beside the server."""
+        """Run `work(tx)` in this process in its own transaction, and return its result."""
         done: T = self.run(lambda services: services.database.in_transaction(work))
         return done
 
     def execute(self, statement: Executable, params: Params | None = None) -> None:
-        """Run one statement in a transaction of its own, beside the server."""
+        """Run one statement in its own transaction in this process."""
         self.change(lambda tx: tx.execute(statement, params))
 
     def fetch(self, statement: Executable, params: Params | None = None) -> list[dict[str, Any]]:
-        """Return the rows that a statement finds."""
+        """Return the rows found by a statement."""
 
         async def read(services: Services) -> list[dict[str, Any]]:
             rows = await services.database.fetch_all(statement, params)
@@ -151,7 +151,7 @@ class Server:
 
 
 class SharedServer(Server):
-    """A server for many tests, which is not started again: the services that are opened beside it stay open."""
+    """A server shared by many tests. It is not restarted, so services opened on its database stay open."""
 
     _beside: KeptServices | None = None
 

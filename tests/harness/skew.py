@@ -1,4 +1,5 @@
-"""Processes of `workhook` on a host whose clock is wrong: only the monotonic one is left alone, as by a wrong host."""
+"""`workhook` processes with a wrong system clock. Their monotonic clock is correct, as on a host whose clock is
+wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.harness.server import START_TIMEOUT_S
 
 
 def skewed(environment: Mapping[str, str], seconds: int) -> dict[str, str]:
-    """The environment of a process whose clock is ahead by so much, or behind. Skips the test where there is no way."""
+    """Return the environment of a process whose clock is off by `seconds`. Skips the test on unsupported platforms."""
     found = importlib.util.find_spec("libfaketime")
     assert found is not None, "it is among the development requirements"
     assert found.origin is not None
@@ -40,7 +41,7 @@ def skewed(environment: Mapping[str, str], seconds: int) -> dict[str, str]:
 
 
 class SkewedServer(OwnProcess):
-    """A server or worker whose host's clock is off by `seconds`."""
+    """A server or worker on a host whose clock is off by `seconds`."""
 
     seconds = 0
 

@@ -1,8 +1,8 @@
-"""What goes to PostgreSQL and back, counted on the wire: a relay between a server process and the database.
+"""A relay between a server process and PostgreSQL that counts round trips.
 
-A round trip is what the client sends up to the point where it waits: a Sync or a simple query. What is sent together is
-one, as it is for whoever waits. Those that only prepare a statement are left out: a server that has run for a moment
-has prepared what it needs.
+A round trip consists of the client's messages up to a Sync or a simple query, after which the client waits. Pipelined
+messages count once. Trips that only prepare a statement are not counted, because a server has prepared its statements
+soon after it starts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import struct
 import threading
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-# What a connection asks when it is new, or now and then by itself; the token is remembered for a moment.
+# Sent by new connections or periodically. Tokens are cached for a moment.
 _BESIDE = ("typeinfo", "clock_timestamp", "jit", "LISTEN", "tokens.digest")
-_NOTED_LATER = "INSERT INTO audit_log"  # refusals, a moment after them: outside of a transaction, or all that one does
-_GOES_ALONG = "SET plan_cache_mode"  # with a statement, whenever its kind is another than that of the last one
+_NOTED_LATER = "INSERT INTO audit_log"  # refused requests are recorded later, outside any other transaction
+_GOES_ALONG = "SET plan_cache_mode"  # sent with a statement if its kind differs from that of the previous one
 
 
 class _Spoken:
-    """What one connection said so far. It is fed bytes in any pieces."""
+    """A parser of one connection's messages. Accepts bytes in arbitrary pieces."""
 
     def __init__(self, trips: list[str]) -> None:
         self._trips = trips
@@ -70,8 +70,10 @@ class _Spoken:
 
 
 class Relay:
-    """Passes on what comes to `url` to the database at `database_url`. `trips` are those since `forget`. While it is
-    `silent`, what is sent is lost, and the connections stay."""
+    """Forwards connections to `url` to the database at `database_url`.
+
+    `trips` contains the round trips since `forget`. While `silent`, data is dropped but connections stay open.
+    """
 
     silent = False
 
@@ -108,7 +110,7 @@ class Relay:
             asyncio.create_task(self._pass_on(reader, back, spoken)),
         ]
         try:
-            with contextlib.suppress(asyncio.CancelledError):  # it ends
+            with contextlib.suppress(asyncio.CancelledError):  # the relay is closing
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._connections.discard(task)

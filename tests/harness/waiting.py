@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for a time."""
+"""Waiting for conditions rather than for fixed times."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# What comes at all comes long before, also on a machine that does much else.
+# Far longer than any expected event takes, even on a busy machine.
 WAIT_S = 45.0
 
 
-# Most probes ask a server, which has to work for the answer: who has waited long asks less often.
+# Most probes query a server, which costs it time, so the pauses grow.
 _PAUSE_MIN_S, _PAUSE_MAX_S, _PAUSE_SHARE = 0.01, 0.1, 0.2
 
 
 def until(probe: Callable[[], T], timeout_s: float = WAIT_S) -> T:
-    """Ask `probe` until it answers something true; answers that."""
+    """Call `probe` until it returns a true value, and return that value."""
     start = time.monotonic()
     pause = threading.Event()
     while True:
@@ -33,6 +33,6 @@ def until(probe: Callable[[], T], timeout_s: float = WAIT_S) -> T:
 
 
 def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end on a loop and thread of its own: also where a loop is running already."""
+    """Run a coroutine to completion in its own thread and event loop, even if a loop is already running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(work())).result()

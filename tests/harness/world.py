@@ -1,4 +1,4 @@
-"""People and places to test with, made through the same actions that the command line uses."""
+"""People and organizations for tests, created through the same actions as the command line uses."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email",
 
 
 def must(found: T | None) -> T:
-    """Return what was looked up, which has to exist."""
+    """Return a lookup's result, which must exist."""
     assert found is not None
     return found
 
 
 @dataclass
 class World:
-    """An organization with a repository, its owner, and tokens. Names are unlike those of any other test."""
+    """An organization with a repository, its owner and a token. The names are unique among all tests."""
 
     organization: str
-    repository: str  # its name; the full name is below
+    repository: str  # the name without the organization
     owner: str
-    token: str  # the owner's, with every scope
+    token: str  # the owner's token with every scope
     project_id: str
 
     @property
@@ -89,14 +89,14 @@ async def make_world(services: Services) -> World:
 
 
 async def add_user(services: Services, world: World, *, member: str | None = None, role: str | None = None) -> str:
-    """A user with a token of every scope: a member of the organization, a collaborator, or a stranger."""
+    """Create a user and return a token with every scope. The user is a member, a collaborator, or neither."""
     return await add_token(services, world, list(SCOPES), member=member, role=role)
 
 
 async def add_token(
     services: Services, world: World, scopes: list[str], *, member: str | None = None, role: str | None = None
 ) -> str:
-    """Likewise, with the given scopes."""
+    """Create a user like `add_user`, and return a token with the given scopes."""
     login = f"user-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
     async with services.database.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=None, email=f"{login}@example.com")
@@ -110,7 +110,7 @@ async def add_token(
 
 
 async def add_client(services: Services, world: World) -> str:
-    """Somebody from outside who was given the project to look into, with a token of every scope."""
+    """Create a client of the project, and return a token with every scope."""
     token = await add_user(services, world)
     async with services.database.transaction() as tx:
         repository = must(await queries.find_repository(tx, world.organization, world.repository))
@@ -122,7 +122,7 @@ async def add_client(services: Services, world: World) -> str:
 
 
 def with_services(settings: dict[str, Any], work: Any) -> Any:
-    """Run `work(services)` on the database of a server that runs beside, and return what it returns."""
+    """Run `work(services)` on the database of a running server, and return its result."""
 
     async def run() -> Any:
         async with open_services(load(settings, {})) as services:
@@ -132,7 +132,8 @@ def with_services(settings: dict[str, Any], work: Any) -> Any:
 
 
 class KeptServices:
-    """Services that stay open until `close`, on a loop and a thread of their own: to open them costs 20 to 40 ms."""
+    """Services that stay open until `close`, in their own thread and event loop, because opening them takes 20 to 40
+    ms."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._loop = asyncio.new_event_loop()
@@ -142,8 +143,8 @@ class KeptServices:
         self._services = self._finish(self._opening.__aenter__())
 
     def run(self, work: Any) -> Any:
-        """Return what `work(services)` returns."""
-        removal.links_start_with(self._services.base)  # this is for the whole process, and others have been opened
+        """Run `work(services)`, and return its result."""
+        removal.links_start_with(self._services.base)  # process-wide, so others may have changed it
         return self._finish(work(self._services))
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from workhook.hooks.records import Hook
 
 
 def lane_with(hook_id: int, *, waiting: int, **config: str) -> Lane:
-    """A lane of a hook that has so many deliveries due."""
+    """Return a lane of a hook with `waiting` due deliveries."""
     hook = Hook(
         id=hook_id,
         account_id=1,

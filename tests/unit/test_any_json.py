@@ -1,4 +1,4 @@
-"""Any JSON, and anything that is not JSON, through every parser and everything that shows it."""
+"""Arbitrary JSON, and arbitrary text that is not JSON, through every parser and everything that displays it."""
 
 from __future__ import annotations
 

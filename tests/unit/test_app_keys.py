@@ -1,4 +1,4 @@
-"""Which public keys an app may bring. Anybody may ask for a signature to be checked with them."""
+"""The public keys that an app may register. Anyone can cause a signature check with them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def test_exponents_as_keys_have_them_are_taken(exponent: int) -> None:
 
 @pytest.mark.parametrize("exponent", [2**32 + 1, 2**63 + 1, 2**2999 + 1])
 def test_a_long_exponent_is_refused(exponent: int) -> None:
-    """The time that each check takes grows with it: a hundred times as long as with the usual one."""
+    """A check takes longer the longer the exponent is, up to a hundred times as long as with the usual one."""
     with pytest.raises(ValueError, match="exponent"):
         own_key(_pem(3072, exponent))

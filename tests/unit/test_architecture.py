@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md hold in the code, and the checks that say so can fail."""
+"""The code follows the rules of docs/architecture.md, and the checks of these rules can fail."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ RULES: tuple[Rule, ...] = (
 @pytest.fixture(scope="module")
 def sources() -> list[Source]:
     found = source_rules.load(ROOT / "src")
-    assert len(found) > len(ORDER)  # a wrong folder would obey every rule
+    assert len(found) > len(ORDER)  # a wrong folder would follow every rule
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the audit log calls operations: words that somebody would search for, the same ones for done and refused."""
+"""The names of operations in the audit log, which are searchable and the same for completed and refused operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def no_services() -> Services:
 
 ACTIONS = {each.name: action_of(each) for each in operations(no_services, dict)}
 
-# As the code that does it records it.
+# As recorded by the code of each operation.
 DONE = {
     "app_access_tokens_create": "installation.create_token",
     "app_installations_delete": "installation.delete",

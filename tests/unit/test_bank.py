@@ -1,4 +1,4 @@
-"""IBAN, BIC, VAT ids, tax numbers and the format of numbers: what is right, and what is said of what is not."""
+"""Validation of IBANs, BICs, VAT ids, tax numbers and number formats, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workhook.work.kernel.settings import (
     without_spaces,
 )
 
-# From the examples of the registry of IBANs (SWIFT).
+# Examples from the IBAN registry (SWIFT).
 IBANS = (
     "DE89 3704 0044 0532 0130 00", "AT61 1904 3002 3457 3201", "FR14 2004 1010 0505 0001 3M02 606",
     "NL91 ABNA 0417 1643 00", "GB29 NWBK 6016 1331 9268 19", "NO93 8601 1117 947",
@@ -154,8 +154,8 @@ def test_whatever_passes_can_be_filled_in(text: str, number: int) -> None:
         assert len(made) <= 64
 
 
-# --- addresses -------------------------------------------------------------------------------------------------------
-# Whom calls and attempts are counted for, however the address is written.
+# --- addresses --------------------------------------------------------------------------------------------------------
+# The key under which calls and attempts are counted, however the address is written.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rounds of what arrives together: `storage.batching`."""
+"""Batching of concurrent items: `storage.batching`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from workhook.storage.batching import Batcher
 
 
 class Rounds:
-    """A `run` that waits in each round until it is let go. An item is a queue's letter and a number. A round with
-    one of the `bad` raises."""
+    """A `run` function that waits in each round until released.
+
+    An item consists of the letter of its queue and a number. A round that contains a `bad` item raises.
+    """
 
     def __init__(self, *bad: str, away: bool = False) -> None:
         self.begun: list[list[str]] = []
@@ -37,7 +39,7 @@ def _queue(item: str) -> str:
 async def _added(gatherer: Batcher[str, str], *items: str) -> list[asyncio.Task[str]]:
     tasks = [asyncio.create_task(gatherer.add(item)) for item in items]
     for _ in range(len(items) + 2):
-        await asyncio.sleep(0)  # each has been added
+        await asyncio.sleep(0)  # all items have been added
     return tasks
 
 
@@ -97,7 +99,7 @@ async def test_one_that_is_refused_costs_the_others_few_rounds() -> None:
     rounds.open.set()
     found = await asyncio.gather(*(await _added(gatherer, *names)), return_exceptions=True)
     assert [each for each in found if isinstance(each, str)] == [f"{name}!" for name in names if name != "a40"]
-    assert len(rounds.begun) <= 15  # two for each time that 64 can be halved
+    assert len(rounds.begun) <= 15  # two for each time 64 can be halved
     assert await gatherer.add("b4") == "b4!", "its queue goes on"
 
 

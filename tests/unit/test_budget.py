@@ -1,4 +1,4 @@
-"""Memory that is given out in turn."""
+"""A memory budget that is handed out in turn."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ async def test_all_who_wait_can_be_cancelled_at_once() -> None:
         task.cancel()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended
-    async with asyncio.timeout(60), budget.of(10):  # all of it was given back
+    async with asyncio.timeout(60), budget.of(10):  # everything was returned
         pass

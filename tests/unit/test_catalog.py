@@ -1,4 +1,4 @@
-"""The catalogue of events: which names there are, who may name them, and what the payloads look like."""
+"""The catalogue of events: the names, who may use them, and the shape of payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workhook.events.schemas import RESOURCES, RESOURCES_FILE
 
 Payload = dict[str, Any]
 
-# The "Events" section of the work API, written out by hand.
+# The "Events" section of the work API, copied by hand.
 OWN_ACTIONS = {
     "project": {"created", "edited", "archived", "unarchived", "deleted", "budget_reached"},
     "column": {"created", "edited", "moved", "deleted"},
@@ -46,7 +46,7 @@ OWN_ACTIONS = {
     "folder": {"created", "edited", "deleted"},
     "hook": {"deactivated"},
 }
-# What GitHub's payloads of the names that both use may carry beyond that.
+# Additional actions in GitHub's payloads of events that both use.
 SHARED_ACTIONS = {"project": {"closed", "reopened"}, "member": {"edited"}}
 ONLY_OWN = OWN_ACTIONS.keys() - SHARED_ACTIONS.keys()
 
@@ -71,7 +71,7 @@ def around(name: str, action: str, record: Payload, **more: object) -> Payload:
 
 
 def new_task() -> Payload:
-    """A task with nothing set that may be unset."""
+    """Return a task with every optional value unset."""
     unset = ("description", "cover_url", "priority", "deadline", "hourly_rate", "billable", "estimate", "completed_at")
     empty: Payload = dict.fromkeys(unset)
     project, column = {"id": record_id("prj"), "title": "Website"}, {"id": record_id("col"), "title": "Doing"}
@@ -88,7 +88,7 @@ def new_task() -> Payload:
 
 
 def faults(name: str, payload: Payload) -> list[str]:
-    """Where the payload breaks the event's schema, as paths."""
+    """Return the paths at which the payload violates the event's schema."""
     schema = CATALOG[name].schema
     assert schema is not None
     validator = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)

@@ -1,4 +1,4 @@
-"""The states of a subscription and the ways between them."""
+"""The states of a subscription and the transitions between them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_pauses_are_counted_and_can_be_refused() -> None:
     once = terms(limit_pausing=1)
     state = rules.pause(active(once), once, NOW + 1)
     assert (state.status(NOW + 2), state.pauses, state.due_at) == ("paused", 1, None)
-    assert rules.pause(state, once, NOW + 2) is state  # it is paused already
+    assert rules.pause(state, once, NOW + 2) is state  # already paused
     again = rules.unpause(state, terms(), NOW + 3)
     assert rules.unpause(again, terms(), NOW + 4) is again
     assert refusal(lambda: rules.pause(again, once, NOW + 4)) == "pause_limit_reached"
@@ -177,7 +177,7 @@ def test_a_short_pause_keeps_the_day_of_the_month(zone: str) -> None:
 def test_whatever_is_done_time_that_was_not_paused_is_what_periods_are_made_of(
     interval: Interval, waits: list[int]
 ) -> None:
-    """Pausing and going on by turns: the periods of a week hold so much time that was not paused."""
+    """Pause and resume alternately. The total length of the periods equals the time that was not paused."""
     kind, now, state, paused_ms = terms(interval), NOW, active(terms(interval)), 0
     for wait in waits:
         now += wait

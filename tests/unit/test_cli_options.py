@@ -1,4 +1,4 @@
-"""Every option of every command reaches the code of the command under its own name, and is read there."""
+"""Every option of every command reaches the command's function under its own name and is used there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _handed_on(command: click.Command, words: list[str]) -> dict[str, Any] | None:
-    """What the body would be called with, or None where the words are not accepted."""
+    """Return the arguments with which the function would be called, or None if the command line is rejected."""
     done = CliRunner().invoke(command, words)
     return done.exception.seen if isinstance(done.exception, Called) else None
 
@@ -52,7 +52,7 @@ def _values(parameter: click.Parameter) -> Iterator[str]:
 
 
 def _needed(command: click.Command, but: click.Parameter | None) -> list[str]:
-    """Good values for what the command cannot do without."""
+    """Return valid values for everything that the command requires."""
     words: list[str] = []
     for each in command.params:
         if each.required and each is not but:
@@ -105,7 +105,7 @@ def test_each_option_is_read_by_the_command(path: Path) -> None:
     for name in list(own)[1:]:
         assert name in read, f"{name} is not used"
         kind = own[name].annotation
-        if isinstance(kind, type):  # options that commands share
+        if isinstance(kind, type):  # options shared by several commands
             module = inspect.getmodule(body)
             assert module is not None
             everywhere = _names_read(ast.parse(inspect.getsource(module)))

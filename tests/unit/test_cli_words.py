@@ -1,4 +1,4 @@
-"""What the command line says to do can be done: every command and every option that a message names is there."""
+"""The instructions in command-line messages are valid: every command and option they name exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.options import commands, misnamed
 
 SOURCE = Path(workhook.__file__).parent
 CLI = SOURCE / "cli"
-# Not words of ours: what they hand to Git, to curl, and to a process of their own, and what `gh` is asked for.
+# Options of other programs: Git, curl, a child process, and `gh`.
 OF_OTHERS = (
     "git_push/git.py",
     "git_push/history.py",
@@ -29,7 +29,7 @@ EVERY = frozenset.union(*commands().values())
 
 
 def _by_module() -> dict[str, dict[str, frozenset[str]]]:
-    """Of each module of the command line the functions that are commands, with their options."""
+    """Return the functions of each command-line module that are commands, with their options."""
     from workhook.cli.app import app
 
     found: dict[str, dict[str, frozenset[str]]] = {}
@@ -41,7 +41,7 @@ def _by_module() -> dict[str, dict[str, frozenset[str]]]:
                 continue
             assert each.callback is not None
             body = inspect.getclosurevars(each.callback).nonlocals.get("body", each.callback)
-            shared = "<locals>" in body.__qualname__  # made anew for each group that has it
+            shared = "<locals>" in body.__qualname__  # created separately for each group that contains it
             function = " ".join((*path, name)) if shared else body.__name__
             found.setdefault(inspect.getfile(body), {})[function] = commands()[(*path, name)]
 
@@ -53,7 +53,7 @@ BY_MODULE = _by_module()
 
 
 def _texts(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
-    """Each text with the function that it stands in; what is put into a text is `X`."""
+    """Yield each text with the function that contains it. Interpolated values become `X`."""
     if isinstance(tree, ast.JoinedStr):
         yield function, "".join(str(each.value) if isinstance(each, ast.Constant) else "X" for each in tree.values)
         return
@@ -67,7 +67,7 @@ def _texts(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_a_message_names_only_what_there_is(path: Path) -> None:
     bodies = BY_MODULE.get(str(path), {})
-    several = any(" " in each for each in bodies)  # what such a module says is about more than its own commands
+    several = any(" " in each for each in bodies)  # such a module's messages concern more than its own commands
     shared = frozenset.union(*bodies.values()) if bodies and not several else EVERY
     shared |= commands()[()]  # `workhook` itself has options, which `cli/app.py` declares
     wrong = [

@@ -1,4 +1,4 @@
-"""The clock that is followed: a host's own one is left alone while nothing proves it wrong."""
+"""The reference clock: the host's own clock is used as long as nothing proves it wrong."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_look_that_proves_nothing_changes_nothing(off_ms: int) -> None:
     look(off_ms, wrong_by_ms=1000)
     before = time.time_ns() // MS
     followed = clock.now_ms()
-    # One more each way: it counts by another clock, which is cut to milliseconds at another moment.
+    # One more in each direction, because the other clock is truncated to milliseconds at another moment.
     assert before - 1 <= followed <= time.time_ns() // MS + 1
 
 

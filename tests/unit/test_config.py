@@ -1,4 +1,4 @@
-"""Variables of the environment that look like settings."""
+"""Environment variables that look like settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORCHESTRATION = {
         ("WORKHOOK_PROT", "WORKHOOK_PORT"),
         ("WORKHOOK_BASEURL", "WORKHOOK_BASE_URL"),
         ("WORKHOOK_DATABASE_URI", "WORKHOOK_DATABASE_URL"),
-        ("WORKHOOK_PORT_FILE", "WORKHOOK_PORT"),  # only secrets can be in a file
+        ("WORKHOOK_PORT_FILE", "WORKHOOK_PORT"),  # only secrets can be read from files
     ],
 )
 def test_a_variable_that_is_not_a_setting_is_refused_with_the_closest_one(variable: str, meant: str) -> None:
@@ -40,7 +40,7 @@ def test_a_variable_that_is_not_a_setting_is_refused_with_the_closest_one(variab
 
 
 def test_a_file_for_a_secret_must_not_be_empty(tmp_path: Path) -> None:
-    """A secret that is not mounted yet would let the server begin with a key of its own."""
+    """Otherwise a server would start with a key of its own if a secret is not mounted yet."""
     file = tmp_path / "key"
     file.write_text("\n")
     for name in ("SECRET_KEY", "METRICS_TOKEN", "DELIVERY_PROXY"):

@@ -1,4 +1,4 @@
-"""The ledger's rules, over whole ledgers: whatever is done to one, it adds up."""
+"""The ledger's rules, tested on whole ledgers: every sequence of operations leaves consistent sums."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_ids_grow_even_when_the_clock_does_not() -> None:
 
 @dataclass
 class Ledger:
-    """All of a ledger in memory, changed by the rules alone."""
+    """A complete ledger in memory, changed only by the rules."""
 
     balance: int = 0
     lots: dict[str, Lot] = field(default_factory=dict)
     entries: list[LedgerStep] = field(default_factory=list)
-    standing: dict[int, LedgerStep] = field(default_factory=dict)  # spends that were not reversed, by place
+    standing: dict[int, LedgerStep] = field(default_factory=dict)  # spends that were not reversed, by position
 
     def append(self, step: LedgerStep) -> None:
         self.balance += step.amount_minor

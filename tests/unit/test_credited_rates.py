@@ -1,4 +1,4 @@
-"""Credits are split over rates: whatever the order, the parts add up to what was billed at each rate."""
+"""The split of credits over tax rates: in any order, the parts add up to the amount billed at each rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No cell of a table is a formula, whichever character a spreadsheet splits the lines by."""
+"""No cell of a table is a formula, whatever delimiter a spreadsheet uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEPARATORS = ";\t\r\n"
 BEFORE = ' \t\r\n"\u00a0'
 """What a spreadsheet may pass over before it looks at what a cell begins with."""
 
-# Little but what matters, so that it meets.
+# A small alphabet, so that relevant characters occur together.
 _cells = st.text(st.sampled_from([*FORMULA, *SEPARATORS, *BEFORE, ",", "'", "a", "1", "\u2028", "\u0085"]), max_size=12)
 
 
@@ -26,7 +26,7 @@ def _read(written: bytes, delimiter: str) -> list[list[str]]:
 
 
 def _formulas(written: bytes) -> list[tuple[str, str]]:
-    """Cells that begin like a formula, with the character that the line was split by."""
+    """Return cells that start like a formula, with the delimiter used to split the line."""
     return [
         (delimiter, cell)
         for delimiter in (",", ";", "\t")
@@ -70,7 +70,7 @@ def _without_quotes(text: str) -> str:
 
 
 def _in_lines(text: str) -> str:
-    """As a table has it: one kind of line break."""
+    """Return the text as a table contains it, with a single kind of line break."""
     return text.replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
 
 
@@ -99,6 +99,6 @@ def test_numbers_stay_numbers() -> None:
 
 @pytest.mark.parametrize("unit", ["\n", '"', ";", "=", "; ", "a;"])
 def test_much_of_one_character_is_read_once(unit: str) -> None:
-    """With steps in the square of the length this would never end."""
+    """A quadratic parser would not finish."""
     text = unit * (2**20 // len(unit))
     assert len(csv_tables.rows([("x", text)])) >= len(text)

@@ -1,4 +1,4 @@
-"""When a deadline is over, whatever page tells of it."""
+"""The end of due dates, as all pages show it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NOON = MIDNIGHT + 12 * HOUR_MS
     [
         (None, NOON, ""),
         (MIDNIGHT, MIDNIGHT - 1, ""),
-        (MIDNIGHT, MIDNIGHT, "warn"),  # a day: it is over when the day is
+        (MIDNIGHT, MIDNIGHT, "warn"),  # a day is over at its end
         (MIDNIGHT, MIDNIGHT + DAY_MS - 1, "warn"),
         (MIDNIGHT, MIDNIGHT + DAY_MS, "bad"),
         (NOON, NOON - DAY_MS - 1, ""),
-        (NOON, NOON - 1, "warn"),  # a moment: it is over then
+        (NOON, NOON - 1, "warn"),  # a moment is over immediately
         (NOON, NOON, "bad"),
     ],
 )
@@ -57,4 +57,4 @@ def test_moving_to_another_day_keeps_the_time_of_day(before: date, after: date, 
     assert moved % 1000 == moment % 1000
     local = datetime.combine(after, wanted, zone)
     exists = datetime.fromtimestamp(local.timestamp(), zone).replace(tzinfo=None) == local.replace(tzinfo=None)
-    assert (found.date(), found.time()) == (after, wanted) or not exists  # clocks were put forward
+    assert (found.date(), found.time()) == (after, wanted) or not exists  # the clocks moved forward

@@ -1,4 +1,4 @@
-"""The application by ASGI alone: from a request to its operation, and the answer where there is none or one fails."""
+"""The application called directly through ASGI: dispatch to operations, and responses to unknown and failing ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _app() -> routing.AsgiApp:
         Operation(SYSTEM, "POST", "/told/{name}", _told, "told_body", "Tell", None),
         Operation(SYSTEM, "GET", "/missing", _missing, "missing", "Miss", None),
     ]
-    services = Services(load({}, {}), *cast(Any, [None] * 4))  # nothing here asks for a database
+    services = Services(load({}, {}), *cast(Any, [None] * 4))  # no test here uses a database
     return routing.AsgiApp(operations, lambda: services, anybody, refused=refused)
 
 
@@ -54,7 +54,7 @@ def _ask(method: str, path: str, **more: Any) -> httpx.Response:
 
 @pytest.mark.parametrize(("problem", "status"), [(None, 204), (NotFound, 404), (RuntimeError, 500)])
 def test_a_request_that_was_answered_is_kept_by_nothing(problem: type[Exception] | None, status: int) -> None:
-    """Not even until garbage is looked for: it has its body, which can be large."""
+    """The request must be freed without waiting for garbage collection, because its body can be large."""
     calls = []
 
     async def read(call: Call) -> Answer:
@@ -104,7 +104,7 @@ def test_answers_without_a_body() -> None:
 
 
 def test_a_body_that_ends_early_is_no_body() -> None:
-    """And is not answered as a fault of the server. Nobody reads that answer, but it is counted."""
+    """The response is not counted as a server error, even though the client no longer reads it."""
     scope = {"type": "http", "method": "POST", "path": "/told/me", "query_string": b"", "scheme": "http", "headers": []}
     messages = [{"type": "http.request", "body": b"fo", "more_body": True}, {"type": "http.disconnect"}]
     sent: list[Any] = []

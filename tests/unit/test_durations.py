@@ -1,4 +1,4 @@
-"""Durations as they are written: one grammar, whoever reads them."""
+"""Written durations, which have the same grammar everywhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFUSED = [
 
 
 def refusal(typed: str) -> str:
-    """What a page says of it."""
+    """Return the message that a page shows for it."""
     with pytest.raises(Invalid) as refused:
         read_duration(typed)
     return refused.value.faults[0].message or ""

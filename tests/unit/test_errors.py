@@ -1,4 +1,4 @@
-"""What a problem tells people."""
+"""The messages of problems."""
 
 from __future__ import annotations
 

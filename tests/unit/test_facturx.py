@@ -1,4 +1,4 @@
-"""The metadata of Factur-X goes into what Typst makes, and into nothing else."""
+"""Factur-X metadata is inserted into PDF files made by Typst, and into no other files."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_anything_else_is_refused(other: Callable[[], bytes]) -> None:
 
 @pytest.mark.parametrize("seed", range(deep(3, 30)))
 def test_a_damaged_file_is_refused_or_passes_as_it_is(seed: int) -> None:
-    """Never another error, whatever the damage."""
+    """No damage causes any other error."""
     chance, whole = random.Random(seed), made()
     for _ in range(300):
         damaged = bytearray(whole)
-        # Most of what is read stands at the end.
+        # Most of the parsed data is at the end.
         for _ in range(chance.randint(1, 4)):
             damaged[chance.randrange(len(whole) - 6000, len(whole))] = chance.choice(b"0159 \n<>/Rxn")
         try:

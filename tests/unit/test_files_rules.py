@@ -1,4 +1,4 @@
-"""Names of files and ranges of bytes, as strangers write them."""
+"""File names and byte ranges from untrusted input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_name_is_the_last_component_that_can_be_seen(raw: str, name: str) -> N
 
 
 @given(st.text())
-@example("\xa0")  # white space that is no plain blank
+@example("\xa0")  # white space other than a plain space
 def test_every_name_is_one(raw: str) -> None:
     name = clean_name(raw)
     assert 1 <= len(name) <= 255

@@ -1,4 +1,4 @@
-"""Commands of the tests where nothing can be forked: they start the ordinary way."""
+"""Commands of the tests on systems that cannot fork, where they start normally."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness import forge
 from tests.harness.waiting import until
 
 
-@pytest.mark.whole  # where no test has a forge, all of them try it
+@pytest.mark.whole  # on systems without a forge, every test covers this
 def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     way = forge.new_forge()
@@ -40,14 +40,14 @@ def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.M
         process.send_signal(signal.SIGTERM)
         output.read()
     assert process.wait(60) == 0
-    process.kill()  # long over: nobody else is meant by that number
+    process.kill()  # it ended long ago, and its id must not be signaled
 
 
 needs_forge = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing tells of the end of a forked process")
 
 
 @needs_forge
-@pytest.mark.whole  # `make test` has such a forge itself
+@pytest.mark.whole  # `make test` uses such a forge itself
 def test_a_run_has_one_forge_and_who_has_one_begins_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TESTS_FORGE", raising=False)
     begun = forge.begin_for_run()

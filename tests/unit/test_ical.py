@@ -1,4 +1,4 @@
-"""What a calendar feed says is read by another library as it was meant, whatever the titles are."""
+"""Another library reads calendar feeds correctly, whatever the titles contain."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_texts_are_read_as_they_were_written(title: str, name: str) -> None:
     lines = body.split(b"\r\n")
     assert lines[-1] == b""
     assert all(len(each) <= LINE_BYTES and b"\n" not in each and b"\r" not in each for each in lines)
-    body.decode()  # no character is cut in two, and no line either
+    body.decode()  # neither characters nor lines are split
     assert body.decode().splitlines() == [each.decode() for each in lines[:-1]], "as programs split it, by any line end"
 
 

@@ -1,4 +1,4 @@
-"""What is loaded: the start of every command waits for it, and an idle server keeps it."""
+"""The imported modules, which every command waits for at startup and an idle server keeps in memory."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ main()
 """
 SERVING = {"httptools", "uvicorn", "uvloop"}
 STORING = {"cryptography", "sqlalchemy", "structlog", "prometheus_client"}
-# Of a server too only who uses them needs them: a proxy, PostgreSQL, a migration, files on S3, people who sign in,
-# invoices.
+# Needed only by servers with particular features: a proxy, PostgreSQL, migrations, files on S3, sign-in, invoices.
 SELDOM = {
     "aiohttp",
     "alembic",
@@ -54,7 +53,7 @@ SELDOM |= {"sqlalchemy.dialects.postgresql"}
 
 
 def run(data: Path, *words: str, until: str | None = None) -> tuple[list[str], set[str]]:
-    """What the command says and what it has loaded in the end; with `until` it is told to stop at that line."""
+    """Return the command's output and the modules it has loaded at its end. It is told to stop at the line `until`."""
     command = [sys.executable, "-c", PROGRAM, *words]
     environment = {"WORKHOOK_DATA": str(data)}
     said = []
@@ -87,7 +86,7 @@ def test_a_command_loads_no_server(tmp_path: Path) -> None:
 
 
 def test_an_idle_server_keeps_only_what_every_server_needs(tmp_path: Path) -> None:
-    """Also on the first start, which makes a link to sign in with."""
+    """The rule includes the first start, which creates a sign-in link."""
     _, loaded = run(tmp_path, "serve", "--port", "0", until="workhook: listening")
     assert "/login/link/" in (tmp_path / "first-sign-in.txt").read_text()
     assert loaded >= SERVING | STORING
@@ -108,7 +107,7 @@ print(*sorted(metadata.tables))
 
 
 def test_the_command_line_knows_every_table() -> None:
-    """`workhook database copy` copies the tables that it knows."""
+    """`workhook database copy` copies the tables known to it."""
     from workhook import asgi
 
     assert asgi.described()
@@ -116,8 +115,8 @@ def test_the_command_line_knows_every_table() -> None:
     assert found.stdout.split() == sorted(metadata.tables)
 
 
-# --- import remarks --------------------------------------------------------------------------------------------------
-# What an import remarks about a file, in the words of pages.
+# --- import remarks ---------------------------------------------------------------------------------------------------
+# Warnings of an import about a file, worded for pages.
 
 
 HOSTILE = (
@@ -194,8 +193,8 @@ def test_the_reason_why_a_card_does_not_wait_is_translated_too() -> None:
     assert in_words(remark) == said
 
 
-# --- plan process ----------------------------------------------------------------------------------------------------
-# Other requests are answered while a file is planned: the server's own process parses none of it.
+# --- planning process -------------------------------------------------------------------------------------------------
+# Other requests are served while a file is planned, because the server process does not parse it.
 
 
 PACKAGE = Path(sources.__file__).parents[3]
@@ -231,7 +230,7 @@ async def test_others_have_their_turn_while_a_file_is_planned(name: str, monkeyp
 
 
 def test_the_server_calls_no_parser_of_files() -> None:
-    """Only the limited process does, and the command line, where no requests wait."""
+    """Files are parsed only by the limited process, and by the command line, which does not serve requests."""
     calling = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Results that are remembered by their text: how many, and which are dropped."""
+"""The cache of results by text: its size and its eviction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONG = "x" * (SHORT_CHARS + 1)
 
 
 class Worker:
-    """Counts how often it works on a text."""
+    """Counts the number of times a text is processed."""
 
     def __init__(self, entries: int) -> None:
         self.worked_on: list[str] = []

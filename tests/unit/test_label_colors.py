@@ -1,4 +1,4 @@
-"""Colours of labels of another service, as near as a project has them."""
+"""Label colors of other services, mapped to the nearest color of a project."""
 
 from __future__ import annotations
 

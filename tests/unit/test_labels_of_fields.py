@@ -1,4 +1,4 @@
-"""Every field that somebody fills in has a label, and what is wrong with it is said in words of pages."""
+"""Every form field has a label, and its errors are worded for pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.web.frame import refusals
 
 WEB = Path(workhook.web.__file__).parent
 LABELS = {str(each.id): str(each.string) for each in stored_in(ENGLISH) if each.context == "field"}
-# Of a field that people type into or choose in, and not of a filter. A box that is ticked or not cannot be wrong.
+# Fields that people type into or choose from, except filters. Checkboxes cannot be wrong.
 _TYPED = re.compile(
     r'<(?:input|select|textarea)\b(?![^>]*(?:type="(?:checkbox|radio|hidden|search)"|id="filter-))[^>]*\bname="(\w+)"'
 )
@@ -29,13 +29,13 @@ WRONG = ("", "\0", "x" * 70_000, "-7", "9" * 20, "1970", "<b></b>")
 
 
 def typed_names() -> frozenset[str]:
-    """The names of the fields that the templates have."""
+    """Return the names of the fields in the templates."""
     texts = [each.read_text() for each in WEB.rglob("*.html")]
     return frozenset(name for text in texts for kind in (_TYPED, _BY_MACRO) for name in kind.findall(text))
 
 
 def shapes() -> Iterator[type[msgspec.Struct]]:
-    """The structs that rooms read their forms as: those that are given to a call, in files that read forms."""
+    """Yield the structs that pages parse forms into: those passed to a call in files that read forms."""
     for path in WEB.rglob("*.py"):
         source = path.read_text()
         if "visit.form(" not in source and "parameters.gather(" not in source:

@@ -1,4 +1,4 @@
-"""Bodies of very many small values: others are answered while one is parsed."""
+"""Bodies with very many small values: other requests are served while one is parsed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def arrived(data: bytes) -> Call:
 
 
 async def turns_of_others(data: bytes) -> int:
-    """How often the event loop comes to somebody else until the body is parsed."""
+    """Return how often the event loop runs other tasks until the body is parsed."""
     parsing, turns = asyncio.create_task(arrived(data).json_object()), 0
     while not parsing.done():
         await asyncio.sleep(0)
@@ -42,7 +42,7 @@ async def turns_of_others(data: bytes) -> int:
     ],
 )
 def test_others_have_their_turn_while_a_body_is_parsed(body: bytes) -> None:
-    assert asyncio.run(turns_of_others(body)) > 1  # parsed by the event loop itself, it would be one
+    assert asyncio.run(turns_of_others(body)) > 1  # parsed on the event loop, it would be 1
 
 
 def test_a_large_body_is_refused_as_a_small_one_is() -> None:

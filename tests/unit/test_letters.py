@@ -1,4 +1,4 @@
-"""Days and times in messages are in the language of the message."""
+"""Dates and times in messages are in the language of the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that one statement locks come in the order in which everybody locks them (decision 13)."""
+"""Statements that lock several rows follow the common locking order (decision 13)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workhook.hooks import actions
     ids=["owner", "admin"],
 )
 def test_a_right_is_locked_before_its_user(statement: sa.Select[Any], tables: str) -> None:
-    """PostgreSQL locks in the order of FROM; whoever takes the right away locks it first, too."""
+    """PostgreSQL locks in the order of FROM, and revoking a right also locks the right first."""
     text = " ".join(str(statement.compile(dialect=postgresql.dialect())).split())  # type: ignore[no-untyped-call]  # as SQLAlchemy types it
     assert f"FROM {tables}" in text
     assert text.endswith("FOR SHARE")

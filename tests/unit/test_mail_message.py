@@ -1,4 +1,4 @@
-"""A message says exactly what it was given, whatever people have typed, and no text becomes a header."""
+"""Messages contain exactly the given text, whatever people type, and no text becomes a header."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_the_subject_and_the_name_of_the_sender_are_what_was_typed(subject: str,
     assert message["Subject"] == one_line(subject)
     [sender] = message["From"].addresses
     assert sender.addr_spec == "work@studio.example"
-    if len(name.encode(errors="replace")) < 40:  # between encoded words of a name Python's own parser leaves a space
-        assert sender.display_name.split() == one_line(name).split()  # and makes one of several
+    if len(name.encode(errors="replace")) < 40:  # between encoded words of a name, Python's own parser leaves a space
+        assert sender.display_name.split() == one_line(name).split()  # and merges several spaces
     assert set(message.keys()) <= HEADERS
     assert len(message.keys()) == len(set(message.keys()))
     assert (message["Reply-To"], message["Bcc"], message.get_content_type()) == (None, None, "multipart/alternative")

@@ -1,4 +1,5 @@
-"""How much work the Markdown of a person can cause: lines of Python that run, which are the same on every machine."""
+"""The amount of work that a person's Markdown can cause, measured in executed lines of Python, so it is
+machine-independent."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def lines_allowed(text: str) -> int:
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Pieces that are repeated, one after another, cut to a length that can be traced."""
+    """Generate sequences of repeated pieces, truncated to a length that can be traced."""
     parts = draw(st.lists(st.tuples(st.lists(st.sampled_from(PIECES), min_size=1, max_size=3), st.integers(1, 200))))
     return "".join("".join(pieces) * times for pieces, times in parts)[: draw(st.sampled_from([100, 400, 1_000]))]
 
@@ -152,7 +153,7 @@ def test_a_quotation_has_a_smaller_budget() -> None:
 
 
 async def prepared(texts: list[str]) -> tuple[Prose, int]:
-    """What shows the texts of a page, and how often the event loop came to somebody else until it could."""
+    """Return the prepared texts, and how often the event loop ran other tasks in the meantime."""
     preparing, turns = asyncio.create_task(Prose().prepare(texts)), 0
     while not preparing.done():
         await asyncio.sleep(0)

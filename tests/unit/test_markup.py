@@ -1,4 +1,4 @@
-"""What is kept of markup, and that plain text stays what it is."""
+"""The sanitizing of markup, and the preservation of plain text."""
 
 from __future__ import annotations
 

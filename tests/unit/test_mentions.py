@@ -1,4 +1,4 @@
-"""Whom a text names: what is stored is what a page marks."""
+"""Mentions in texts: the stored ones are exactly those that a page highlights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PEOPLE = ["ada", "bob-2", "eve"]
         ("[@ada](https://example.com) <https://example.com/@ada> https://example.com/@ada", []),
         ("ada@example.com x@ada.example @@ada /@ada .@ada -@ada @ada- @ada_ @", []),
         ("\\@ada", ["ada"]),
-        ("<b title='@ada'>", ["ada"]),  # a comment has no HTML: this is text
+        ("<b title='@ada'>", ["ada"]),  # comments have no HTML, so this is text
         (f"@{'x' * 40}", []),
         ("nobody", []),
         ("", []),

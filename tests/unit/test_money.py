@@ -1,4 +1,4 @@
-"""Amounts of money: what is read, in which currency, and how it is shown. The digits are those of ISO 4217."""
+"""Parsing, currencies and formatting of amounts of money, with the decimals of ISO 4217."""
 
 from __future__ import annotations
 

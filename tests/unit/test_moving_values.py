@@ -1,4 +1,4 @@
-"""An archive of an organization holds what the API would store: no field is looser there."""
+"""An archive of an organization contains only values that the API would store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_hostile_text_is_judged_as_the_api_judges_it(value: str) -> None:
 
 
 def test_every_text_of_an_archive_has_a_rule() -> None:
-    """A new column is declared by a parameter of the API, or has a rule by its name."""
+    """A new column must be declared by a parameter of the API or have a rule by its name."""
     without = {
         (kind.name, field.name)
         for kind, field in FIELDS

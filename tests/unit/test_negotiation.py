@@ -1,4 +1,4 @@
-"""Which encoding an answer is sent in, and that what is sent is what was to be sent."""
+"""The encoding of responses, and the integrity of encoded bodies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BODY = b"<p>Workhook</p>" * SIZE_MIN
         ("deflate", None),
         ("gzip", "gzip"),
         ("GZIP", "gzip"),
-        ("gzip, deflate, br, zstd", "br"),  # as browsers send it
+        ("gzip, deflate, br, zstd", "br"),  # as sent by browsers
         ("gzip, deflate, br", "br"),
         ("gzip;q=1.0, br;q=0.5", "gzip"),
         ("gzip ; q=0.2 , zstd ; q=0.3", "zstd"),
@@ -44,11 +44,11 @@ BODY = b"<p>Workhook</p>" * SIZE_MIN
         ("gzip;q=0", None),
         ("br;q=0, gzip", "gzip"),
         ("gzip, *;q=0", "gzip"),
-        ("identity;q=0", None),  # nothing else is named: as it is, which is better than no answer
+        ("identity;q=0", None),  # nothing else is named, and an unencoded response is better than none
         ("identity;q=0, gzip;q=0.1", "gzip"),
         ("identity;q=1, gzip;q=0.5", None),
-        ("identity;q=0.5, gzip;q=1.0, *;q=0", "gzip"),  # of RFC 9110
-        ("gzip;q=2", None),  # no weight: what cannot be read counts as unacceptable
+        ("identity;q=0.5, gzip;q=1.0, *;q=0", "gzip"),  # from RFC 9110
+        ("gzip;q=2", None),  # an invalid weight makes the encoding unacceptable
         ("gzip;q=nan", None),
         ("gzip;q=-1", None),
         ("gzip;q=0.0001", None),

@@ -1,4 +1,4 @@
-"""Node and npm from the wheel, the packages locked for the tests, and the example payloads among them."""
+"""Node and npm from the wheel, and the packages locked for the tests, including the example payloads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lock_without_packages(version: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project that depends on nothing, so that npm can install it without asking anyone."""
+    """Return a project without dependencies, which npm can install without a network."""
     (tmp_path / "package.json").write_text('{"name": "empty", "version": "1.0.0"}')
     (tmp_path / "package-lock.json").write_text(lock_without_packages("1.0.0"))
     return tmp_path
@@ -89,7 +89,7 @@ def test_every_example_is_of_an_event_in_the_catalogue() -> None:
 
 
 def test_the_push_schema_describes_real_pushes() -> None:
-    """All but `username`, which Workhook adds to every user."""
+    """The payloads lack `username`, which Workhook adds to every user."""
     schema = CATALOG["push"].schema
     assert schema is not None
     validator = Draft202012Validator(schema)

@@ -1,4 +1,4 @@
-"""Work that would hold the event loop for longer than 50 ms is done in a thread."""
+"""Work that would block the event loop for more than 50 ms runs in a thread."""
 
 from __future__ import annotations
 

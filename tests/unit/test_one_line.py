@@ -1,4 +1,4 @@
-"""Names, titles and labels are one line, however they come in."""
+"""Names, titles and labels are a single line, whatever their source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHECKED_BY_ITS_ACTION = {"callback_urls[]", "homepage_url", "invoice_number", "l
 
 
 def texts_of(kind: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Each text that a type holds, with its path."""
+    """Yield each text in a type with its path."""
     for option in parameters._options(kind):
         plain = parameters._plain(option)
         if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
@@ -48,7 +48,7 @@ def texts_of(kind: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_text_of_a_request_is_one_line_or_may_have_several() -> None:
-    """A new field takes a type on one line, such as `Title`, or a place in one of the tables above."""
+    """A new field must have a single-line type such as `Title`, or be listed in one of the tables above."""
     bodies = {each.body for each in described() if isinstance(each.body, type)}
     for path, kind in (found for body in bodies for found in texts_of(body, body.__name__)):
         owner, _, name = path.rpartition(".")

@@ -1,4 +1,4 @@
-"""The OpenAPI document, as it is made of all operations."""
+"""The OpenAPI document, generated from all operations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
 
 
 def _schemas(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of the document that lists values or properties, and its place."""
+    """Yield every object in the document with `enum` or `properties`, and its path."""
     if isinstance(value, dict):
         if isinstance(value.get("enum"), list) or isinstance(value.get("properties"), dict):
             yield path, value
@@ -193,7 +193,7 @@ def test_what_a_token_needs_is_told(document: dict[str, Any]) -> None:
 
 
 def test_a_webhooks_settings_have_examples_that_it_takes() -> None:
-    """Swagger UI makes up a text for a pattern that has none, and sends it."""
+    """For a pattern without an example, Swagger UI makes up a text and sends it."""
     given = {name: key.schema["examples"][0] for name, key in CONFIG_KEYS.items()}
     faults: list[Fault] = []
     change = parse_config(given, lambda url: None, faults)
@@ -202,8 +202,8 @@ def test_a_webhooks_settings_have_examples_that_it_takes() -> None:
     require_standard_secret({name: value for name, value in change.shown.items() if value}, "s3cret")
 
 
-# --- bounded lists ---------------------------------------------------------------------------------------------------
-# No record has a list without bound: each answer and each event that carries the record has all of it.
+# --- bounded lists ----------------------------------------------------------------------------------------------------
+# Every list in a record is bounded, because each response and event with the record contains all of it.
 
 
 _LABELS = _ASSIGNEES = 100  # `TaskContent`
@@ -211,7 +211,7 @@ _RATES = 1000  # `ProjectBillingEdit`
 _OF_THE_PROGRAM = 100
 """The program itself lists these: kinds, permissions, scopes, names of events, checks. Or the list is always empty."""
 
-# A payment, a refund of what is left of each, and credit notes: `booking.require_room`.
+# A payment, a refund of each remainder, and credit notes: `booking.require_room`.
 _BOOKED = 4 * BOOKED_MAX
 _INVOICE = {
     "invoice_items": ITEMS_MAX, "recurring_invoice_items": ITEMS_MAX, "taxes": ITEMS_MAX, "payments": _BOOKED,
@@ -221,8 +221,8 @@ _TASK = {
     "assignees": _ASSIGNEES, "blocked_by": BLOCKERS_MAX, "fields": KEYS_MAX, "labels": _LABELS, "sections": KEYS_MAX,
 }  # fmt: skip
 
-# By the record that has the list: how many entries it has at most. With a new list, write what bounds it and where that
-# is checked, or give it a place of its own with pages.
+# The maximum number of entries in each list of a record. For a new list, state its limit and where it is enforced, or
+# give it its own paginated resource.
 ANSWERS: Mapping[str, Mapping[str, int]] = {
     "AppHookShape": {"events": len(CATALOG) + 1},
     "AppRepositoryShape": {"topics": _OF_THE_PROGRAM},
@@ -298,7 +298,7 @@ _LISTS = (list, tuple, set, frozenset, dict, Sequence, Mapping)
 
 
 def _options(kind: Any) -> Iterator[Any]:
-    """The types that a type stands for, without annotations."""
+    """Yield the members of a type without annotations."""
     if get_origin(kind) is Annotated:
         yield from _options(get_args(kind)[0])
     elif get_origin(kind) in (Union, types.UnionType):
@@ -313,7 +313,7 @@ def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
 
 
 def _structs(kind: Any, seen: set[type[msgspec.Struct]]) -> None:
-    """Add every struct that a value of the type can hold."""
+    """Add every struct that a value of the type can contain."""
     for each in _options(kind):
         if get_origin(each) in _LISTS:
             for inner in get_args(each):
@@ -356,7 +356,7 @@ def test_every_list_of_an_answer_has_pages_or_a_bound() -> None:
 
 
 def _event_lists(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The paths of lists and of objects with free keys in a JSON Schema."""
+    """Yield the paths of lists and of objects with arbitrary keys in a JSON Schema."""
     kind = schema.get("type")
     if "array" in (kind if isinstance(kind, list) else [kind]) or isinstance(schema.get("additionalProperties"), dict):
         yield path

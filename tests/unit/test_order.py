@@ -1,4 +1,4 @@
-"""Which tests run on which database: `tests.harness.order`."""
+"""The assignment of tests to databases: `tests.harness.order`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on paper in each language, and what the QR code of a transfer holds."""
+"""The texts of printed documents in each language, and the contents of the QR code for transfers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_numbers_and_days_of_each_language() -> None:
 
 
 def _said() -> Iterator[str]:
-    """Each text that is said on paper."""
+    """Yield each text that is printed."""
     tree = ast.parse(Path(printing.__file__).read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "say":

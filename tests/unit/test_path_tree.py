@@ -1,4 +1,4 @@
-"""The tree of routes, and a model of it that goes through all of them."""
+"""The routing tree, compared with a model that tries every route."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _shape(path: str) -> list[str]:
 
 
 def _by_model(paths: list[str], asked: str) -> str | None:
-    """One part after the other decides which routes are left; those without parameters come before all others."""
+    """Filter the routes part by part. Routes without parameters take precedence."""
     parts = split(asked)
     if plain := [path for path in paths if split(path) == parts and "{" not in path]:
         return plain[0]
@@ -34,11 +34,11 @@ def _by_model(paths: list[str], asked: str) -> str | None:
 
 @settings(max_examples=deep(300, 5000), deadline=None)
 @given(_paths, _asked)
-@example(["/a/b", "/a/{x}/c"], "/a/b/c")  # a plain path is no part of another
+@example(["/a/b", "/a/{x}/c"], "/a/b/c")  # a plain path is not a prefix of another one
 @example(["/a/b/{x}", "/{x}/{y}/c"], "/a/b/c")
-@example(["/a/b/{x}", "/a/{y}"], "/a/b")  # nobody goes back
+@example(["/a/b/{x}", "/a/{y}"], "/a/b")  # matching never backtracks
 def test_the_tree_leads_where_the_list_does(paths: list[str], asked: str) -> None:
-    alike = {tuple(_shape(path)): path for path in paths}  # two names of one parameter are refused
+    alike = {tuple(_shape(path)): path for path in paths}  # paths that differ only in parameter names are refused
     routes = PathTree[str]()
     for path in alike.values():
         routes.add(path, "GET", path)

@@ -64,11 +64,11 @@ def test_periods_follow_each_other_without_drift(anchor: int, interval: Interval
 @pytest.mark.parametrize(
     ("zone", "start", "ends"),
     [
-        # The last of January where the studio is; in UTC it is the 30th.
+        # The last day of January in the studio's time zone, but the 30th in UTC.
         ("Pacific/Auckland", "2026-01-30T20:00:00Z", ["2026-02-27T20:00", "2026-03-30T20:00", "2026-04-29T21:00"]),
         ("America/New_York", "2026-02-01T02:00:00Z", ["2026-03-01T02:00", "2026-04-01T01:00", "2026-05-01T01:00"]),
         ("Africa/Casablanca", "2026-01-31T08:00:00Z", ["2026-02-28T09:00", "2026-03-31T08:00", "2026-04-30T08:00"]),
-        # Half past two does not exist on that day; the periods behind it have it again.
+        # Half past two does not exist on that day, but it does in later periods.
         ("Europe/Berlin", "2027-02-28T01:30:00Z", ["2027-03-28T01:30", "2027-04-28T00:30"]),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_period_ends_at_the_time_of_day_and_on_the_day_of_the_zone(
     year, month = divmod(before.year * 12 + before.month - 1 + months, 12)
     day = min(before.day, monthrange(year, month + 1)[1])
     wanted = before + timedelta(weeks=number) if interval == "week" else before.replace(year, month + 1, day)
-    # Only a time that a change of the clock leaves out is another one: at most by a day, where a zone left one out.
+    # Only a time skipped by a clock change differs, by at most a day for zones that skipped one.
     exists = datetime.fromtimestamp(wanted.replace(tzinfo=zone).timestamp(), zone).replace(tzinfo=None) == wanted
     assert after == wanted if exists else wanted < after <= wanted + timedelta(days=1)
     assert months_between(anchor, end + HOUR_MS * 26, zone) >= months

@@ -1,4 +1,4 @@
-"""The order of a column against a plain list: the same moves give the same order, and few rows differ."""
+"""The order of a column, compared with a plain list: the same moves give the same order and change few rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workhook.work.board.tasks.column_order import (
     spread,
 )
 
-# Ranks that are far from each other, and some that are as near as they may be.
+# Ranks far apart from each other, and some as close as possible.
 evens = st.integers(-(2**60), 2**60).map(lambda number: number * 2)
 sizes = st.lists(st.integers(0, BUCKET_MAX), min_size=1, max_size=12)
 
@@ -100,7 +100,7 @@ def test_a_place_between_a_full_bucket_and_one_with_room() -> None:
 
 # --- many moves -------------------------------------------------------------------------------------------------------
 
-# (what, which of those that are there, where to)
+# (step, which existing task, target)
 moves = st.lists(
     st.tuples(st.sampled_from(["insert", "insert", "move", "remove"]), st.integers(0, 10**6), st.integers(0, 10**6)),
     max_size=400,
@@ -108,7 +108,7 @@ moves = st.lists(
 
 
 def order_of(count: int) -> tuple[ColumnOrder, list[str]]:
-    """A column that was filled before."""
+    """Return a column with `count` existing tasks, and their order."""
     listed = [f"old {number}" for number in range(count)]
     first = ColumnOrder([Bucket(1, 0, 0)], {})
     for each in listed:
@@ -117,7 +117,7 @@ def order_of(count: int) -> tuple[ColumnOrder, list[str]]:
 
 
 def rank_order(order: ColumnOrder) -> list[str]:
-    """As the database sorts: by the rank of the bucket, then by the rank in it."""
+    """Sort like the database, by the rank of the bucket and then by the rank within it."""
     of_bucket = {each.id: each.rank for each in order.buckets}
     ranks = order.ranks
     return sorted(ranks, key=lambda each: (of_bucket[ranks[each].bucket_id], ranks[each].rank))
@@ -175,7 +175,7 @@ def test_buckets_that_have_no_room_between_them(monkeypatch: pytest.MonkeyPatch)
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 3000), st.integers(0, 3000))
 def test_one_move_shifts_few_rows(which: int, where: int) -> None:
-    """However long the column is, at most the tasks of a bucket are written, and nearly always one."""
+    """Whatever the length of the column, at most one bucket of tasks is written, and usually a single task."""
     order, listed = order_of(3000)
     task_id = listed.pop(which % len(listed))
     order.remove(task_id)
@@ -196,7 +196,8 @@ def test_what_was_not_touched_is_not_written() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([0, 1, BUCKET_MAX, 4 * BUCKET_MAX + 3]), st.lists(moves.map(lambda some: some[:8]), max_size=3))
 def test_few_buckets_have_to_be_read(count: int, batches: list[list[tuple[str, int, int]]]) -> None:
-    """As the writer of tasks does it: it has the places of tasks that it changes, and reads what the steps need."""
+    """Like the task writer, the test knows the positions of the changed tasks and reads only the buckets that the steps
+    need."""
     whole, listed = order_of(count)
     for batch, made in enumerate(batches):
         steps, places = list[Step](), dict[str, TaskPlace]()

@@ -1,4 +1,4 @@
-"""What is read for which lanes. No database."""
+"""The choice of lanes to read, without a database."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_of_slow_lanes_as_many_as_there_is_room_for_have_something() -> None:
     assert set(found.values()) == {1}
 
 
-# --- lane order ------------------------------------------------------------------------------------------------------
-# The order in which what is due waits in a lane.
+# --- order within a lane ----------------------------------------------------------------------------------------------
+# The order in which due deliveries wait in a lane.
 
 
 def test_a_repeat_between_two_first_attempts_does_not_hide_their_order() -> None:
@@ -101,7 +101,7 @@ def test_a_repeat_between_two_first_attempts_does_not_hide_their_order() -> None
         lane = lane_with(1, waiting=3)
         first, repeat, second = waiting = list(lane.ready)
         lane.ready.clear()
-        # By the clocks of those who committed them: the second, the repeat, the first.
+        # By the clocks of the committing processes, the order is: second, repeat, first.
         second.due_at, repeat.due_at, first.due_at = 90, 95, 100
         repeat.attempts = 1
         for place in order:
@@ -114,12 +114,12 @@ def is_first(work: Work) -> bool:
     return work.attempts == 0
 
 
-# --- slots -----------------------------------------------------------------------------------------------------------
-# Whose turn it is when the process has no more room.
+# --- turns when the process is full -----------------------------------------------------------------------------------
+# The next lane to be served once the process has no free slots.
 
 
 def _drain_turns(slots: Slots) -> list[int]:
-    """Serve who waits until the process is full again; the hooks that got a slot."""
+    """Serve waiting lanes until the process is full again. Return the hooks that got a slot."""
     served = []
     passed = 0
     while not slots.full and passed < len(slots):

@@ -1,4 +1,4 @@
-"""Progress into a pipe is a few lines, however many steps a command reports."""
+"""Progress written to a pipe takes only a few lines, however many steps a command reports."""
 
 from __future__ import annotations
 

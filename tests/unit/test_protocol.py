@@ -1,4 +1,4 @@
-"""The bounds of one connection, with times that are short enough to wait for. Real sockets."""
+"""The limits of one connection, tested on real sockets with short timeouts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from workhook.http import protocol
 from workhook.http.protocol import HEADERS_MAX, PIPELINED_MAX, BoundedProtocol
 
 SOON_S = WAIT_S
-GO_ON: dict[str, asyncio.Event] = {}  # what `/slow` waits for, of the running loop
+GO_ON: dict[str, asyncio.Event] = {}  # awaited by `/slow`, in the running loop
 
 
 class Patient(BoundedProtocol):
-    """Where the clock is not what is asked: a machine that stands still for a moment is no slow client."""
+    """A protocol for tests not concerned with timeouts, so that a stalled machine is not mistaken for a slow client."""
 
     head_timeout_s = body_timeout_s = read_timeout_s = WAIT_S
 
@@ -39,7 +39,10 @@ class HastyRead(Patient):
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers how many bytes came; `/early` does not wait for them, `/big` answers much, `/slow` its head at once."""
+    """Respond with the number of bytes received.
+
+    `/early` does not wait for the body, `/big` sends a large response, and `/slow` sends its head immediately.
+    """
     size = 0
     while scope["path"] != "/early":
         message = await receive()
@@ -89,7 +92,7 @@ async def hasty_body() -> AsyncIterator[int]:
 
 
 class Connection:
-    """What is read is read to the end of an answer, or to the end of the connection."""
+    """A client connection, which reads up to the end of a response or of the connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -106,7 +109,7 @@ class Connection:
             return int(head.split()[1]), await self.reader.readexactly(size)
 
     async def closed(self) -> bytes:
-        """What comes until the server closes."""
+        """Return everything received until the server closes the connection."""
         async with asyncio.timeout(SOON_S):
             try:
                 return await self.reader.read(-1)
@@ -124,7 +127,7 @@ async def connection(port: int) -> AsyncIterator[Connection]:
 
 
 async def refused(made: Connection, status: int, *, area_a: bool = False, reset: bool = False) -> None:
-    """`reset`: so much was sent that the connection may be gone before the answer is read."""
+    """Assert that the request is refused. With `reset`, the connection may be closed before the response is read."""
     try:
         answered, body = await made.answer()
     except (ConnectionError, asyncio.IncompleteReadError):
@@ -206,7 +209,7 @@ async def test_nothing_is_asked(hasty_head: int) -> None:
 
 
 async def test_a_head_that_drips(hasty_head: int) -> None:
-    """Each byte comes in time; the head does not."""
+    """Each byte arrives in time, but the head as a whole does not."""
     async with connection(hasty_head) as made:
 
         async def drip() -> None:
@@ -243,7 +246,7 @@ async def test_the_rest_of_a_body_that_was_answered(hasty_body: int) -> None:
 
 
 async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
-    """Longer than a slow one may take."""
+    """The body takes longer than a slow one is allowed to."""
     async with connection(hasty_body) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 640000\r\n\r\n")
         for _ in range(64):
@@ -253,7 +256,8 @@ async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
 
 
 async def test_between_requests_the_connection_stays(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For `timeout_keep_alive`, here 5 s: longer than a head may take. Also after a body that was answered early."""
+    """The connection stays open for `timeout_keep_alive`, here 5 s, which exceeds the limit for a head, even after an
+    early response."""
     async with connection(port) as made:
         for path in (b"/", b"/early", b"/"):
             await made.send(b"POST " + path + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1")
@@ -325,13 +329,13 @@ async def test_garbage(port: int) -> None:
 
 
 async def test_what_is_dropped_after_an_answer_is_bounded(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who goes on sending as fast as it can is closed before the time is over."""
+    """A client that keeps sending at full speed is disconnected before the timeout."""
     monkeypatch.setattr(protocol, "LINGER_S", WAIT_S * 10)
     monkeypatch.setattr(protocol, "LINGER_MAX_BYTES", 1024 * 1024)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /early HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 999999999999\r\n\r\nab")
     async with asyncio.timeout(WAIT_S):
-        assert (await reader.read(-1)).startswith(b"HTTP/1.1 200 ")  # the answer, whole, and the end of it
+        assert (await reader.read(-1)).startswith(b"HTTP/1.1 200 ")  # the complete response
         with pytest.raises(ConnectionError):
             while True:
                 writer.write(b"x" * 65536)
@@ -350,7 +354,7 @@ async def test_head_and_body_are_one_write() -> None:
     async with serving(Counting) as (port, _), connection(port) as made:
         await made.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await made.answer() == (200, b"0")
-    assert [size for size in written if size] == [1]  # the body, before which the head was held
+    assert [size for size in written if size] == [1]  # the body, until which the head was buffered
 
 
 async def test_a_head_does_not_wait_for_a_body_that_comes_later(port: int) -> None:
@@ -366,7 +370,7 @@ async def test_a_head_does_not_wait_for_a_body_that_comes_later(port: int) -> No
 
 
 async def test_answers_without_a_body_stay_in_their_turn(port: int) -> None:
-    """A refusal of what follows comes after the head that it could overtake."""
+    """The refusal of a later request must not overtake the earlier heads."""
     async with connection(port) as made:
         await made.send(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED_MAX + 2))
         said = await made.closed()

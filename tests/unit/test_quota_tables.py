@@ -1,4 +1,4 @@
-"""Nothing is forgotten when an organization's quota is thought of: no table, and no operation that makes something."""
+"""An organization's quota covers every table and every operation that creates something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workhook.work.kernel.quota import NOT_COUNTED, TELLING, counted, makes_reco
 from workhook.work.operations import OPERATIONS as OF_WORK
 from workhook.work.people.invitations import organization, repository
 
-# What begins with POST and makes no record, or none without bound: it goes on where nothing more may be made.
+# POST operations that create no records, or only a bounded number. They stay available when the quota is exhausted.
 GOING_ON = {
     "project.restore", "task.restore", "file.restore", "member.add", "client.invite",
     "service_checkout.complete", "service_checkout.pause", "service_checkout.unpause", "service_checkout.cancel",

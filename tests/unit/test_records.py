@@ -1,4 +1,4 @@
-"""What is made of the declaration of a record: its JSON form, columns, rows."""
+"""The JSON form, columns and rows derived from the declaration of a record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ JSON: dict[str, Any] = {
     "lines": [{"number": 1, "at": "1970-01-01T00:00:00.000Z"}, {"number": 2, "at": None}],
     "sent_at": "1970-01-01T00:00:01.000Z",
 }
-ROW = ("a", None, 1, '["x"]', 1_000, 7)  # as SQLite has it
+ROW = ("a", None, 1, '["x"]', 1_000, 7)  # as returned by SQLite
 
 
 def _json(form: object) -> Any:

@@ -1,4 +1,5 @@
-"""What rules of recurrence mean: in a zone, at the end of short months, and for whatever the grammar accepts."""
+"""The meaning of recurrence rules: in a time zone, at the end of short months, and for every rule the grammar
+accepts."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def moment(text: str, zone: tzinfo) -> int:
 
 
 def chain(rule: str, at_ms: int, zone: tzinfo, length: int) -> list[int]:
-    """When the tasks are due that follow one another, each made of the last one."""
+    """Return the due dates of successive tasks, each created from the previous one."""
     now, found = Occurrence(at_ms, None), []
     for _ in range(length):
         following = repeating.next_after(rule, now.at, zone, now.since)
@@ -49,7 +50,7 @@ def local(at_ms: int, zone: tzinfo) -> str:
         ("FREQ=MONTHLY;BYMONTH=2,4,5", "2026-01-31", ["02-28", "04-30", "05-31"]),
         ("FREQ=YEARLY", "2028-02-29", ["02-28", "02-28", "02-28", "02-29"]),
         ("FREQ=YEARLY;BYMONTH=1,2", "2026-01-31", ["02-28", "01-31"]),
-        ("FREQ=MONTHLY;BYMONTHDAY=31", "2026-01-31", ["03-31", "05-31"]),  # the rule names the day itself
+        ("FREQ=MONTHLY;BYMONTHDAY=31", "2026-01-31", ["03-31", "05-31"]),  # the rule itself names the day
     ],
 )
 def test_a_month_that_is_too_short_has_its_last_day(rule: str, first: str, following: list[str]) -> None:
@@ -118,7 +119,7 @@ def _written(name: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def rules(draw: st.DrawFn) -> str:
-    """Texts with every part in every form that the grammar has."""
+    """Generate rules with every part in every form of the grammar."""
     names = [name for name in repeating._FORMS if name != "FREQ"]
     chosen = draw(st.lists(st.sampled_from(names), unique=True, max_size=5))
     return ";".join([f"FREQ={draw(_written('FREQ'))}", *(f"{name}={draw(_written(name))}" for name in chosen)])
@@ -176,12 +177,12 @@ def test_days_are_those_of_another_interpreter(rule: str, day: date) -> None:
     parts = dict(part.split("=") for part in rule.split(";"))
     assume(not parts.keys() & {"COUNT", "UNTIL"})
     by_day = parts.get("BYDAY", "")
-    # It takes days with numbers and days without for two conditions, of which both must hold.
+    # It treats days with and without numbers as two conditions that must both be met.
     assume(not (re.search(r"\d", by_day) and re.search(r"(?:^|,)[A-Z]", by_day)))
     assume(not ("BYMONTHDAY" in parts and "BYDAY" in parts and re.search(r"\d", by_day)))
     assume(parts.keys() & {"BYDAY", "BYMONTHDAY"} or day.day <= 28)
     found = repeating.next_after(rule, midnight_of(day), UTC)
-    # It searches for what never comes until the year 9999.
+    # It searches for nonexistent dates until the year 9999.
     assume(found is not None and found.at < midnight_of(day + timedelta(days=9000)))
     assert found is not None
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)

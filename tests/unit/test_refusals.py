@@ -1,4 +1,4 @@
-"""What the server says where it refuses something, in the reader's language."""
+"""Error messages in the reader's language."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def german(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def _source_texts() -> frozenset[str]:
-    """With `{}` for whatever an f-string has from elsewhere."""
+    """Return all texts in the source, with `{}` for interpolated values."""
     found = {"", "{}"}
     for node in (each for path in SOURCE.rglob("*.py") for each in ast.walk(ast.parse(path.read_text()))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -64,13 +64,13 @@ def _source_texts() -> frozenset[str]:
 
 @cache
 def _composed() -> list[list[str]]:
-    """The pieces of each text of the source that others are put into."""
+    """Return the parts of each text with interpolated values."""
     return [each.split("{}") for each in _source_texts() if "{}" in each and each.strip("{} ")]
 
 
 @cache
 def _is_said(sentence: str) -> bool:
-    """Whether it is a text of the source, or composed of some."""
+    """Return whether the sentence is a text in the source, or composed of several."""
     if sentence in _source_texts() or sentence.replace("{{", "{").replace("}}", "}") in _source_texts():
         return True
     for pieces in (each for each in _composed() if all(map(sentence.__contains__, each))):
@@ -82,12 +82,12 @@ def _is_said(sentence: str) -> bool:
 
 @pytest.mark.parametrize("sentence", sorted(SENTENCES))
 def test_the_server_still_says_it(sentence: str) -> None:
-    """A sentence that was changed where it is said would be shown as the API says it from then on."""
+    """After a change in the source, pages would show the API's message instead of the translated sentence."""
     assert _is_said(sentence)
 
 
 class Wanted(msgspec.Struct):
-    """Fields of every kind that forms of pages have."""
+    """Fields of every kind used in forms."""
 
     title: Title
     description: LongText
@@ -182,7 +182,7 @@ def test_a_sentence_in_english(api: str, page: str) -> None:
 
 
 def test_a_sentence_of_a_page_stays_where_it_is_read_again() -> None:
-    """What code has put into words already is put into words by the template, too."""
+    """Templates translate sentences again that code has already translated."""
     for sentence in SENTENCES.values():
         said = sentence.format(*range(9)) if ":label" not in sentence else sentence
         assert refusals.in_words(said) == said
@@ -203,7 +203,7 @@ def _holes(sentence: str) -> set[int]:
 
 
 def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> None:
-    """What somebody sent, or what it is about, is told in German, too."""
+    """The German sentence also includes the submitted value or the subject."""
     german = gettext.translation("workhook", LOCALES, languages=["de"])
     for sentence in SENTENCES.keys() | said():
         english = SENTENCES.get(sentence, sentence)
@@ -225,8 +225,8 @@ def test_a_message_comes_whole_from_another_process() -> None:
     assert json.encode([message]) == b'["nobody here is a and 1,200 more"]'
 
 
-# --- refusals late ---------------------------------------------------------------------------------------------------
-# What was refused while the database was away has the time when it was written.
+# --- late refusals ----------------------------------------------------------------------------------------------------
+# Refusals recorded after a database outage have the time of writing.
 
 
 AT = 1_700_000_000_000
@@ -244,8 +244,8 @@ def test_late() -> None:
     assert (row["at"], json.decode(str(row["detail"]))) == (now, told)
 
 
-# --- closing messages ------------------------------------------------------------------------------------------------
-# Which tasks the messages of commits close.
+# --- closing messages -------------------------------------------------------------------------------------------------
+# The tasks that commit messages close.
 
 
 NAME = "acme/website"
@@ -312,11 +312,11 @@ def test_whatever_is_published_is_read(payload: dict[str, Any]) -> None:
     closed_by_push(payload, NAME)
 
 
-PROTOCOL = {"Malformed", "UnsupportedMediaType", "TooLarge"}  # of requests that no page of ours makes
+PROTOCOL = {"Malformed", "UnsupportedMediaType", "TooLarge"}  # for requests that no page of the server sends
 
 
 def _formatted() -> Iterator[str]:
-    """Refusals that pages can show, and that have a text which was put together before it could be translated."""
+    """Yield refusals on pages whose text is formatted before it can be translated."""
     for area in ("work", "web"):
         for path in sorted((SOURCE / area).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):

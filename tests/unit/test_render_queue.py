@@ -1,4 +1,4 @@
-"""Organizations take turns at printing, and no turn is lost."""
+"""Organizations take turns at rendering, and no turn is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workhook.core.fair_queue import FairQueue, QueueFull
 
 
 class Room:
-    """Renders that go on until they are told to end; `order` is in which order they began."""
+    """Renders that run until they are told to end. `order` is the order in which they started."""
 
     def __init__(self, queue: FairQueue) -> None:
         self._queue = queue
@@ -19,7 +19,7 @@ class Room:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, *names: str) -> None:
-        """`a1`: the first render of organization `a`."""
+        """Start renders. `a1` is the first render of organization `a`."""
         for name in names:
             self._ends[name] = asyncio.Event()
             self._tasks[name] = asyncio.create_task(self._render(name))
@@ -42,7 +42,7 @@ class Room:
 
 
 async def settle() -> None:
-    """Every task goes on as far as it can."""
+    """Let every task run as far as it can."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -81,12 +81,12 @@ async def test_the_queue_is_bounded_for_each_and_for_all() -> None:
 async def test_who_goes_away_gives_the_turn_on() -> None:
     room = Room(FairQueue(1, 9, 9))
     await room.ask("a1", "b1", "c1", "d1", "e1")
-    for name in ("b1", "a1"):  # one that waits, and then the one that runs
+    for name in ("b1", "a1"):  # first one that waits, then one that runs
         with pytest.raises(asyncio.CancelledError):
             await room.cancel(name)
     await settle()
     assert room.order == ["a1", "c1"]
-    gone = room.cancel("d1")  # and one whose turn comes before it can notice that it was cancelled
+    gone = room.cancel("d1")  # cancelled, but its turn comes before it can notice
     room._ends["c1"].set()
     with pytest.raises(asyncio.CancelledError):
         await gone
@@ -104,7 +104,7 @@ async def test_a_turn_that_comes_with_the_cancellation_is_not_lost() -> None:
         if running.done():
             break
         await asyncio.sleep(0)
-    gone = room.cancel("b1")  # it has its turn, but has not begun
+    gone = room.cancel("b1")  # it has its turn, but has not started
     with pytest.raises(asyncio.CancelledError):
         await gone
     await settle()

@@ -1,4 +1,4 @@
-"""Which names an object in JSON has more than once: told exactly, and nearly always without parsing it again."""
+"""The detection of repeated names in JSON objects, which is exact and rarely parses the text again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def repeated(data: bytes) -> list[str]:
 
 
 def written(value: Any, escape: bool) -> str:
-    """As JSON; an object is a tuple of pairs, which may have a name twice."""
+    """Encode a value as JSON. An object is a tuple of pairs, which may repeat a name."""
     if isinstance(value, tuple):
         members = [f"{written(name, escape)}: {written(each, escape)}" for name, each in value]
         return "{" + ",".join(members) + "}"

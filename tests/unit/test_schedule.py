@@ -1,4 +1,4 @@
-"""When hooks have work next: `delivery.leased_lanes`, against a dict that is searched."""
+"""The next due time of each hook: `delivery.leased_lanes`, compared with a search in a dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds a secret does not show it when it is printed, whichever class it is."""
+"""No class with a secret shows it in its `repr`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 import workhook
 
 SECRET = "p1ain-s3cret"
-# Names of fields that hold a secret, or what has one in it. A new one belongs here, or it must not be called so.
+# Names of fields that contain a secret. A new field must be listed here or have another kind of name.
 _HOLDS = re.compile(
     r"""^(.*_)?(secret|password|token|pem|private_key|jwt|verifier|cookie|code_verifier|device_code|refresh_token
     |access_token|authorization|secret_key|client_secret|database_url|delivery_proxy|proxy|read_body)$""",
     re.VERBOSE,
 )
 _MORE = {
-    "Answer": {"body", "headers"},  # a new token; a session's cookie
+    "Answer": {"body", "headers"},  # a new token, or a session cookie
     "Prepared": {"headers"},  # basic authentication
     "Finished": {"request_headers"},
 }
@@ -33,7 +33,7 @@ _NONE = {
 
 
 def holders() -> Iterator[tuple[type, list[str], set[str]]]:
-    """Classes of values, their fields, and those of them that hold secrets."""
+    """Yield classes of values with their fields and those among them that contain secrets."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if ".migrations" in module.name or module.name.endswith("__main__"):
             continue

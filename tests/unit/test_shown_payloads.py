@@ -1,4 +1,4 @@
-"""Payloads as pages show them, and samples of the catalogue."""
+"""Payloads as shown on pages, and samples from the catalogue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JSON = st.recursive(
 
 
 def plain(markup: str) -> str:
-    """What is read, and copied."""
+    """Return the text that is displayed and copied."""
     return unescape(_TAG.sub("", markup))
 
 

@@ -1,4 +1,4 @@
-"""Signatures as a receiver checks them, made by the sender's own code."""
+"""Signatures made by the sender's code, checked as a receiver does."""
 
 from __future__ import annotations
 

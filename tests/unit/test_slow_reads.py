@@ -1,4 +1,4 @@
-"""A search that takes long ends, and keeps nobody else waiting. Both databases."""
+"""A slow search is interrupted and does not block other requests, on both databases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _sleeping = sa.text(
 
 
 class Clock:
-    """What SQLite's slow reads look at; it can be put forward."""
+    """The clock used for slow reads on SQLite, which can be advanced."""
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
@@ -40,7 +40,7 @@ class Clock:
 
 
 async def _under_way(services: Services, clock: Clock) -> int:
-    """Slow reads that the database is at, and that have their limit."""
+    """Return the number of slow reads in progress that already have their time limit."""
     if services.database.name == "sqlite":
         return sum(looks > 1 for looks in clock.looks.values())
     row = await services.database.fetch_one(_sleeping)
@@ -51,7 +51,7 @@ async def _under_way(services: Services, clock: Clock) -> int:
 async def test_a_slow_read_is_ended(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(slow, "TIMEOUT_S", 0.5)
-        for _ in range(slow.AT_ONCE + 1):  # also the next one on the same connection
+        for _ in range(slow.AT_ONCE + 1):  # also the next read on the same connection
             async with asyncio.timeout(WAIT_S):
                 with pytest.raises(slow.QueryTooSlow) as refused:
                     await services.database.fetch_slow(_endless)
@@ -85,7 +85,7 @@ async def test_slow_reads_wait_for_their_turn_and_others_for_none(
         if services.database.name == "postgresql":
             for read in reads:
                 read.cancel()
-        ends = await asyncio.gather(*reads, return_exceptions=True)  # else a thread may go on reading for an hour
+        ends = await asyncio.gather(*reads, return_exceptions=True)  # otherwise a thread could read for an hour
     assert {type(each) for each in ends} <= {slow.QueryTooSlow, asyncio.CancelledError}
     await services.database.fetch_slow(_quick)
 

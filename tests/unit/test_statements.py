@@ -1,4 +1,4 @@
-"""No subquery of any statement names what a query around it has in its FROM, and what says so can fail."""
+"""No subquery names a table in the FROM of an enclosing query, and the check of this rule can fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_every_statement_of_the_package_obeys() -> None:
 
 @pytest.fixture
 def cross_join() -> sa.Select[tuple[int]]:
-    """What webhooks outlived a consent by: the inner EXISTS is correlated with `grants`, and not with `hooks`."""
+    """Return the statement that let webhooks outlive a consent. Its inner EXISTS is correlated with `grants` but not
+    `hooks`."""
     owner = sa.exists().where(
         memberships.c.organization_id == hooks.c.account_id, memberships.c.user_id == grants.c.user_id
     )
@@ -73,7 +74,7 @@ def test_the_names_that_clash(sql: str, names: list[str]) -> None:
 
 
 def test_a_join_within_an_outer_join_is_refused() -> None:
-    """SQLite makes a table of all its rows, those of every tenant."""
+    """SQLite would materialize all its rows, of every tenant."""
     with pytest.raises(Clash, match="one table after the other"):
         refuse("SELECT 1 FROM a LEFT OUTER JOIN (b JOIN c ON c.id = b.c_id) ON b.a_id = a.id")
     refuse("SELECT 1 FROM a LEFT OUTER JOIN (SELECT id FROM b) AS some ON some.id = a.id")

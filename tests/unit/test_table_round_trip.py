@@ -1,4 +1,4 @@
-"""The table of tasks that Workhook exports is read as the tasks that it was made of."""
+"""The exported table of tasks, imported again, yields the same tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal would obey is shown: the function, the streams, the table and the log."""
+"""Control characters are made visible: the function, the streams, the table and the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of pages: which language a reader gets, and that every text has been translated."""
+"""The texts of pages: the choice of language, and the completeness of translations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _has_messages(catalogue: Path) -> bool:
 
 
 def test_every_text_is_translated() -> None:
-    """A catalogue that has been begun is whole: nothing is missing, old, fuzzy, or has other placeholders."""
+    """A catalogue with any translation is complete, without missing, unused or fuzzy texts or different
+    placeholders."""
     begun = [each for each in CATALOGUES if each != collecting.ENGLISH and _has_messages(each)]
     assert [fault for each in begun for fault in collecting.faults_of(each)] == []
 
@@ -70,7 +71,7 @@ def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:
 
 
 def test_placeholders_have_names() -> None:
-    """A translation may need them in another order. Those of messages can be numbered there."""
+    """A translation may need another order. In messages, placeholders can be numbered for that."""
     for each in collecting.collected():
         for text in [each.id] if isinstance(each.id, str) else each.id:
             assert not re.search(r"%[sdrf]|(?<!\{)\{\w+\}", text), text

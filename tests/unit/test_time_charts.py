@@ -1,4 +1,4 @@
-"""Periods of reports, the geometry of their charts, and how numbers are written in each language."""
+"""Periods of reports, the geometry of their charts, and localized numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_period_is_a_year_at_most() -> None:
 
 
 def test_days_of_another_length_are_whole() -> None:
-    """In Vienna a day of March has 23 hours, and one of October 25."""
+    """In Vienna, one day in March has 23 hours, and one in October 25."""
     zone = zone_of("Europe/Vienna")
     lengths = [
         Period(day, day).to_ms(zone) - Period(day, day).since_ms(zone)

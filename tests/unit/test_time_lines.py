@@ -1,4 +1,4 @@
-"""The lines of an invoice that are made of time."""
+"""Invoice lines created from recorded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timesheets: durations, amounts and states, without a database; and the cells of a table."""
+"""Durations, amounts and states of timesheets, without a database, and the cells of their table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ moments = st.integers(NOW - DURATION_MAX_MS, NOW)
 steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.integers(0, 10 * H)), max_size=12)
 
 
-# --- how durations are written -----------------------------------------------------------------------------------
+# --- written durations ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_two_decimals(minor: int) -> None:
     assert two_decimals(minor) == str(Decimal(minor).scaleb(-2))
 
 
-# --- what it is worth --------------------------------------------------------------------------------------------
+# --- amounts ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_amounts(duration: int, rate: int, amount: int) -> None:
 
 @given(durations, st.integers(0, RATE_MAX_MINOR))
 def test_amounts_are_rounded_half_up_once(duration: int, rate: int) -> None:
-    hours, rest = divmod(duration, H)  # as the database computes it, within 64 bits
+    hours, rest = divmod(duration, H)  # as the database computes it in 64 bits
     assert amount_minor(duration, rate) == hours * rate + (rest * rate + H // 2) // H
     exact = Decimal(duration * rate) / H
     assert abs(amount_minor(duration, rate) - exact) <= Decimal("0.5")
@@ -231,7 +231,7 @@ def test_a_timer_does_not_start_in_the_future() -> None:
             rules.created(Given(start), NOW)
         with pytest.raises(Invalid):
             rules.edited(rules.started(NOW), Given(start), NOW)
-    ahead = rules.created(Given(NOW + S), NOW)  # a clock that goes a little fast
+    ahead = rules.created(Given(NOW + S), NOW)  # a clock that is slightly fast
     assert rules.elapsed_ms(ahead, NOW) == 0
     _sound(rules.finished(ahead, NOW))
 

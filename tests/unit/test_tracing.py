@@ -1,4 +1,4 @@
-"""Which `traceparent` names a trace, and what asks for spans."""
+"""Valid `traceparent` headers, and the conditions for spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and amounts as people type them: what is read is what was meant, or refused with a remedy."""
+"""Numbers and amounts typed by people, which are read as intended or refused with a remedy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_number_of_the_other_language_is_refused_with_an_example(
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_a_number_is_never_multiplied(language: str) -> None:
-    """Decimals stay decimals and thousands are whole groups, or the text is refused."""
+    """Decimals stay decimals and thousands form whole groups, or the text is refused."""
 
     @given(st.text("0123456789.,", min_size=1, max_size=12))
     def holds(typed: str) -> None:
@@ -203,8 +203,8 @@ def test_a_quantity_that_may_be_thousands_is_asked_for_again(
     ],
 )  # fmt: skip
 def test_every_typed_field_reads_the_number_that_was_meant(field: NumberField, digits: int, language: str) -> None:
-    """With its decimals and its thousands as the language writes them; written as in the other one it is that number
-    or refused, and never a thousand times as much."""
+    """Written in the page's language, the number is read exactly. Written in the other language, it is read correctly
+    or refused, and never multiplied by a thousand."""
 
     @given(st.decimals(0, 10**8, places=digits), st.booleans())
     def holds(number: Decimal, grouped: bool) -> None:

@@ -1,4 +1,4 @@
-"""Why a message did not arrive, by what mail servers say."""
+"""The reasons for undelivered messages, derived from the replies of mail servers."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_the_document_shows_what_json_holds() -> None:
     schemas = {each.name: each.schema for each in documented(Bill)}
     assert schemas["at"]["type"] == "string"
     day_or_moment, nothing = schemas["due"]["anyOf"]
-    assert (day_or_moment["type"], nothing) == ("string", {"type": "string", "const": ""})  # what clears it in a query
+    assert (day_or_moment["type"], nothing) == ("string", {"type": "string", "const": ""})  # clears it in a query
 
 
 def test_in_a_query_the_word_null_is_a_word() -> None:

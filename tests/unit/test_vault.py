@@ -1,4 +1,4 @@
-"""The key of a data folder: made once, never replaced in silence."""
+"""The key of a data folder, which is created once and never silently replaced."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_rotation_is_taken_up_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_resealing_looks_first(tmp_path: Path) -> None:
-    """A vault that does not know the newest key yet would take the old one for it."""
+    """A vault that does not know the newest key yet would mistake the old one for it."""
     vault = open_vault(tmp_path, None, make=True)
     sealed = vault.seal("s3cret")
     assert sealed is not None
@@ -150,7 +150,7 @@ def test_the_file_stays_its_owners(tmp_path: Path) -> None:
 
 
 def test_every_column_of_bytes_is_known_as_sealed_or_not() -> None:
-    """What a rotation forgets is lost with the old key."""
+    """Columns missed by a rotation are lost with the old key."""
     importlib.import_module("workhook.asgi")
     found = {
         f"{table.name}.{column.name}"

@@ -1,4 +1,4 @@
-"""The version of a source tree: from a tag and a commit, and different for different trees."""
+"""The version of a source tree, which is derived from a tag and a commit and differs between trees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Git = Callable[..., str]
 
 @pytest.fixture
 def git(tmp_path: Path) -> Git:
-    """A repository with one commit in `tree`, and its `git`."""
+    """Return a function that runs Git in a repository with one commit in `tree`."""
 
     def run(*arguments: str, folder: str = "tree") -> str:
         names = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "tag.gpgsign=false")
@@ -110,7 +110,7 @@ def test_an_archive_of_git_knows_its_commit(git: Git, tmp_path: Path, tagged: bo
 
 
 def test_a_plain_copy_has_a_hash_of_its_sources(git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `.git`, also inside of another repository; and with `.git` where the program is missing."""
+    """A copy has no `.git`, even inside another repository, or has one but the program `git` is missing."""
     tree = tmp_path / "tree"
     copy = tree / "inside" / "copy"
     shutil.copytree(tree, copy, ignore=shutil.ignore_patterns(".git", "inside"))

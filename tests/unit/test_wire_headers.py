@@ -1,4 +1,4 @@
-"""No value of a header ends the header, whatever made it."""
+"""No header value can end its header, whatever its source."""
 
 from __future__ import annotations
 

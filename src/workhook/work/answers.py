@@ -1,6 +1,6 @@
-"""The answers of later rooms to the questions of earlier ones (`kernel/questions.py`).
+"""Answers of higher packages to the questions that lower ones ask (`kernel/questions.py`).
 
-They are registered when the first question is asked, so that commands that ask none need not import all rooms.
+They are registered when the first question is asked, so commands that ask none need not import every package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workhook.work.time.timesheets import timers
 
 
 def register() -> None:
-    """Register the answers."""
+    """Register all answers."""
     questions.require_project_unbilled.answered_by(issued.require_none_of_project)
     questions.require_tasks_unbilled.answered_by(issued.require_none_of_tasks)
     questions.require_own_tasks.answered_by(worked_on.require_none_on_tasks)
@@ -31,7 +31,7 @@ def register() -> None:
 
 
 async def _lock_for_ending(tx: Transaction, project_id: str) -> Ending:
-    """Lock the subscriptions of a project, and return what ends them and the project's timers."""
+    """Lock the subscriptions of a project, and return a function that ends them and the project's timers."""
     subscriptions = await lock_checkouts(tx, project_id)
 
     async def end(write: Write, repository: Repository) -> None:

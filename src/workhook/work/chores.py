@@ -1,7 +1,7 @@
-"""Recurring work that no request triggers.
+"""Recurring work that is not triggered by a request.
 
-Every process that delivers runs every chore, so several may run the same one at once. A chore has to be safe by itself,
-with row locks (`SKIP LOCKED`), unique keys and short transactions.
+Every process that delivers webhooks runs every chore, so several processes may run the same chore at once. A chore must
+be safe under concurrency by itself, with row locks (`SKIP LOCKED`), unique keys and short transactions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Chore:
-    """`run(services, now)` gets the time in milliseconds, and returns how many things it did."""
+    """A recurring job. `run(services, now)` receives the time in milliseconds and returns the number of items it
+    processed."""
 
     name: str
     every_s: float
@@ -51,8 +52,10 @@ class Chore:
 
 
 class Chores:
-    """Runs each chore at the start, and again `every_s` after its last run began. A chore that takes longer does not
-    run beside itself; one that fails is tried again in its turn."""
+    """The scheduler of chores: each runs at startup, and again `every_s` after its last run began.
+
+    A run that takes longer never overlaps the next one. A failed chore is retried at its next scheduled run.
+    """
 
     def __init__(self, services: Services, chores: Sequence[Chore]) -> None:
         self._services = services
@@ -66,7 +69,7 @@ class Chores:
         self._tasks = [asyncio.create_task(self._repeat(each), name=f"chore-{each.name}") for each in self._chores]
 
     async def stop(self) -> None:
-        """Stop. A transaction in progress is rolled back, and done by the next run of the chore."""
+        """Stop all chores. A transaction in progress is rolled back, and its work is done by the chore's next run."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -76,12 +79,12 @@ class Chores:
         while True:
             next_at = loop.time() + chore.every_s
             await run_once(self._services, chore, now_ms())
-            # Even runs that take all of the time leave the others a moment.
+            # Pause briefly even if runs take longer than the interval, so that other tasks get a turn.
             await asyncio.sleep(max(next_at - loop.time(), EVERY_MIN_S / 10))
 
 
 async def run_once(services: Services, chore: Chore, now: int) -> int:
-    """Run a chore. Return how many things it did; 0 if it failed, which is logged and counted."""
+    """Run a chore and return the number of items it processed, or 0 if it failed. Failures are logged and counted."""
     try:
         count = await chore.run(services, now)
     except Exception:
@@ -100,7 +103,7 @@ async def _forget_audit_entries(services: Services, now: int) -> int:
     return await audit_queries.prune(services.database, now - days * DAY_MS) if days else 0
 
 
-# Every chore of the program, a line each.
+# Every chore of the program, one per line.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, lambda services, now: idempotency.prune(services.database, now)),
     Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens.prune(services.database, now)),

@@ -1,6 +1,6 @@
-"""Every operation below `/api/v1`, in the order of the OpenAPI document.
+"""Every operation under `/api/v1`, in the order of the OpenAPI document.
 
-A module with routes is either an `api`, or a small resource that holds all that it needs.
+A module with routes is either an `api` module or a small, self-contained resource.
 """
 
 from __future__ import annotations

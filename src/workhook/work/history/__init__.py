@@ -1,5 +1,5 @@
-"""Reading across rooms: activity and its stream, feeds, notifications, search, lists of all projects together,
-reports on time, and the trash.
+"""Read models that span the other packages: activity and its stream, feeds, notifications, search, lists across
+projects, time reports, and the trash.
 
 Begin with `activity/queries`.
 """

@@ -1,6 +1,6 @@
-"""`/reports/timesheets`: what was spent, by user, task, project or day, and what it costs in each currency.
+"""`/reports/timesheets`: recorded time and its cost in each currency, grouped by user, task, project or day.
 
-A report is over everything that the caller sees as an owner or a member.
+A report covers every project that the caller sees as an owner or a member.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from workhook.work.time.timesheets.schemas import TimesheetProjectShape, Timeshe
 from workhook.work.time.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
 
 _user_id = big("user_id")
-# The projects first: each part is found by an index, and only what lies in them is looked at.
-_project = projects.alias("visible_project")  # reports name projects, too
+# Start from the projects, so that each part is found by an index and only rows in visible projects are read.
+_project = projects.alias("visible_project")  # reports also join `projects`
 _project_ids = sa.select(_project.c.repository_id).where(_project.c.deleted_at.is_(None))
 _visible = sa.union(
     _project_ids.where(_project.c.account_id == _user_id),
@@ -68,7 +68,7 @@ _seen = projects.alias("seen")
 _every_visible = sa.select(_seen.c.repository_id).where(
     _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
 )
-# One project, without looking for all the others that the caller sees.
+# A single project, without collecting every other project the caller sees.
 _one_visible = sa.select(projects.c.repository_id).where(
     projects.c.id == sa.bindparam("project_id"),
     projects.c.deleted_at.is_(None),
@@ -80,8 +80,8 @@ _roles = sa.select(
 )
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
-# What an invoice of each project would be in. The last one tells only if it has as many decimals as rates have where
-# nobody has said a currency.
+# The currency in which each project would be invoiced. Rates without a currency are stored with the default number of
+# decimals, so the currency of the last invoice counts only if it has that many.
 _invoiced = projects.alias("invoiced")
 _last_invoice = (
     sa.select(invoices.c.currency)
@@ -118,9 +118,9 @@ _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
 }
 
 
-@lru_cache(maxsize=256)  # few of the combinations are asked for
+@lru_cache(maxsize=256)  # few of the combinations are requested
 def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
-    """`unit_ms`: the length of the sums that a day is put together of."""
+    """Build the report. Days are assembled from sums over `unit_ms`."""
     there = _one_visible if "project_id" in names else _every_visible
     places = sa.select(there.cte("there").c.repository_id)
     keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
@@ -144,7 +144,7 @@ def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
 
 
 def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
-    """Join what a report shows of a group, in its order."""
+    """Join the names that a report shows for each group, and order the groups."""
     counted = [*(summed.c[each] for each in SUMS), summed.c.currency]
     if group_by == "day":
         return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
@@ -161,7 +161,7 @@ def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
 
 
 def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
-    """Return the sums that a report can be read from, the longest periods first."""
+    """Return the sums to read the report from, longest periods first."""
     match group_by:
         case "user" | "project":
             return (Grain.USER_BLOCKS, Grain.USER_DAYS)
@@ -170,19 +170,21 @@ def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]
         case "day" if utc:
             return (Grain.USER_DAYS if of_user else Grain.DAYS,)
         case "day":
-            # The time of one person is read without sums for every time zone.
+            # A single user's time is read directly, without sums for every time zone.
             return () if of_user else (Grain.QUARTERS,)
 
 
 async def _is_outside(reader: Reader, user_id: int) -> bool:
-    """Tell whether the user is only a client, in every project."""
+    """Return whether the user is a client everywhere and a member of no project."""
     row = await reader.fetch_one(_roles, {"user_id": user_id})
     return row is not None and bool(row["outside"]) and not row["inside"]
 
 
 async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[ReportGroup]:
-    """Return one group for each user (by login), task, project (by id) or day. Raises `Invalid` for more than `limit`
-    groups and currencies, and `storage.slow.QueryTooSlow`."""
+    """Return one group for each user (by login), task, project (by id) or day.
+
+    Raises `Invalid` if there are more than `limit` groups or rows, and `storage.slow.QueryTooSlow`.
+    """
     group_by: GroupBy = if_set(query.group_by) or "user"
     given = {name: if_set(getattr(query, name)) for name in _FILTERS}
     filters = {name: value for name, value in given.items() if value is not None}
@@ -209,13 +211,13 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
 
 
 def _spent_of(row: Row) -> Spent:
-    """Convert the `numeric` that PostgreSQL adds up to."""
+    """Convert a row. PostgreSQL returns sums as `numeric`."""
     amounts = ((row["currency"], int(row["amount_minor"])),)
     return Spent(int(row["timesheets"]), int(row["duration_ms"]), int(row["billable_ms"]), amounts)
 
 
 def _folded(rows: Sequence[Row], group_by: GroupBy) -> list[ReportGroup]:
-    """Merge consecutive rows of a person, one for each currency."""
+    """Merge consecutive rows of the same user, one for each currency."""
     groups: list[ReportGroup] = []
     for row in rows:
         group = _group_of(row, group_by)
@@ -232,12 +234,12 @@ def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
     project = TimesheetProjectShape(row["project_id"], row["project_title"])
     if group_by == "project":
         return ReportGroup(_spent_of(row), project=project)
-    task = TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None  # gone for good
+    task = TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None  # deleted permanently
     return ReportGroup(_spent_of(row), task=task, project=project)
 
 
 def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
-    """Group rows by the day, in the zone, on which a timesheet started."""
+    """Group rows by the day in `zone` on which a timesheet started."""
     days: dict[date, Spent] = {}
     for row in rows:
         day = datetime.fromtimestamp(row["bucket"] * unit_ms // 1000, zone).date()
@@ -256,8 +258,8 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     """Sum up timesheets by user, task, project or day.
 
-    Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on which it started.
-    With `Accept: text/csv` you get a table.
+    Covers every project that the caller sees as an owner or a member. A timesheet counts toward the day on which it
+    started. With `Accept: text/csv`, the response is a table.
     """
     actor, project_id = actor_of(call), if_set(query.project_id)
     if project_id is not None:

@@ -1,6 +1,6 @@
-"""Deleted projects, and what was deleted in one: all of it can be restored for 30 days, then it is removed for good.
+"""Deleted projects, tasks and files, which can be restored for 30 days and are then purged.
 
-`/trash`, `/projects/{id}/trash`, `/projects/{id}/restore`, and the chore that removes what is too old.
+`/trash`, `/projects/{id}/trash`, `/projects/{id}/restore`, and the chores that purge expired items.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
 log = structlog.get_logger(__name__)
 
 KEPT_MS = 30 * DAY_MS
-TASKS_BATCH = 100  # deleted tasks that one transaction removes
+TASKS_BATCH = 100  # deleted tasks removed in one transaction
 
 _TRASH = ("id", "title", "deleted_at")
 
@@ -63,7 +63,7 @@ def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[boo
 
 
 def _deleted_of(table: sa.Table, kind: str, continues: bool) -> sa.Select[Any]:
-    """Select a page of one kind by its own index, in order."""
+    """Select a page of one kind, in order, from its own index."""
     here = [table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None)]
     some = sa.select(*(table.c[name] for name in _TRASH)).where(*here, *_further(table, continues))
     found = some.order_by(*_last_first(table)).limit(big("limit")).subquery(kind)
@@ -90,7 +90,7 @@ _restore = (
 
 
 class TrashShape(msgspec.Struct):
-    """Something that was deleted and can be restored."""
+    """A deleted item that can be restored."""
 
     type: Literal["project", "task", "file"]
     id: str
@@ -107,13 +107,13 @@ class TrashAnswer(msgspec.Struct):
 async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
     """List deleted projects that the caller can restore.
 
-    The last deleted first. After 30 days a project is removed for good, with everything in it.
+    The most recently deleted come first. A project is purged with all its contents 30 days after it was deleted.
     """
     return await list_trash_of(call, query)
 
 
 async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | None = None) -> Listed[TrashAnswer]:
-    """With `account_id`, list only the projects of that account; only sessions may ask."""
+    """List the caller's deleted projects, or only those of the account. Only sessions may pass `account_id`."""
     found = await list_deleted(
         call.database,
         actor_of(call),
@@ -127,9 +127,9 @@ async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | No
 
 @routes.get("/projects/{id}/trash")
 async def list_project_trash(call: Call, project_id: str, query: lists.ListQuery) -> Listed[TrashAnswer]:
-    """List what was deleted in a project and can be restored.
+    """List deleted tasks and files of a project that can be restored.
 
-    Tasks and files, the last deleted first. Not for clients.
+    The most recently deleted come first. Not available to clients.
     """
     after = lists.after(query, tuple[int, str])
     access = await find_access(call.database, actor_of(call), project_id)
@@ -150,15 +150,15 @@ def _page(call: Call, query: lists.ListQuery, found: Sequence[Row]) -> Listed[Tr
 async def restore_project(write: Write, project_id: str) -> schemas.ProjectAnswer:
     """Restore a deleted project.
 
-    For owners of its organization and admins of the project, within 30 days. Its webhooks work again and get the event
-    `project` `created`. Its name gets a suffix if another project has it now.
+    Available for 30 days to owners of its organization and admins of the project. Its webhooks work again and receive
+    the event `project` with the action `created`. The project's name gets a suffix if another project uses it now.
     """
     row = await write.tx.fetch_one(_deleted, {"project_id": project_id, "user_id": write.actor.user.id})
-    if row is None:  # what is not deleted stays as it is
+    if row is None:  # restoring a project that is not deleted changes nothing
         project = await actions.lock_project(write, project_id)
         actions.require_role(project, "admin")
         return schemas.ProjectAnswer(to_response(project))
-    old = repository_of(row, write.actor.user.id)  # with the role that the caller had and still has there
+    old = repository_of(row, write.actor.user.id)  # with the role that the caller had and still has
     write.actor.request.touches(old.owner.id, old.id, hidden=old.role is None)
     if old.role is not None:
         check_reach(write.actor, old.owner.id, old.id)
@@ -171,15 +171,15 @@ async def restore_project(write: Write, project_id: str) -> schemas.ProjectAnswe
     updated_at = max(write.now, old.updated_at + 1)
     await write.tx.execute(_restore, {"id": old.id, "name": name, "name_key": key_of(name), "now": updated_at})
     project = await actions.find_project(write.tx, write.actor, project_id)
-    await actions.publish(write, project, "created", verb="restore")  # its receivers saw it deleted
+    await actions.publish(write, project, "created", verb="restore")  # its webhooks received the deletion
     return schemas.ProjectAnswer(to_response(project))
 
 
-# --- deleted projects, the last one first ----------------------------------------------------------------------------
+# --- deleted projects, most recent first ------------------------------------------------------------------------------
 
 
 def _restorable(project: sa.FromClause, continues: bool) -> Columns:
-    """Include projects with issued invoices, which are never removed."""
+    """Include projects with issued invoices, which are never purged."""
     bill = invoices.alias("bill")
     issued = (
         sa.select(bill.c.id)
@@ -203,7 +203,7 @@ def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any
 
 
 def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
-    """Read all projects that the caller was added to as admin: no index has both."""
+    """Read all projects that the caller administers as a collaborator, because no index covers both conditions."""
     hand, there = collaborators.alias("hand"), projects.alias("there")
     found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
         hand, there, there.c.repository_id == hand.c.repository_id
@@ -246,10 +246,10 @@ async def list_deleted(
     limit: int,
     account_id: int | None = None,
 ) -> Sequence[Row]:
-    """Return rows of id, title, deleted_at and type, the last deleted first.
+    """Return rows of id, title, deleted_at and type, most recently deleted first.
 
-    `after`: the deleted_at and id behind which to start. `account_id`: only those of the account; a confined token has
-    its own reach instead.
+    `after` is the (deleted_at, id) after which to start. `account_id` restricts the rows to that account and replaces
+    the reach of a confined token.
     """
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if account_id is not None:
@@ -261,15 +261,15 @@ async def list_deleted(
     return await reader.fetch_all(_deleted_projects[confined, after is not None], params)
 
 
-# --- for good --------------------------------------------------------------------------------------------------------
+# --- purging ----------------------------------------------------------------------------------------------------------
 
-# A project with issued invoices cannot be deleted, and is never purged.
+# A project with issued invoices cannot be deleted and is never purged.
 _old = (
     sa.select(projects.c.repository_id)
     .where(projects.c.deleted_at < big("before"), ~has_issued)
     .order_by(projects.c.deleted_at)
 )
-# No row if the project was restored, is gone, or is locked by another process.
+# Returns no row if the project was restored, purged, or locked by another process.
 _lock_expired = (
     sa.select(projects.c.account_id, projects.c.name)
     .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~has_issued)
@@ -280,7 +280,7 @@ _remove = sa.delete(projects).where(projects.c.repository_id == big("repository_
 
 @cache
 def contents() -> list[sa.Table]:
-    """Return the tables that hold what belongs to a project, each before those that it refers to."""
+    """Return the tables of a project's records, referencing tables before referenced ones."""
     return [
         table
         for table in reversed(metadata.sorted_tables)
@@ -289,10 +289,10 @@ def contents() -> list[sa.Table]:
 
 
 async def purge_projects(services: Services, now: int) -> int:
-    """Remove projects that were deleted over 30 days ago. Returns how many.
+    """Purge projects deleted over 30 days ago, and return their number.
 
-    In small transactions; one that is half gone when the process dies is resumed. A project whose webhooks have pending
-    deliveries waits. Several processes may do this at once.
+    Each project is emptied in small transactions, and an interrupted purge is resumed. A project whose webhooks have
+    pending deliveries is kept until these are done. Safe to run in several processes at once.
     """
     before = now - KEPT_MS
     found = [row["repository_id"] for row in await services.database.fetch_all(_old, {"before": before})]
@@ -324,7 +324,7 @@ async def _purge_one(services: Services, repository_id: int, before: int) -> boo
 _old_task = tasks.alias("deleted")
 _is_due = (
     _old_task.c.deleted_at < big("before"),
-    # Recorded time is billed by the name of its task.
+    # A task with recorded time is kept because invoices bill the time under the task's name.
     ~sa.exists().where(timesheets.c.task_id == _old_task.c.id),
 )
 _following_tasks = (
@@ -337,14 +337,16 @@ _following_tasks = (
     .order_by(_old_task.c.deleted_at, _old_task.c.id)
     .limit(big("limit"))
 )
-# Check again after the lock. Another process takes the next ones.
+# Check again under the lock, because another process may already have taken these tasks.
 _these_tasks = sa.select(_old_task.c.id).where(any_of(_old_task.c.id, "ids"), *_is_due)
 _purge_tasks = sa.delete(tasks).where(tasks.c.id.in_(_these_tasks.with_for_update(of=_old_task, skip_locked=True)))
 
 
 async def purge_tasks(services: Services, now: int) -> int:
-    """Remove tasks without recorded time that were deleted over 30 days ago. Returns how many. Several processes may do
-    this at once."""
+    """Purge tasks without recorded time that were deleted over 30 days ago, and return their number.
+
+    Safe to run in several processes at once.
+    """
     database, due = services.database, {"before": now - KEPT_MS}
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:

@@ -1,4 +1,4 @@
-"""Bringing work in and taking it elsewhere: imports of other tools, and an organization as an archive.
+"""Moving work in and out: imports from other tools, and export and import of an organization as an archive.
 
 Begin with `imports/plan`.
 """

@@ -1,1 +1,1 @@
-"""Lists of what the caller sees in all projects together."""
+"""Lists across all projects that the caller can see."""

@@ -1,5 +1,5 @@
-"""`/tasks`, `/timesheets`, `/timesheets/running`, `/invoices`, `/files` and `/comments`: what the caller sees in all
-projects together."""
+"""`/tasks`, `/timesheets`, `/timesheets/running`, `/invoices`, `/files` and `/comments`: lists across all projects that
+the caller can see."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _of_comments = Routes(WORK_API, "Task Comments", read="work.read", write="work.w
 
 @_of_tasks.get("/tasks")
 async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer]:
-    """List, filter and search the tasks of every project that the caller sees.
+    """List, filter and search the tasks of every project the caller can see.
 
-    A page may be short, or empty, and not be the last: `Link` leads on.
+    A page may be short or empty without being the last. Follow the `Link` header until it has no next page.
     """
     sort = listing.sort_of(query)
     return await tasks.list_page(
@@ -64,10 +64,10 @@ async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer
 
 @_of_timesheets.get("/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
 async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
-    """List the timesheets of every project that the caller sees as an owner or a member.
+    """List the timesheets of every project the caller sees as an owner or a member.
 
-    A page may be short, or empty, and not be the last: `Link` leads on. With `Accept: text/csv` you get a table: all
-    timesheets that match or, with `per_page`, a page of them.
+    A page may be short or empty without being the last. Follow the `Link` header until it has no next page. With
+    `Accept: text/csv`, the response is a table of all matching timesheets or, with `per_page`, of one page of them.
     """
     zone = zone_named(query.timezone)
     source = across(actor_of(call), query, team_only=True, zone=zone)
@@ -77,7 +77,7 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
 
 @_of_timesheets.get("/timesheets/running")
 async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[TimesheetsAnswer]:
-    """List the timers that run in every project that the caller sees as an owner or a member, the longest first."""
+    """List the running timers of every project the caller sees as an owner or a member, longest running first."""
     source, after = across(actor_of(call), query, team_only=True), cursor_of(query, RUNNING.order)
     rows, headers = await read_for(call, RUNNING, source, query, after, **RUNNING.given(query, source))
     now = now_ms()
@@ -86,9 +86,10 @@ async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[Tim
 
 @_of_invoices.get("/invoices")
 async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[PlacedInvoicesAnswer]:
-    """List the invoices of every project that the caller sees.
+    """List the invoices of every project the caller can see.
 
-    Clients do not see drafts. A page may be short, or empty, and not be the last: `Link` leads on.
+    Clients do not see drafts. A page may be short or empty without being the last. Follow the `Link` header until it
+    has no next page.
     """
     after, source, now = cursor_of(query), across(actor_of(call), query), now_ms()
     rows, headers = await read_for(call, INVOICES, source, query, after, **filters_of(query, source, now))
@@ -98,18 +99,19 @@ async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[Place
 
 @_of_files.get("/files")
 async def list_all_files(call: Call, query: AllFilesQuery) -> Listed[FilesAnswer]:
-    """List the files of every project that the caller sees.
+    """List the files of every project the caller can see.
 
-    A page may be short, or empty, and not be the last: `Link` leads on.
+    A page may be short or empty without being the last. Follow the `Link` header until it has no next page.
     """
     return await files.list_page(call, across(actor_of(call), query), query)
 
 
 @_of_comments.get("/comments")
 async def list_comments(call: Call, query: AllCommentsQuery) -> Listed[AnyCommentsAnswer]:
-    """List the comments on tasks and files, and the replies, of every project that the caller sees, the newest last.
+    """List the comments and replies of every project the caller can see, oldest first.
 
-    A page may be short, or empty, and not be the last: `Link` leads on.
+    Covers comments on tasks and files. A page may be short or empty without being the last. Follow the `Link` header
+    until it has no next page.
     """
     after = comments.cursor_of(query)
     rows, headers = lists.page(

@@ -1,7 +1,6 @@
-"""Comments on tasks and files, and replies, of all projects that the caller sees, in the order in which they were made.
+"""Comments on tasks and files, and replies, across all projects that the caller can see, in order of creation.
 
-What is about something that was deleted is not there. Clients see neither what is private nor what is about something
-private.
+Comments on deleted tasks and files are omitted. Clients see neither private comments nor comments on anything private.
 """
 
 from __future__ import annotations
@@ -66,7 +65,10 @@ def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Walk:
     above, column = _PARENTS[kind]
 
     def lives(row: sa.FromClause) -> Condition:
-        """Look up by the key of the row: a join could become one with everything."""
+        """Return the condition under which the caller sees the row's parent.
+
+        Looks it up by the row's key, because a join could degrade into a cross join.
+        """
         private = [row.c.private, *(each for each in source.private if each.table is not source.table)]
         live = (
             sa.select(source.owner.c.id)
@@ -132,7 +134,7 @@ def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDiale
 async def list_comments(
     reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Key | None
 ) -> Found[AnyComment]:
-    """Return one more than the page shows. Files have no links yet."""
+    """Return a page plus one further row. Files have no links yet."""
     source, limit = across(actor, query), query.limit + 1
     filters = {} if isinstance(query.user, UnsetType) else {"user": source.key_of(query.user)}
     most = lists.LOOKS_AT_MOST // len(KINDS)

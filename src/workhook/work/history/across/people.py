@@ -1,4 +1,4 @@
-"""The people of all projects that the caller sees: the choices of a filter by person."""
+"""People in all projects that the caller can see, as choices for filters by person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workhook.work.kernel.tables import clients
 
 @lru_cache(maxsize=16)
 def _statement(scope: Scope) -> sa.Select[Any]:
-    """Select the team of each project, and its clients where the caller is on the team."""
+    """Select the team of each project, and its clients if the caller is on the team."""
     place = visible_projects(scope).each
     owned = (
         sa.select(projects.c.account_id, projects.c.private)
@@ -47,7 +47,7 @@ def _statement(scope: Scope) -> sa.Select[Any]:
 
 
 async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived: bool, limit: int) -> list[PersonShape]:
-    """Return up to `limit` people to whom the tasks of `query` may be assigned, oldest accounts first."""
+    """Return up to `limit` people to whom the tasks matching `query` can be assigned, oldest accounts first."""
     source = across(actor, query, archived=archived)
     rows = await reader.fetch_all(_statement(source.scope), {**source.params, "limit": limit})
     return [person_of_row(row) for row in rows]

@@ -1,4 +1,4 @@
-"""What lists across projects take and answer, where that is more than the lists of one project do."""
+"""Parameters and responses of lists across projects, where they differ from the lists of one project."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Worker = Annotated[str, Meta(description="Username, or `me`.")]
 
 
 class AllTasksQuery(TasksQuery):
-    """Filters of tasks; each that is given narrows the list."""
+    """Filters of tasks. Multiple filters are combined with AND."""
 
     assignee: _Assignee | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
@@ -33,8 +33,11 @@ class AllTasksQuery(TasksQuery):
 
 
 class AllTimesheetsQuery(TimesheetsQuery):
-    """What a list of timesheets takes. `from` is inclusive, `to` is not. A table has its days in `timezone`, or without
-    one in that of each project."""
+    """Parameters of a list of timesheets.
+
+    `from` is inclusive, `to` is exclusive. A table has its days in `timezone`, or by default in the time zone of each
+    project.
+    """
 
     user: _Worker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
@@ -43,7 +46,7 @@ class AllTimesheetsQuery(TimesheetsQuery):
 
 
 class RunningQuery(ListQuery):
-    """Filters of timers that run."""
+    """Filters of running timers."""
 
     user: _Worker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
@@ -90,10 +93,10 @@ CommentKind = Literal["task_comment", "file_comment", "reply"]
 
 
 class AnyComment(Record, frozen=True):
-    """A comment on a task or a file, or a reply to a comment on a file, with what it is about.
+    """A comment on a task or file, or a reply to a comment on a file, with its subject.
 
-    A number is the `id` of one comment of each `kind`. The `text` of a reply is what its body says, without markup.
-    `file_comment_id`: of a reply, the comment that it answers.
+    An `id` is unique only within its `kind`. The `text` of a reply is its body without markup. `file_comment_id` is the
+    comment that a reply answers.
     """
 
     kind: CommentKind

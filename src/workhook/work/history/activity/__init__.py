@@ -1,1 +1,1 @@
-"""What happened in a project: the list and the live stream."""
+"""The activity of a project, as a list and as a live stream."""

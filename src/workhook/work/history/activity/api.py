@@ -21,7 +21,7 @@ LAST_EVENT_ID = "Last-Event-ID"
 
 
 class StreamQuery(msgspec.Struct):
-    """The header `Last-Event-ID` wins."""
+    """Query parameters of a stream. The header `Last-Event-ID` takes precedence over `last_event_id`."""
 
     last_event_id: (
         Annotated[
@@ -41,19 +41,20 @@ routes.get("/projects/{id}/activity")(queries.list_activity)
     etag=False,
 )
 async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Answer:
-    """Follow what happens in a project, as it happens.
+    """Stream the activity of a project.
 
-    Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, `{event, action, created_at,
-    published, payload}`. The stream begins with new events. With the header `Last-Event-ID` (or `last_event_id`) it
-    begins after that event, and sends everything since, in order, once. Comments keep the connection alive. The stream
-    ends when you lose access to the project or the server stops. Reconnect with the last id. Not for clients.
+    The response is a stream of server-sent events. `id` is the id of the event, `event` its name, and `data` is one
+    line of JSON: `{event, action, created_at, published, payload}`. By default the stream starts with new events. With
+    the header `Last-Event-ID` (or `last_event_id`) it starts after that event and sends every later event exactly once,
+    in order. Comments keep the connection alive. The stream ends when you lose access to the project or the server
+    stops. To resume, reconnect with the last id you received. Not available to clients.
     """
     after = _last_event(call, if_set(query.last_event_id, None))
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("follow the activity of a project")
     listener = live.Listener.of(actor_of(call), access.repository.owner.id)
     stream = await live.follow(call.services, access.repository.id, listener, after)
-    # Both headers ask proxies not to buffer the stream; the second is nginx's own.
+    # Both headers keep proxies from buffering the stream; the second is specific to nginx.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Answer(stream, headers=headers, media_type="text/event-stream")
 

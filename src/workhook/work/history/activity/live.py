@@ -1,13 +1,13 @@
-"""The live stream of a project: its events, sent to each listener as they happen.
+"""The live stream of a project, which sends events to each listener as they happen.
 
-A `Hub` polls for all streams of its process. It does so when a signal says that something happened in a project with
-listeners, and every two seconds in any case, since signals may be lost. It reads each event once and hands it to every
-stream of the project. Every event up to `ProjectStreams.complete_until` was handed out, and no earlier one can still be
-committed (`events.order` explains how that is known).
+A `Hub` polls on behalf of all streams of its process: whenever a signal reports activity in a project with listeners,
+and at least every two seconds, because signals can be lost. It reads each event once and hands it to every stream of
+the project. All events up to `ProjectStreams.complete_until` have been handed out, and no earlier event can still be
+committed (see `events.order` for how that is known).
 
-A stream that resumes after an event, or whose client reads too slowly, reads what it lacks by itself. It reads page by
-page as the client takes them, until it has reached `complete_until`. So little waits in memory for a client, nothing is
-lost, and nothing comes twice.
+A stream that resumes after an event, or whose client reads too slowly, reads the missed events itself, page by page as
+the client consumes them, until it reaches `complete_until`. This bounds the memory used per client, and no event is
+lost or sent twice.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ HEARTBEAT = b":\n\n"
 
 
 def opening(position: int) -> bytes:
-    """Return the frame that tells the client when, and from which event, to reconnect."""
+    """Return the first frame, which sets the client's reconnection delay and last event id."""
     return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
 
 
 def frame(row: Row) -> bytes:
-    """Return one event, with its payload on one line."""
+    """Return the frame of one event, with its payload on one line."""
     head = {
         "event": row["name"],
         "action": row["action"],
@@ -58,15 +58,15 @@ def frame(row: Row) -> bytes:
     )
 
 
-POLL_S = 2.0  # how late an event comes whose signal was lost
-HELD_POLL_S = 0.25  # the same while an earlier event may still come: one that is rolled back sends no signal
-GATHER_S = 0.01  # signals that come within this time cause one poll
-CHECK_S = 0.8  # how long a stream outlives the right to it: a token is revoked within a second
+POLL_S = 2.0  # the longest delay of an event whose signal was lost
+HELD_POLL_S = 0.25  # the same while an earlier event may still be committed, since a rollback sends no signal
+GATHER_S = 0.01  # signals that arrive within this time cause one poll
+CHECK_S = 0.8  # how long a stream may outlive its access: revoked tokens must stop working within a second
 HEARTBEAT_S = 15.0
-START_S = 5.0  # how long a new stream waits for the changes that are being made in the project
+START_S = 5.0  # how long a new stream waits for transactions in progress in the project
 BUFFER_MAX_BYTES = 1024 * 1024
 PART_BYTES = 64 * 1024
-PER_LISTENER_MAX = 10  # streams of one user or installation, with however many tokens
+PER_LISTENER_MAX = 10  # streams of one user or installation, over all its tokens
 
 TROUBLE = Counter("workhook_streams_trouble_total", "Failed polls for streams, which are retried.", ["step"])
 
@@ -74,10 +74,10 @@ log = structlog.get_logger(__name__)
 
 
 class Listener(NamedTuple):
-    """The holder of a stream. `account_id` owns the project."""
+    """The holder of a stream. `account_id` is the owner of the project."""
 
     proof: queries.Proof
-    # Shared by all tokens of a user or installation; `Actor.counted_as` tells personal tokens apart.
+    # Shared by all tokens of a user or installation, whereas `Actor.counted_as` counts each personal token separately.
     counted_as: str
     account_id: int
 
@@ -89,24 +89,24 @@ class Listener(NamedTuple):
 
 
 class _Watermark:
-    """The newest event seen, and the transactions that may still commit an earlier one."""
+    """The newest event seen, and the transactions that may still commit an earlier event."""
 
     def __init__(self, upto: int, held_by: frozenset[str], waiting: list[asyncio.Future[int]]) -> None:
         self.upto, self.held_by, self.waiting = upto, held_by, waiting
 
 
 class ProjectStreams:
-    """A project with listeners."""
+    """The streams of a project that has listeners."""
 
     def __init__(self, repository_id: int) -> None:
         self.repository_id = repository_id
         self.streams: set[Stream] = set()
         self.complete_until: int | None = None
         self.watermark: _Watermark | None = None
-        self.waiting: list[asyncio.Future[int]] = []  # for a watermark that is set up from now on
+        self.waiting: list[asyncio.Future[int]] = []  # waiting for the next watermark
 
     def reaches_watermark(self, snapshot: order.CommitSnapshot) -> bool:
-        """Tell whether all transactions that could commit below the watermark have ended."""
+        """Return whether every transaction that could commit an event below the watermark has ended."""
         appending = snapshot.appending_to(self.repository_id)
         if self.watermark is None:
             self.watermark = _Watermark(max(snapshot.newest, self.complete_until or 0), appending, self.waiting)
@@ -133,22 +133,25 @@ class ProjectStreams:
 
 
 class Stream(messages.Endless):
-    """An iterator over what is sent to one listener."""
+    """An iterator over the bytes sent to one listener."""
 
     def __init__(self, hub: Hub, project: ProjectStreams, listener: Listener, position: int | None) -> None:
         super().__init__()
         self._hub, self.project, self.listener = hub, project, listener
-        self.position = position or 0  # the last event that was sent
+        self.position = position or 0  # the last event sent
         self._opening = True
-        self._is_live = False  # the hub hands events over; otherwise they are read in `_catch_up`
+        self._is_live = False  # whether the hub hands events over; otherwise `_catch_up` reads them
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._waiting_bytes = 0
         self._woken = asyncio.Event()
         self._ended = False
-        self.leaving = False  # refused by the check
+        self.leaving = False  # whether the access check has refused the listener
 
     def offer(self, event_id: int, data: bytes) -> None:
-        """Take an event from the hub. What exceeds the buffer is read later, with what waited."""
+        """Accept an event from the hub.
+
+        If the buffer overflows, it is discarded and the stream reads the events from the database later.
+        """
         if not self._is_live or event_id <= self.position:
             return
         self._waiting.append((event_id, data))
@@ -164,12 +167,12 @@ class Stream(messages.Endless):
             self._woken.set()
 
     def end(self) -> None:
-        """End the stream after what was handed over."""
+        """End the stream after the events already handed over."""
         self._ended = True
         self._woken.set()
 
     def cut(self) -> None:
-        """End the stream at once."""
+        """End the stream immediately."""
         self._waiting.clear()
         self.end()
 
@@ -193,7 +196,7 @@ class Stream(messages.Endless):
         raise StopAsyncIteration
 
     def _take(self) -> bytes:
-        """Return about as much as the connection takes at once."""
+        """Return about as much data as the connection accepts at once."""
         if self._opening:
             self._opening = False
             return opening(self.position)
@@ -206,9 +209,12 @@ class Stream(messages.Endless):
         return b"".join(parts)
 
     async def _catch_up(self) -> bytes:
-        """Return a page of missed events, or become live: no await lies between."""
+        """Return a page of missed events, or switch to live delivery.
+
+        There is no await between the last comparison and the switch, so no event can slip through.
+        """
         while not self._is_live and (complete_until := self.project.complete_until) is not None and not self._ended:
-            if self.position > complete_until:  # another process was quicker to tell the client
+            if self.position > complete_until:  # the client has already read further from another process
                 break
             if self.position == complete_until:
                 self._is_live = True
@@ -222,7 +228,7 @@ class Stream(messages.Endless):
 
 
 class Hub:
-    """All streams of one database in this process, from the first to the last."""
+    """All streams of one database in this process. It is created with the first stream and ends with the last."""
 
     def __init__(self, services: Services) -> None:
         self.database, self._stopping = services.database, services.stopping
@@ -243,7 +249,8 @@ class Hub:
         return stream
 
     def _require_room(self, listener: Listener) -> None:
-        """Keep one listener, or one organization, from taking all streams of the process."""
+        """Raise `TooManyRequests` if the listener or the account that owns the project already has its share of the
+        streams."""
         there = [stream.listener for project in self._projects.values() for stream in project.streams]
         per_account_max = max(1, messages.endless_max() // 2)
         if sum(each.counted_as == listener.counted_as for each in there) >= PER_LISTENER_MAX:
@@ -255,7 +262,8 @@ class Hub:
         raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
 
     async def begin(self, stream: Stream) -> None:
-        """Begin with what is new, once the changes that are being made have ended. Raises `Unavailable`."""
+        """Start with new events, once the transactions in progress have ended. Raises `Unavailable` if they take too
+        long."""
         try:
             async with asyncio.timeout(START_S):
                 stream.position = await self._next_watermark(stream.project)
@@ -263,14 +271,14 @@ class Hub:
             raise Unavailable("The project has been locked by other changes for too long.", code="busy") from None
 
     def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
-        """Return a future that is done when everything committed by now was handed out."""
+        """Return a future that is done once everything committed so far has been handed out."""
         handed_out: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         project.waiting.append(handed_out)
         self._woken.set()
         return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
-        """Continue behind `after`. After an id that no event has yet, the stream begins with new events."""
+        """Continue after the event `after`. If `after` is above the newest id, the stream starts with new events."""
         stream.position = min(after, (await order.commit_snapshot(self.database)).newest)
 
     async def leave(self, stream: Stream) -> None:
@@ -307,7 +315,7 @@ class Hub:
             await asyncio.sleep(GATHER_S)
 
     async def _poll(self) -> float:
-        """Hand out new events, and return when to poll again at the latest."""
+        """Hand out new events, and return the seconds until the next poll is due."""
         projects = list(self._projects.values())
         snapshot = await order.commit_snapshot(self.database)
         free = [project for project in projects if project.reaches_watermark(snapshot)]
@@ -321,9 +329,9 @@ class Hub:
         return HELD_POLL_S if len(free) < len(projects) else POLL_S
 
     async def _hand_out(self, projects: dict[int, ProjectStreams]) -> None:
-        """Hand out what is between `complete_until` and the watermark of each project.
+        """Hand out the events between `complete_until` and the watermark of each project.
 
-        `complete_until` moves with every page first, so a stream that catches up continues where the page ended.
+        `complete_until` advances with every page, so a stream that is catching up continues where the page ended.
         """
         complete = not projects
         after = min((project.complete_until or 0 for project in projects.values()), default=0)
@@ -354,12 +362,12 @@ class Hub:
                     TROUBLE.labels("check").inc()
                     log.exception("streams_check_failed", again_in_s=CHECK_S)
             if refused:
-                leaving = asyncio.create_task(self._end_later(refused), name="streams")  # the next check does not wait
+                leaving = asyncio.create_task(self._end_later(refused), name="streams")  # not awaited here
                 self._tasks.append(leaving)
                 leaving.add_done_callback(self._tasks.remove)
 
     async def _refused(self, project: ProjectStreams) -> list[Stream]:
-        """Return the streams to end. Those with an invalid token or session are cut here."""
+        """Return the streams to end, and cut those with an invalid token or session."""
         asked = {stream.listener.proof for stream in project.streams if not stream.leaving}
         refused = asked - await queries.who_may_follow(self.database, project.repository_id, asked)
         good = await queries.which_are_good(self.database, refused)
@@ -371,7 +379,8 @@ class Hub:
         return [stream for stream in found if stream.listener.proof in good]
 
     async def _end_later(self, refused: Sequence[Stream]) -> None:
-        """End them after what was committed until now: they still get the event of the removal."""
+        """End the streams after everything committed so far, so that they still receive the event that removed their
+        access."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S):
                 await asyncio.gather(*map(self._next_watermark, {stream.project for stream in refused}))
@@ -393,8 +402,11 @@ def listener_of_session(session_id: int, user_id: int, account_id: int) -> Liste
 
 
 async def follow(services: Services, repository_id: int, listener: Listener, after: int | None) -> Stream:
-    """Stream everything after the event `after`, or new events. The caller has checked the rights, which are checked
-    again while it lasts. Raises `TooManyRequests`, `Unavailable`."""
+    """Stream everything after the event `after`, or new events if it is None.
+
+    The caller has checked access, which is checked again while the stream is open. Raises `TooManyRequests` and
+    `Unavailable`.
+    """
     if services.stopping.is_set():
         raise Unavailable(say("The server is shutting down."), code="stopping")
     if messages.opened() >= messages.endless_max():

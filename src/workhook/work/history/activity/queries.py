@@ -1,4 +1,4 @@
-"""The SQL of what happened in a project, and of who may follow it."""
+"""Queries for the activity of a project and for access to its stream."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from workhook.work.kernel.pages import first_of_each
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 
-FOLLOWING = ("work", "read")  # the permission that a confined token needs
-PAGE_BYTES = 4 * 1024 * 1024  # the most bytes of payloads in one answer; it has at least one event
+FOLLOWING = ("work", "read")  # the permission required of a confined token
+PAGE_BYTES = 4 * 1024 * 1024  # the limit for payloads in one response, which always includes at least one event
 
-moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
+moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # longer than any transaction takes
 _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
@@ -61,7 +61,7 @@ def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
 
 
 def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    """Return the first few of each kind of event, as the index has them."""
+    """Return the first few events of each name, as the index orders them."""
     names = _names(filters).subquery("each_name")
 
     def fits(row: sa.FromClause) -> list[sa.ColumnElement[bool]]:
@@ -77,7 +77,7 @@ def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement
 
 
 def _names(filters: frozenset[str]) -> sa.Select[Any]:
-    """Return the names of the events that the actor has made, each by one lookup in the index."""
+    """Return the names of the actor's events, each with one index lookup."""
     if "event" in filters:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("name"))
 
@@ -109,7 +109,7 @@ async def find_activity(
     actor: str | None,
     since: int | None,
 ) -> Sequence[Row]:
-    """Return up to `limit` rows, newest first. Rows at the end whose payloads would be too much have none."""
+    """Return up to `limit` rows, newest first. Rows beyond the size limit for payloads have no payload."""
     actor_id = None
     if actor is not None:
         found = await reader.fetch_one(_actor_of, {"login_key": key_of(actor)})
@@ -166,7 +166,7 @@ def _ids(proofs: Collection[Proof], kind: str) -> list[int]:
 
 
 async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof]:
-    """Return the valid tokens and sessions of users and installations that are in force."""
+    """Return the proofs that are still valid, whatever projects they give access to."""
     good: set[Proof] = set()
     if token_ids := _ids(proofs, "token"):
         good |= {Proof("token", each) for each in await find_actors(reader, token_ids)}
@@ -177,7 +177,7 @@ async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof
 
 
 async def who_may_follow(reader: Reader, repository_id: int, proofs: Collection[Proof]) -> set[Proof]:
-    """Return the valid ones whose users are in the project as more than clients."""
+    """Return the valid proofs whose users have access to the project as more than clients."""
     params = {"repository_id": repository_id, "now": now_ms()}
     found: set[Proof] = set()
     if session_ids := _ids(proofs, "session"):
@@ -207,7 +207,7 @@ Payload = Annotated[
 
 
 class ActivityQuery(lists.ListQuery):
-    """`event`: its name. `actor`: a username. `since`: nothing older."""
+    """Filters of a project's activity. `since` excludes older events."""
 
     event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
     actor: Annotated[str, Meta(description="Username of the actor.")] | UnsetType = UNSET
@@ -215,8 +215,11 @@ class ActivityQuery(lists.ListQuery):
 
 
 class ActivityShape(msgspec.Struct):
-    """Something that happened. `actor` is null if Workhook acted by itself. `published`: the actor told of it, by
-    publishing an event; Workhook did not see it happen."""
+    """An event in a project.
+
+    `actor` is null if Workhook itself acted. `published` is true if the actor reported the event by publishing it,
+    rather than Workhook observing it.
+    """
 
     id: int
     event: str
@@ -233,10 +236,10 @@ class ActivityAnswer(msgspec.Struct):
 
 
 async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Listed[ActivityAnswer]:
-    """List what happened in a project, the newest first.
+    """List the activity of a project, newest first.
 
-    Not for clients. Events that other systems published are listed, too; pings and the like are not. A page is shorter
-    if payloads are very long. Events are kept as long as deliveries.
+    Includes events published by other systems, but not pings and the like. A page is shorter than requested if its
+    payloads are very large. Events are kept as long as deliveries. Not available to clients.
     """
     key = lists.after(query, tuple[int])
     access = await find_access(call.database, actor_of(call), project_id)
@@ -251,7 +254,7 @@ async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Li
         since=if_set(query.since, None),
     )
     came = sum(row["payload"] is not None for row in rows)
-    if came < min(len(rows), query.limit):  # a shorter page, as the payloads are very long
+    if came < min(len(rows), query.limit):  # shorten the page because the payloads are very large
         query = msgspec.structs.replace(query, per_page=came)
     shown, headers = lists.page(call, rows, query, lambda row: (row["id"],))
     return Listed(ActivityAnswer([_activity_shape(row) for row in shown]), headers)

@@ -1,7 +1,7 @@
-"""Events of one record: the history of a task, the texts that mention it, and who has last changed records.
+"""Events of individual records: the history of a task, texts that mention it, and the last editor of a record.
 
-No index leads from a record to its events, so a page reads a bounded number of the project's events, the newest first,
-and returns where it stopped. Nothing older than the task is read.
+No index leads from a record to its events. A page therefore reads a bounded number of the project's newest events and
+returns where it stopped. Events older than the task are not read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _looked_at(dialect: str) -> sa.Subquery:
 
 
 def _reach(dialect: str) -> sa.Select[Any]:
-    """Count the events that a page reads, with the lowest of their ids."""
+    """Count the events that a page reads, and find the lowest of their ids."""
     looked_at = _looked_at(dialect)
     return sa.select(
         sa.func.count().label("count"), sa.func.coalesce(sa.func.min(looked_at.c.id), _ZERO).label("lowest")
@@ -58,7 +58,7 @@ def _reach(dialect: str) -> sa.Select[Any]:
 
 
 def _about_task(dialect: str) -> sa.Select[Any]:
-    """Select those that hold the task's id, or its number as texts name it."""
+    """Select the events that contain the task's id, or its number as texts mention it."""
     looked_at = _looked_at(dialect)
     row = events.alias("candidate")
     needles = [sa.bindparam(name, type_=sa.LargeBinary()) for name in ("needle", "reference")]
@@ -86,7 +86,7 @@ _TEXTS: Mapping[str, tuple[str, Callable[[str], Names]]] = {
 
 
 def mentions_task(event: str, payload: Any, number: int) -> bool:
-    """Tell whether a text began to name the task with this number. The event was not published by others."""
+    """Return whether the event added a mention of the task with this number. The event must not be a published one."""
     if event not in _TEXTS:
         return False
     names_in = _TEXTS[event][1]
@@ -101,7 +101,7 @@ async def prepare_mentions(event: str, payload: Any, number: int) -> None:
 
 
 def _texts_of(event: str, payload: Any) -> tuple[str, str]:
-    """Return the text after and before the event; both are empty unless it was changed."""
+    """Return the text after and before the event, both empty unless the event changed it."""
     name = _TEXTS[event][0]
     if not isinstance(payload, dict) or payload.get("action") not in _TEXT_ACTIONS:
         return "", ""
@@ -112,7 +112,7 @@ def _texts_of(event: str, payload: Any) -> tuple[str, str]:
 
 
 class TaskHistory(msgspec.Struct, frozen=True):
-    """Events in which the task is named, newest first. `before`: the id below which the next page begins."""
+    """A page of the events that mention the task, newest first. The next page starts below the id `before`."""
 
     rows: Sequence[Row]
     before: int | None
@@ -121,7 +121,7 @@ class TaskHistory(msgspec.Struct, frozen=True):
 async def read_task_history(
     reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = LOOKS_AT_MOST
 ) -> TaskHistory:
-    """Return a page of what happened to the task and its comments. A client gets `NotFound`."""
+    """Return a page of the events of the task and its comments. Raises `NotFound` for clients."""
     access.hide_from_clients()
     params: dict[str, object] = {
         "repository_id": access.repository.id,
@@ -144,12 +144,12 @@ EDITS_LOOKED_AT = 500
 
 Noun = Literal["task_comment", "file_comment", "file_comment_reply", "timesheet"]
 
-_HEAD_BYTES = 120  # of a payload: the action, and the id of the record
+_HEAD_BYTES = 120  # enough of a payload for the action and the id of the record
 _ID = re.compile(rb'^\{"action":"edited","[a-z_]+":\{"id":(?:"([a-z0-9_]+)"|(\d+))[,}]')
 
 
 class LastEdit(msgspec.Struct, frozen=True):
-    """The person, None for Workhook itself, and the time of a record's last change."""
+    """The time and author of a record's last change. `by` is None for Workhook itself."""
 
     by: PersonShape | None
     at: int
@@ -177,7 +177,7 @@ _EDITS = PerDialect.made_by(_edits)
 
 
 async def find_last_edits(reader: Reader, repository_id: int, noun: Noun) -> Mapping[str, LastEdit]:
-    """Return the last edits by the ids of the records, as texts."""
+    """Return the last edits, keyed by the ids of the records as text."""
     params = {"repository_id": repository_id, "name": noun, "low": 0, "high": HIGHEST, "limit": EDITS_LOOKED_AT}
     found: dict[str, LastEdit] = {}
     for row in await reader.fetch_all(_EDITS, params):

@@ -1,1 +1,1 @@
-"""Calendars that other programs subscribe to: the deadlines of one project, or of all that a person has to do."""
+"""Calendar subscriptions: the due dates of one project, or of all tasks assigned to a person."""

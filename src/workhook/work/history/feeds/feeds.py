@@ -1,7 +1,7 @@
-"""Calendar feeds: creating, finding and ending them, and their open tasks with a deadline, from some weeks back.
+"""Calendar feeds: creating, finding and deleting them, and listing the open tasks with a recent or future due date.
 
-The address of a feed holds a key, of which only a hash is stored: everyone who has the address can read the feed. The
-person's rights are checked on each read.
+The URL of a feed contains a key, and only a hash of the key is stored. Anyone with the URL can read the feed. The
+access of the person who created it is checked on every read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from workhook.work.kernel.record_events import record_audit
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """A feed of a person. `repository_id`: its project; None for what is assigned to the person."""
+    """A person's feed. `repository_id` is None for the feed of their assigned tasks."""
 
     id: int
     repository_id: int | None
@@ -43,7 +43,7 @@ calendar_feeds = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
-    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in its address
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in the feed's URL
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_calendar_feeds_user_id", "user_id", "repository_id"),
     sa.Index("ix_calendar_feeds_repository_id", "repository_id"),
@@ -55,7 +55,7 @@ REQUESTS_MAX = 120
 _reads = Windows(REQUESTS_MAX)
 
 _KEY_BYTES = 32
-_KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # what `secrets.token_urlsafe` makes of so many bytes
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # matches `secrets.token_urlsafe(_KEY_BYTES)`
 
 _feed = calendar_feeds.c
 _columns = (_feed.id, _feed.repository_id, _feed.created_at)
@@ -80,7 +80,7 @@ _end_assigned = sa.delete(calendar_feeds).where(_feed.user_id == big("user_id"),
 
 
 class FoundFeed(msgspec.Struct, frozen=True):
-    """A feed that is read. `project_id`: its project; None for what is assigned to `user`."""
+    """A feed found by its key. `project_id` is None for the feed of tasks assigned to `user`."""
 
     feed: Feed
     user: Account
@@ -88,14 +88,17 @@ class FoundFeed(msgspec.Struct, frozen=True):
 
 
 async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[Feed | None, Feed | None]:
-    """Return the user's feed of the project, and that of what is assigned to them."""
+    """Return the user's feed of the project and the feed of their assigned tasks, each None if there is none."""
     of_project = await reader.fetch_one(_mine, {"user_id": user.id, "repository_id": repository_id})
     assigned = await reader.fetch_one(_mine_assigned, {"user_id": user.id})
     return _feed_of(of_project), _feed_of(assigned)
 
 
 async def renew_feed(write: Write, repository_id: int | None) -> str:
-    """Replace the caller's feed of a project or (None) of their tasks. Return the key, which is only seen here."""
+    """Replace the caller's feed of a project (or, for None, of their assigned tasks) and return its key.
+
+    The key cannot be read later.
+    """
     await _end_feed(write, repository_id)
     key = secrets.token_urlsafe(_KEY_BYTES)
     values = {"user_id": write.actor.user.id, "repository_id": repository_id, "digest": digest_of(key)}
@@ -105,7 +108,7 @@ async def renew_feed(write: Write, repository_id: int | None) -> str:
 
 
 async def end_feed(write: Write, repository_id: int | None) -> bool:
-    """Return False if there was none."""
+    """Delete the caller's feed. Return False if it does not exist."""
     if not await _end_feed(write, repository_id):
         return False
     await record_audit(write, write.actor.user, "calendar_feed.destroy", _target(repository_id))
@@ -120,7 +123,7 @@ async def _end_feed(write: Write, repository_id: int | None) -> bool:
 
 
 async def require_feed(reader: Reader, key: str) -> FoundFeed:
-    """Raises `NotFound`, and `TooManyRequests` if it is read too often."""
+    """Return the feed with this key. Raises `NotFound`, and `TooManyRequests` if it is read too often."""
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if _KEY.fullmatch(key) else None
     if row is None:
         raise NotFound()
@@ -146,7 +149,7 @@ BACK_MS = 31 * DAY_MS
 
 
 class DueTask(msgspec.Struct, frozen=True):
-    """A task of a calendar. `project` and `column` are titles; `path` leads to the task's page."""
+    """A task in a calendar. `project` and `column` are titles, and `path` is the path of the task's page."""
 
     id: str
     title: str
@@ -157,7 +160,7 @@ class DueTask(msgspec.Struct, frozen=True):
     path: str
 
 
-# As the index of the list by deadline has it.
+# The expression of the index on due dates.
 _due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL), sa.BigInteger))
 _first = (
     sa.select(tasks.c.id, _due.label("due"))
@@ -204,7 +207,7 @@ async def list_project_due(reader: Reader, access: Access, now: int) -> list[Due
 
 
 async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]:
-    """Return what is assigned to the user in visible projects that are not archived."""
+    """Return due tasks assigned to the user in visible projects that are not archived."""
     found = await list_assigned_due(reader, user, _since(now), TASKS_MAX)
     return [
         DueTask(

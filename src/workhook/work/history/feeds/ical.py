@@ -1,4 +1,4 @@
-"""iCalendar (RFC 5545): tasks that are due, as the lines of a calendar that other programs read."""
+"""iCalendar (RFC 5545) output of due tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n"})
 
 
 def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
-    """Return a calendar with an event for each task. `base`: the start of addresses of pages."""
+    """Return a calendar with one event per task. `base` is prepended to the paths of pages."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Workhook//Workhook//EN", "CALSCALE:GREGORIAN"]
     lines += [f"NAME:{escaped(name)}", f"X-WR-CALNAME:{escaped(name)}"]
     lines += [f"REFRESH-INTERVAL;VALUE=DURATION:{REFRESH}", f"X-PUBLISHED-TTL:{REFRESH}"]
@@ -31,7 +31,7 @@ def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
 
 
 def _event(task: DueTask, base: str) -> Iterator[str]:
-    """Yield the lines of an event. Without METHOD, DTSTAMP is its last change (3.8.7.2)."""
+    """Yield the lines of an event. Without METHOD, DTSTAMP is the time of the last change (3.8.7.2)."""
     yield "BEGIN:VEVENT"
     yield f"UID:{task.id}@workhook"
     yield f"DTSTAMP:{_moment(task.updated_at)}"
@@ -40,12 +40,12 @@ def _event(task: DueTask, base: str) -> Iterator[str]:
     yield f"SUMMARY:{escaped(task.title)}"
     yield f"DESCRIPTION:{escaped(f'{task.project} · {task.column}')}"
     yield f"URL:{base}{task.path}"
-    yield "TRANSP:TRANSPARENT"  # a deadline keeps nobody busy
+    yield "TRANSP:TRANSPARENT"  # due dates do not mark the person as busy
     yield "END:VEVENT"
 
 
 def _start(deadline: int) -> str:
-    """Return an all-day start for a deadline without a time."""
+    """Return the start of an event. A due date without a time becomes an all-day event."""
     if deadline % DAY_MS == 0:
         return f"DTSTART;VALUE=DATE:{_at(deadline):%Y%m%d}"
     return f"DTSTART:{_moment(deadline)}"
@@ -60,12 +60,13 @@ def _at(at_ms: int) -> datetime:
 
 
 def escaped(text: str) -> str:
-    """Escape a value of type TEXT (3.3.11), without control characters and line breaks."""
+    """Escape a TEXT value (3.3.11), and remove control characters."""
     return _CONTROLS.sub("", _LINE_BREAK.sub("\n", text)).translate(_ESCAPES)
 
 
 def _folded(line: str) -> Iterator[str]:
-    """Split a line into parts of at most `LINE_BYTES` between characters; a space begins all but the first (3.1)."""
+    """Split a line between characters into parts of at most `LINE_BYTES`. Continuation parts begin with a space
+    (3.1)."""
     part, size = "", 0
     for each in line:
         length = len(each.encode())

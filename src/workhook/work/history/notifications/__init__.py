@@ -1,1 +1,1 @@
-"""Notifications: what a person is told of, in all projects together, and what they want to be told of."""
+"""A person's notifications from all projects, and their notification settings."""

@@ -1,4 +1,4 @@
-"""`/me/notifications` and `/me/notification_settings`: a person's own. Nobody else sees them."""
+"""`/me/notifications` and `/me/notification_settings`, which only the person themselves can see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ routes = Routes(WORK_API, "Notifications", read="notifications.read", write="not
 
 
 class ReadAll(msgspec.Struct):
-    """`upto`: the newest that the caller has seen."""
+    """The notifications to mark as read. `upto` is the newest one the caller has seen."""
 
     upto: (
         Annotated[int, Meta(ge=0, le=ID_MAX, description="Only this notification and older ones. Default: all.")]
@@ -37,14 +37,14 @@ class ReadAll(msgspec.Struct):
 
 
 class KindSettingEdit(msgspec.Struct):
-    """What is not named stays as it is."""
+    """Changes to the settings of one kind. Omitted fields keep their values."""
 
     inbox: Annotated[bool, Meta(description="In the list of notifications.")] | UnsetType = UNSET
     email: Annotated[bool, Meta(description="By e-mail.")] | UnsetType = UNSET
 
 
 class NotificationSettingsEdit(msgspec.Struct):
-    """What is not named stays as it is."""
+    """Changes to the notification settings. Omitted kinds keep their settings."""
 
     mention: KindSettingEdit | UnsetType = UNSET
     assignment: KindSettingEdit | UnsetType = UNSET
@@ -81,9 +81,9 @@ routes.get("/me/notification_settings")(get_notification_settings)
 
 @routes.patch("/me/notification_settings", action="notification_setting.edit")
 async def edit_notification_settings(write: Write, edit: NotificationSettingsEdit) -> NotificationSettingsAnswer:
-    """Choose what the caller is told of.
+    """Update the caller's notification settings.
 
-    It holds for what happens from now on.
+    The new settings apply to future events.
     """
     user_id = write.actor.user.id
     before = await find_settings(write.tx, user_id)
@@ -100,5 +100,5 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
 
 
 def _rests_on_oneself(write: Write) -> None:
-    """Allow a repeated request under its `Idempotency-Key` after the caller has lost a role."""
+    """Allow retries with the same `Idempotency-Key` even after the caller has lost a role."""
     write.actor.request.rests_on(write.actor.user.id, None, RANKS["owner"])

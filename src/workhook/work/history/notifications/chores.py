@@ -1,8 +1,8 @@
-"""The chores of notifications: telling people of the deadlines of the next day, and keeping inboxes short.
+"""Notification chores: notifying assignees of approaching due dates, and pruning old notifications.
 
-A task keeps which deadline people were told of, so that each is told of once, and again when it was moved. Tasks of
-which nobody was told are in an index of their own: what was told is not looked at again. A notification is kept for 90
-days, and each person has the newest 1,000.
+A task records the due date its assignees were notified of, so they are notified once per due date and again when it
+changes. Tasks with an unannounced due date have their own index, so announced ones are not scanned again. Notifications
+are kept for 90 days, at most the newest 1,000 per person.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _shorten = sa.delete(notifications).where(_c.user_id == big("user_id"), _c.id <=
 
 
 async def prune(services: Services, now: int) -> int:
-    """Remove what is too old, and what is beyond the newest of each person. Returns how many."""
+    """Delete expired notifications and those beyond each person's maximum, and return their number."""
     return await _forget_old(services, now - KEPT_MS) + await _shorten_inboxes(services, now - _LOOKS_BACK_MS)
 
 
@@ -84,7 +84,7 @@ DEADLINES_BATCH = 200
 
 _DAY = sa.literal_column(str(DAY_MS), sa.BigInteger)
 
-# A deadline that is a day ends with the day. Another process skips locked tasks.
+# A due date without a time lasts until the end of the day. Tasks locked by another process are skipped.
 _due = (
     sa.select(tasks.c.id)
     .where(
@@ -130,8 +130,8 @@ _note = sa.update(tasks).where(_these).values(deadline_told=tasks.c.deadline)
 
 
 async def tell_of_deadlines(services: Services, now: int) -> int:
-    """Notify assignees of each deadline until a day after `now`, except in archived projects. Returns how many tasks
-    were read."""
+    """Notify assignees of due dates within a day after `now`, except in archived projects. Return the number of tasks
+    read."""
 
     span = {"now": now, "day_ago": now - DAY_MS, "until": now + DAY_MS}
 

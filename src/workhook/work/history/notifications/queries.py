@@ -1,6 +1,7 @@
-"""The notifications of a person, and what messages of mail tell, with the rights that they have now.
+"""Queries for a person's notifications and for notification e-mails, limited by the person's current access.
 
-Each is read together with its project. A person has so few (`chores`) that all can be read.
+Each notification is read together with its project. A person has few enough notifications (see `chores`) to read them
+all.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ Subject = Literal["task", "file", "invoice", "invitation", "webhook"]
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification as the person may see it now.
+    """A notification, limited by the person's current access.
 
-    `subject_id` and `title` are of the `subject`: of an invoice its number, of an invitation the place. `owner`: the
-    login that the address of the project begins with. `action`: of an invoice what was done with it, of a payment its
-    kind, of an invitation the role. `words`: the beginning of a comment without markup, or why a webhook is off.
+    `subject_id` and `title` describe the `subject`; the title of an invoice is its number, that of an invitation the
+    organization or project. `owner` is the login at the start of the project's URL. `action` is what happened to an
+    invoice, the kind of a payment, or the role of an invitation. `words` is the beginning of a comment without markup,
+    or the reason why a webhook was disabled.
     """
 
     id: int
@@ -82,7 +84,7 @@ _owners = accounts.alias("owners")
 
 
 def with_what_is_told(rows: sa.FromClause, table: sa.Table) -> sa.Join:
-    """Join `rows`, which hold `table`, with what `is_seen` reads."""
+    """Join `rows`, which include `table`, with the tables that `is_seen` reads."""
     c = table.c
     file_comment_id = sa.func.coalesce(c.file_comment_id, file_comment_replies.c.file_comment_id)
     task_id = sa.func.coalesce(c.task_id, task_comments.c.task_id)
@@ -99,8 +101,10 @@ def with_what_is_told(rows: sa.FromClause, table: sa.Table) -> sa.Join:
 
 
 def is_seen(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Return the condition that the person sees it. Parameters: `user_id`, `now`, and those of
-    `invitations.invited`."""
+    """Return the condition under which the person may see the notification.
+
+    Parameters: `user_id`, `now`, and those of `invitations.invited`.
+    """
     c = table.c
     return sa.and_(
         projects.c.deleted_at.is_(None),
@@ -121,7 +125,7 @@ _PLAIN = (
 
 
 def what_is_told(rows: sa.FromClause, table: sa.Table, *further: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select the rows of `notification_of`, with the parameters of `is_seen`."""
+    """Select rows for `notification_of`. Takes the parameters of `is_seen`."""
     c = table.c
     return (
         sa.select(
@@ -227,7 +231,7 @@ _is_unread = _c.read_at.is_(None)
 
 
 def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
-    """Select some of a person's by an index, before anything is joined."""
+    """Select the person's newest notifications by an index, before any joins."""
     some = sa.select(_picked.c.id).where(_picked.c.user_id == _person, *further)
     newest = some.order_by(_picked.c.id.desc()).limit(big("looks_at")).subquery("newest")
     return newest.join(notifications, _c.id == newest.c.id)
@@ -261,7 +265,7 @@ _read_all = (
 async def find_notifications(
     reader: Reader, actor: Actor, *, unread: bool | None, before: int, limit: int
 ) -> list[Notification]:
-    """Return the newest first, with ids below `before`."""
+    """Return notifications with ids below `before`, newest first."""
     statement = _listed if unread is None else _unread if unread else _read
     params = {**params_of(actor.user), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
     rows = await reader.fetch_all(statement, params)
@@ -270,14 +274,14 @@ async def find_notifications(
 
 
 async def count_unread(reader: Reader, actor: Actor) -> int:
-    """Count up to `COUNTED_MAX`."""
+    """Return the number of unread notifications, at most `COUNTED_MAX`."""
     row = await reader.fetch_row(_count, {**params_of(actor.user), "looks_at": COUNTS_AMONG})
     number: int = row["number"]
     return number
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
-    """Return whether the person has such a notification, read before or not."""
+    """Mark a notification as read. Return False if the person has no such notification."""
     params = {**params_of(actor.user), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_one, params) is None:
         return False
@@ -286,7 +290,7 @@ async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: in
 
 
 async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> int:
-    """Return how many with ids up to `upto` were unread."""
+    """Mark notifications with ids up to `upto` as read, and return how many were unread."""
     return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
 
 
@@ -295,7 +299,7 @@ def params_of(user: Account) -> dict[str, object]:
     return {"user_id": user.id, "now": now_ms(), **invited(user)}
 
 
-# --- what a message tells, with the rights that its recipient has when it is made ------------------------------------
+# --- the content of a message, with its recipient's access at the time it is composed ---------------------------------
 
 _told = what_is_told(mail_messages, mail_messages).where(mail_messages.c.id == big("id"))
 _this = invitations.c.id == big("id")
@@ -303,7 +307,7 @@ _to_organization, _to_repository = to_organizations.where(_this), to_repositorie
 
 
 async def find_told(reader: Reader, user: Account, message_id: int) -> Notification | None:
-    """Return None if the user does not see it any more."""
+    """Return the notification of a mail message, or None if the user may no longer see it."""
     row = await reader.fetch_one(_told, {**params_of(user), "id": message_id})
     if row is None:
         return None
@@ -312,7 +316,7 @@ async def find_told(reader: Reader, user: Account, message_id: int) -> Notificat
 
 
 async def find_invitation(reader: Reader, invitation_id: int) -> Invitation | None:
-    """Return None for one that is invalid or has no link."""
+    """Return the invitation, or None if it is invalid or has no link."""
     params = {"id": invitation_id, "user_id": NOBODY, "now": now_ms()}
     for statement in (_to_organization, _to_repository):
         row = await reader.fetch_one(statement, params)
@@ -323,7 +327,7 @@ async def find_invitation(reader: Reader, invitation_id: int) -> Invitation | No
 
 
 class NotificationsQuery(lists.ListQuery):
-    """`unread`: only those, or only the others."""
+    """Filters of notifications. `unread` selects only unread (true) or only read (false) notifications."""
 
     unread: Annotated[bool, Meta(description="Only those that are not read yet. Default: all.")] | UnsetType = UNSET
 
@@ -334,7 +338,7 @@ class NotificationProject(msgspec.Struct):
 
 
 class NotificationSubject(msgspec.Struct):
-    """What it is about."""
+    """The subject of a notification."""
 
     type: Literal["task", "file", "invoice", "invitation", "webhook"]
     id: str
@@ -345,7 +349,7 @@ class NotificationSubject(msgspec.Struct):
 
 
 class NotificationShape(msgspec.Struct):
-    """Something that the caller was told of. `actor` is null where Workhook acted by itself."""
+    """A notification of the caller. `actor` is null if Workhook itself acted."""
 
     id: int
     kind: NotificationKind
@@ -376,10 +380,10 @@ class NotificationsAnswer(msgspec.Struct):
 
 
 async def list_notifications(call: Call, query: NotificationsQuery) -> Listed[NotificationsAnswer]:
-    """List what the caller was told of, the newest first.
+    """List the caller's notifications, newest first.
 
-    What tells of a project is listed as long as the caller sees the project, and what it is about. Nobody is told of
-    their own acts. A notification is kept for 90 days, and each person has the newest 1,000.
+    A notification about a project is listed as long as the caller can see the project and the subject. Users are not
+    notified of their own actions. Notifications are kept for 90 days, at most the newest 1,000 per person.
     """
     key = lists.after(query, tuple[int])
     found = await find_notifications(

@@ -1,4 +1,4 @@
-"""What somebody wants to be told of, in their inbox and by mail. Without a choice it is everything."""
+"""A person's notification settings, for their inbox and for e-mail. By default, every kind is enabled for both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.storage.record_rows import assigned
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Where somebody is told of a kind."""
+    """The notification channels chosen for one kind."""
 
     inbox: bool = True
     email: bool = True
@@ -43,7 +43,7 @@ async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, 
 
 
 async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, Choice]) -> None:
-    """Kinds that are not in `wanted` stay as they are."""
+    """Save the settings of the kinds in `wanted`. Other kinds keep theirs."""
     rows = [
         {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}
         for each in sorted(wanted)
@@ -52,14 +52,14 @@ async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind
 
 
 class KindSetting(msgspec.Struct):
-    """Where a kind is told of."""
+    """The notification channels for one kind."""
 
     inbox: Annotated[bool, Meta(description="In the list of notifications.")]
     email: Annotated[bool, Meta(description="By e-mail, if the server sends e-mail and the caller has an address.")]
 
 
 class NotificationSettings(msgspec.Struct):
-    """What the caller is told of."""
+    """The caller's notification settings, by kind."""
 
     mention: KindSetting
     assignment: KindSetting
@@ -76,7 +76,7 @@ class NotificationSettingsAnswer(msgspec.Struct):
 
 
 async def get_notification_settings(call: Call) -> NotificationSettingsAnswer:
-    """Get what the caller is told of."""
+    """Get the caller's notification settings."""
     return settings_answer(await find_settings(call.database, actor_of(call).user.id))
 
 

@@ -1,1 +1,1 @@
-"""Full-text search over tasks, comments and files."""
+"""Full-text search over tasks, comments, files, invoices and credit notes."""

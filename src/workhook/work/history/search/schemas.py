@@ -1,4 +1,4 @@
-"""What is searched for, and what is found, with a few words of its text from around the searched words."""
+"""Queries and results of the search, and the excerpts that show text around the matching words."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DRAFT = name_of(None)
 """The title of an invoice without a number."""
 
 EXCERPT_CHARS = 200
-_BEFORE = 60  # characters that are shown of what comes before the word
+_BEFORE = 60  # characters shown before the matching word
 _SPACES = re.compile(r"\s+")
 _MORE = "…"
 
 
 class SearchQuery(ListQuery, kw_only=True):
-    """`q` is words; what is found has each of them."""
+    """A search. Every result contains all the words of `q`."""
 
     q: Annotated[
         str,
@@ -46,7 +46,7 @@ class SearchQuery(ListQuery, kw_only=True):
 
     @property
     def limit(self) -> int:
-        """Return the page size: a search is never answered whole."""
+        """Return the page size. Search results are always paginated."""
         return PER_PAGE_DEFAULT if isinstance(self.per_page, UnsetType) else self.per_page
 
     @property
@@ -55,18 +55,18 @@ class SearchQuery(ListQuery, kw_only=True):
 
 
 class FoundIn(msgspec.Struct, frozen=True):
-    """The project, task, file or invoice in which something was found."""
+    """The project, task, file or invoice that contains a result."""
 
     id: str
     title: str
 
 
 class SearchResult(msgspec.Struct):
-    """A result of the search. `id` is an integer for comments and replies.
+    """A search result. `id` is an integer for comments and replies.
 
-    The `title` of a comment is that of its task or file, which is in `task` or `file`, too. A reply also has the
-    `file_comment_id` of the comment that it answers. The `title` of an invoice or a credit note is its
-    number, and the `excerpt` of an invoice is the name of the client who pays.
+    The `title` of a comment is that of its task or file, which is also in `task` or `file`. A reply also has the
+    `file_comment_id` of the comment it answers. The `title` of an invoice or credit note is its number, and the
+    `excerpt` of an invoice is the name of the client who pays.
     """
 
     type: Kind
@@ -87,7 +87,7 @@ class SearchResult(msgspec.Struct):
 
 
 class SearchAnswer(msgspec.Struct):
-    """`incomplete_results`: there are more results that the caller may see; they are older than these."""
+    """A page of search results. `incomplete_results` is true if older matches exist that are not listed."""
 
     results: list[SearchResult]
     incomplete_results: bool = False
@@ -117,16 +117,16 @@ def search_result(row: Row, words: str) -> SearchResult:
 
 
 def excerpt(text: str | None, words: str) -> str | None:
-    """Return at most `EXCERPT_CHARS` in one line, with `…` where something is left out; None for no text.
+    """Return at most `EXCERPT_CHARS` characters on one line, with `…` for omissions, or None if there is no text.
 
-    It starts a little before the first of `words` that is found, else with the text.
+    The excerpt starts shortly before the first occurrence of any of `words`, or else at the beginning.
     """
     line = _SPACES.sub(" ", text or "").strip()
     if not line:
         return None
     start = _start(line, words)
     if start:
-        start = line.find(" ", start) + 1 or start  # with a whole word
+        start = line.find(" ", start) + 1 or start  # start with a whole word
     room = EXCERPT_CHARS - (len(_MORE) if start else 0)
     part = line[start : start + room]
     if start + room < len(line):
@@ -142,7 +142,8 @@ def _start(line: str, words: str) -> int:
 
 
 class Folded(NamedTuple):
-    """The `letters` of a text as words are compared, and the place of each, with the text's end last."""
+    """A text normalized for comparison. `places` maps each of the `letters` to its index in the original and ends with
+    the original's length."""
 
     letters: str
     places: list[int]

@@ -1,7 +1,7 @@
-"""Where a search looks for each kind of record, and who sees what it finds.
+"""The tables that a search reads for each kind of record, and the conditions for access to the rows.
 
-Clients do not find what is private, nor comments on private files, replies to private comments and drafts of invoices.
-Nobody finds what belongs to something that was deleted.
+Clients cannot find private records, comments on private files, replies to private comments, or draft invoices. Records
+of deleted tasks, files and projects are never found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ seen = (
     sa.select(
         projects.c.repository_id, projects.c.id.label("project_id"), sa.case((_insider, 1), else_=0).label("insider")
     )
-    # The first is for the sake of indexes, the second decides.
+    # This condition makes indexes usable; the next one decides.
     .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
     .where(projects.c.deleted_at.is_(None), sa.or_(_insider, is_client))
     .where(within_reach(projects.c.account_id, projects.c.repository_id))
@@ -53,11 +53,11 @@ _NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
 
 @dataclass(frozen=True)
 class SearchScope:
-    """The place of records of a kind.
+    """The scope of a search for one kind of record.
 
-    `table` holds them; `owner` is the table of the task or file that they are about, or the same; `joined` is all that
-    is read. A client sees a record if no flag in `private` is true, and `shown` is. `invoice_id`: the invoice that the
-    record is, or belongs to.
+    `table` contains the records, `owner` is the table of their task or file (or `table` itself), and `joined` is
+    everything that is read. A client sees a record if no flag in `private` is true and `shown` is true. `invoice_id` is
+    the invoice that the record is or belongs to.
     """
 
     table: sa.Table
@@ -87,17 +87,18 @@ class SearchScope:
         return self.table.c.issued if self.table is credit_notes else self.table.c.updated_at
 
     def sees(self) -> sa.ColumnElement[bool]:
-        """Return the condition that the caller sees a row joined with its project, for few rows."""
+        """Return the condition under which the caller sees a row joined with its project. Meant for few rows."""
         project = sa.and_(
             projects.c.deleted_at.is_(None), within_reach(projects.c.account_id, projects.c.repository_id)
         )
         return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(is_client, self._open)))
 
     def is_among_seen(self) -> sa.ColumnElement[bool]:
-        """Return the condition that the caller sees a row joined with `seen`, for very many rows."""
+        """Return the condition under which the caller sees a row joined with `seen`. Meant for very many rows."""
         lives = self._lives
         if "deleted_at" in self.owner.c:
-            # An expression that no partial index has: PostgreSQL would read all of it, beside the index of words.
+            # An expression that matches no partial index. Otherwise PostgreSQL would read all of such an index in
+            # addition to the full-text index.
             lives = sa.func.coalesce(
                 self.owner.c.deleted_at, sa.literal_column("0", sa.BigInteger)
             ) == sa.literal_column("0")

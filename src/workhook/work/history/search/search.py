@@ -1,8 +1,8 @@
-"""`/search`: finds what the caller sees that has the searched words.
+"""`/search`: full-text search over everything the caller can see.
 
-A search looks for the newest records of each kind, up to a bound. It looks among the newest rows first, which is quick
-where the words are common. If it finds too few there, it asks the index of words for all rows. It counts only what the
-caller sees. At last it reads the texts that a page shows.
+A search finds the newest matching records of each kind, up to a limit, and counts only those the caller can see. It
+first scans the newest rows, which is fast for common words, and falls back to the full-text index if these contain too
+few matches. The texts for the excerpts are read last, only for the page shown.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ _REFERENCE = re.compile(r"(?P<owner>[\w.-]{1,100})/(?P<name>[\w.-]{1,100})(?P<nu
 
 
 class SearchLimits(NamedTuple):
-    """Bounds for each kind of record."""
+    """Limits for each kind of record."""
 
-    candidates: int  # no more are found: the newest that the caller sees
-    # On PostgreSQL the newest `rows` are searched first, up to so many `characters`.
+    candidates: int  # the number of matches returned, newest first
+    # PostgreSQL: search the newest `rows` first, up to this many `characters`.
     rows: int
     characters: int
-    # On SQLite the newest `matches` of the index of words are read; within one project, whose newest may be older, its
-    # newest rows.
+    # SQLite: read the newest `matches` of the full-text index, or the newest rows of a single project, whose matches
+    # may be older.
     matches: int
     rows_of_project: int
 
 
 LIMITS = SearchLimits(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
 
-_Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
+_Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # the range of integers in both databases
 
 
 class ResultKey(NamedTuple):
-    """The sort key of results, from high to low; `kind` is an index in `KINDS`."""
+    """The sort key of results, in descending order. `kind` is an index into `KINDS`."""
 
     created_at: _Integer
     kind: _Integer
@@ -80,7 +80,7 @@ class ResultKey(NamedTuple):
 
 
 def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
-    """Select the newest by id: imports bring times of their own."""
+    """Select the newest records by id, because imported records keep their original times."""
     scope = SCOPES[kind]
     return sa.select(
         _rank(kind).label("kind"),
@@ -91,7 +91,7 @@ def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
 
 
 def _bound(rows: int) -> sa.ColumnElement[int]:
-    """Write a limit into the statement, so that a plan for any values knows it."""
+    """Return the limit as a literal, so that generic query plans take it into account."""
     return sa.literal_column(str(rows), sa.BigInteger)
 
 
@@ -100,7 +100,7 @@ def _in_project() -> sa.BindParameter[str]:
 
 
 def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
-    """Search the newest rows; `_indexed` searches again if these hold too few of a kind."""
+    """Search the newest rows. If they contain too few matches, the caller continues with `_indexed`."""
     scope = SCOPES[kind]
     rows: sa.FromClause
     if dialect == "postgresql":
@@ -121,23 +121,23 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
 
 
 def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.CTE:
-    """Select the newest rows with the words on PostgreSQL, until their texts have too many characters.
+    """Select matches among the newest rows on PostgreSQL, up to a total number of characters.
 
-    The texts that were read are searched, once: without statistics the planner expects one row, and would take the
-    texts apart again for each row that it joins.
+    The CTE is materialized so that each text is parsed once. Without statistics the planner expects a single row and
+    would parse the texts again for every joined row.
     """
     searched = scope.matching.searched
     names = searched.columns
     rows = scope.table.alias("rows")
     newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
     order = [rows.c.id.desc()]
-    if in_project and scope.table is scope.owner:  # which has an index for it
+    if in_project and scope.table is scope.owner:  # which has an index for this order
         repository = _repository()
-        # Forces the index with this order: by the primary key all newer rows would be read.
+        # Forces the index with this order. With the primary key, all newer rows would be read.
         newest = newest.where(rows.c.repository_id.between(repository, repository))
         order = [rows.c.repository_id.desc(), *order]
     some = newest.order_by(*order).subquery("some")
-    whole = sa.func.concat(*(some.c[name] for name in searched.words))  # which takes NULL for nothing
+    whole = sa.func.concat(*(some.c[name] for name in searched.words))  # `concat` ignores NULL
     read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
     texts = [some.c[name] for name in names]
     known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
@@ -180,10 +180,11 @@ def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
 
 
 def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select[Any]:
-    """Search all rows, by the index of words."""
+    """Search all rows with the full-text index."""
     scope = SCOPES[kind]
     row_id = scope.table.c.id
-    # An order without an index, which would read all rows without the words.
+    # Sort by an expression without an index. PostgreSQL could otherwise walk the primary key and test every row for the
+    # words.
     order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
     found = (
         _candidates(kind, limits)
@@ -215,7 +216,7 @@ def _indexed_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bo
 
 
 def _page_rows(kind: Kind) -> sa.Select[Any]:
-    """Select what a page shows. The rights are checked again, since the records may have changed."""
+    """Select the columns shown on a page. Access is checked again because records may have changed meanwhile."""
     scope = SCOPES[kind]
     task_number = scope.owner.c.number if scope.owner is tasks else sa.cast(sa.null(), sa.BigInteger)
     return (
@@ -250,13 +251,12 @@ def _page_rows_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
 
 @routes.get("/search", problems=(404,), etag=False)
 async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
-    """Search tasks, files, comments and replies in every project that the caller sees.
+    """Search tasks, files, comments, replies, invoices and credit notes in every project the caller can see.
 
-    The newest come first; without `per_page` there are 30 on a page. Archived projects are searched, the trash is not.
-    Text without spaces between words, as in Chinese or Japanese, is found by the beginning of what stands between two
-    spaces or punctuation marks. The search finds at most the newest 50 of each kind that the caller sees. If
-    `incomplete_results` is true, narrow it down with more words, `type` or `project_id`. A search that takes too long
-    is 503.
+    Results are sorted newest first, 30 per page by default. Archived projects are included, the trash is not. Text
+    without spaces between words, such as Chinese or Japanese, is matched only from the start of each run between spaces
+    or punctuation marks. A search returns at most the newest 50 results of each kind. If `incomplete_results` is true,
+    narrow the search with more words, `type` or `project_id`. A search that takes too long fails with 503.
     """
     after = lists.after(query, ResultKey)
     actor = actor_of(call)
@@ -274,9 +274,9 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
 
 
 async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[str | None, str]:
-    """Return the project to search, or None for all, and the words."""
+    """Return the project to search (None for all projects) and the words."""
     if isinstance(query.project_id, str):
-        await find_access(reader, actor, query.project_id)  # 404, rather than nothing found
+        await find_access(reader, actor, query.project_id)  # 404 instead of an empty result
         return query.project_id, words_of(query.q)
     if reference := _REFERENCE.fullmatch(query.q.strip()):
         named = await find_repository(reader, reference["owner"], reference["name"], actor.user.id)
@@ -284,7 +284,7 @@ async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[s
             if named is not None:
                 await find_access(reader, actor, named.project_id)
                 return named.project_id, words_of(reference["number"])
-        except NotFound:  # like a project that does not exist: then these are words like others
+        except NotFound:  # treat a project the caller cannot see as ordinary words
             pass
     return None, words_of(query.q)
 
@@ -292,7 +292,7 @@ async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[s
 async def _find(
     reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]
 ) -> Mapping[Kind, list[ResultKey]]:
-    """Return the newest of each kind, if possible one more than `candidates`."""
+    """Return the newest matches of each kind, up to one more than `candidates` to show that there are more."""
     in_project = params["project_id"] is not None
     rows = await reader.fetch_slow(_newest_of(kinds, LIMITS, in_project=in_project), params)
     found = _by_kind(kinds, rows)

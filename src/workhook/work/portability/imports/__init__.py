@@ -1,1 +1,1 @@
-"""Boards from elsewhere become projects: read a file, plan what it makes, write it."""
+"""Imports of boards from other tools: read a file, plan a project, and write it."""

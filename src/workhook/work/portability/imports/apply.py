@@ -1,7 +1,8 @@
-"""Writes a plan, a batch of tasks in each transaction: one event for each thing that is made, as if it had been made
-over the API. What is made is linked to what it was made of in the same commit, so whoever is interrupted goes on.
+"""Execution of a plan in batches of tasks, one transaction each.
 
-What tasks wait for is written when all of them are there, as their edits.
+Every created record publishes an event, as if it had been created through the API. Each record is linked to its
+original in the same commit, so an interrupted import can be resumed. Dependencies are written as edits after all tasks
+exist.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SQLITE_PAUSE_S = 0.12
 
 
 class CreatedCounts(msgspec.Struct, frozen=True):
-    """`labels`: how many different ones the new tasks have."""
+    """The numbers of created records. `labels` counts the distinct labels of the new tasks."""
 
     projects: int
     columns: int
@@ -59,8 +60,8 @@ class ImportedColumn(msgspec.Struct, frozen=True):
 class Imported(msgspec.Struct, frozen=True):
     """The result of an import.
 
-    `skipped`: existing records. `changed`: how many of those tasks have changed in the other service since.
-    `unmatched`: people of new records without an account here.
+    `skipped` counts records that already existed, `changed` those tasks among them that have since changed in the other
+    service. `unmatched` lists people on new records who have no account here.
     """
 
     title: str
@@ -77,7 +78,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 async def preview(database: Database, this: Import) -> Imported:
-    """Return what `import_plan` would do now."""
+    """Return the result that `import_plan` would have now."""
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
     return await asyncio.to_thread(_summary, this, rest, rest.repository)
 
@@ -85,10 +86,11 @@ async def preview(database: Database, this: Import) -> Imported:
 async def import_plan(database: Database, this: Import, progress: Progress) -> Imported:
     """Write the records of the plan that do not exist yet.
 
-    Project and columns are made with the first tasks, and dependencies at the end. An error leaves what was made before
-    it; the same import again makes the rest.
+    The project and its columns are created with the first tasks, dependencies at the end. After an error, the records
+    written so far remain, and repeating the import writes the rest.
 
-    Raises `Forbidden`, `Conflict` (the project is archived, or was deleted meanwhile), `Invalid` (too many columns).
+    Raises `Forbidden`, `Conflict` if the project is archived or was deleted meanwhile, and `Invalid` for too many
+    columns.
     """
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
     place, done = rest.repository, list[Remaining]()
@@ -107,12 +109,13 @@ async def import_plan(database: Database, this: Import, progress: Progress) -> I
 async def _write(
     tx: Transaction, *, this: Import, begun: Repository | None, progress: Progress
 ) -> tuple[Remaining, Repository]:
-    """Write one batch, and return what was made and where. `begun`: the project of the batches before."""
-    await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
+    """Write one batch, and return the created records and the project. `begun` is the project of the previous
+    batches."""
+    await lock_names(tx, this.organization.id)  # a concurrent import of the same board finds these records
     rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
-        raise Conflict(say("The project {} was deleted during the import.", begun.full_name), code="deleted")
-    if rest.repository is not None and rest.is_empty:  # another import was here
+        raise Conflict(say("The project {} was deleted while it was imported.", begun.full_name), code="deleted")
+    if rest.repository is not None and rest.is_empty:  # written by another import
         return rest, rest.repository
     writer = BatchWriter(tx, this, await _access(tx, this, rest), progress)
     await writer.write(rest)
@@ -120,7 +123,7 @@ async def _write(
 
 
 def _counted(progress: Progress, wanted: Counts, before: Counts) -> Progress:
-    """Return a batch's progress callback, which adds the batches before."""
+    """Return a progress callback for one batch that adds the previous batches."""
 
     def add_up(what: str, number: int, total: int) -> None:
         progress(what, getattr(before, what) + number, max(getattr(wanted, what), getattr(before, what) + total))
@@ -129,7 +132,7 @@ def _counted(progress: Progress, wanted: Counts, before: Counts) -> Progress:
 
 
 async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
-    """Return the access to the project, which is created if it does not exist."""
+    """Return access to the project, which is created if necessary."""
     if rest.repository is not None:
         access = await find_access(tx, this.actor, rest.repository.project_id)
         access.require_writable()
@@ -162,7 +165,7 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None, refus
 
 
 def remarks_of(rest: Remaining) -> list[Message]:
-    """Return warnings about existing tasks, and tasks that cannot have their parent."""
+    """Return warnings about tasks that already exist and about tasks that cannot keep their parent."""
     warnings = []
     if rest.changed:
         number, names = Number(len(rest.changed)), name_some(rest.changed)
@@ -196,7 +199,7 @@ async def _write_waits(database: Database, this: Import, progress: Progress) -> 
 
 
 async def _write_waits_of_one(tx: Transaction, *, this: Import, waits: Sequence[Wait]) -> list[str]:
-    await lock_names(tx, this.organization.id)  # of two imports the second finds what the first made
+    await lock_names(tx, this.organization.id)  # a concurrent import finds these dependencies
     keys = {key for each in waits for key in (each.task_key, each.blocker_key)}
     some = msgspec.structs.replace(this.plan, columns=[], tasks=[each for each in this.plan.tasks if each.key in keys])
     rest = await remaining_of(tx, this.organization, some, this.actor.user.id)

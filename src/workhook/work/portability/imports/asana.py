@@ -1,6 +1,7 @@
-"""From the export of an Asana project ("Export", "JSON") to the plan of a project. Pure.
+"""Plans of projects from Asana exports ("Export", "JSON"). Pure functions.
 
-The answer of Asana's API to `GET /tasks?project=…` has the same form. docs/how-to/import.md says what becomes what.
+Responses of Asana's API to `GET /tasks?project=…` have the same format. The mapping is documented in
+docs/how-to/import.md.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ URL, START, DUE, LIKES, KIND, MINUTES = (
     "asana_url", "asana_start", "asana_due", "asana_likes", "asana_type", "asana_actual_minutes",
 )  # fmt: skip
 
-_ID = Key("gid", "id", by=Node.scalar)  # older files have numbers
+_ID = Key("gid", "id", by=Node.scalar)  # numeric in older files
 
 
 class AsanaName(msgspec.Struct, frozen=True):
@@ -50,14 +51,14 @@ class TaskMembership(msgspec.Struct, frozen=True):
 
 
 class AsanaField(msgspec.Struct, frozen=True):
-    """A custom field of a task, with its value as Asana shows it."""
+    """A custom field of a task, with its value as displayed by Asana."""
 
     value: Annotated[str, Made(_value_of)]
     name: str
 
 
 class AsanaTask(msgspec.Struct, frozen=True):
-    """A task. `parent_id`: of the task that it is in, or that it names."""
+    """A task. `parent_id` is the id of the enclosing task or of the parent it names."""
 
     likes: Annotated[int, Made(_likes)]
     id: Annotated[str, _ID]
@@ -101,7 +102,7 @@ def read_project(data: bytes) -> list[AsanaTask]:
 
 
 def _tasks(top: Node) -> Iterator[AsanaTask]:
-    """Read with a stack: a file may have very many levels."""
+    """Read tasks iteratively, because a file can be nested very deeply."""
     left = [(each, "") for each in reversed(list(top.nodes("data")))]
     while left:
         node, parent_id = left.pop()
@@ -111,7 +112,7 @@ def _tasks(top: Node) -> Iterator[AsanaTask]:
 
 
 def _without_repeats(tasks: list[AsanaTask]) -> list[AsanaTask]:
-    """Merge a subtask that is in a section of its own with the one in its task."""
+    """Merge a subtask listed in a section with its occurrence under its parent."""
     found: dict[str | int, AsanaTask] = {}
     for at, each in enumerate(tasks):
         before = found.get(each.id or at)
@@ -127,7 +128,7 @@ def _likes(node: Node) -> int:
 
 
 def _value_of(node: Node) -> str:
-    """Return `display_value`, or without it the value of the field's type."""
+    """Return `display_value`, or the value of the field's type if it is missing."""
     value = node.text("display_value") or node.scalar("text_value") or node.scalar("number_value")
     value = value or node.node("enum_value").text("name")
     for key in ("multi_enum_values", "people_value"):
@@ -137,7 +138,7 @@ def _value_of(node: Node) -> str:
 
 
 def plan_of_project(tasks: list[AsanaTask], stem: str, choices: Choices) -> ImportPlan:
-    """`stem`: the name of the file. `choices.title` replaces the project's name."""
+    """Plan a project. `stem` is the file name without its extension. `choices.title` overrides the project's name."""
     counts = Counter(each.project for task in tasks for each in task.memberships if each.project.id)
     project = counts.most_common(1)[0][0] if counts else AsanaName("", "")
     name = choices.title or project.name or stem
@@ -165,7 +166,7 @@ class _TaskMapper:
         person = Person(task.assignee.id, "", task.assignee.name)
         labels = list(dict.fromkeys(title_of(each.name) for each in task.tags if each.name.strip()))
         return PlannedTask(
-            # Without a gid it is the same in every export that has it under the same name.
+            # Without a gid, a task is identified by its name.
             key=self._made.key_of(self._key(task.id or title_of(task.name))),
             column_key=column.key,
             title=title_of(task.name),
@@ -183,11 +184,11 @@ class _TaskMapper:
         )
 
     def _key(self, task_id: str) -> str:
-        """Return a key with the project: a task of Asana can be in several."""
+        """Return a key that includes the project, because an Asana task can be in several projects."""
         return f"task:{self._project_id}/{task_id}"
 
     def _column(self, task: AsanaTask) -> PlannedColumn:
-        """Return the section's column; a subtask without one is in that of the task above it."""
+        """Return the column of the task's section. A subtask without a section is in its parent's column."""
         at: AsanaTask | None = task
         seen = set[str]()
         while at is not None and at.id not in seen:

@@ -1,7 +1,7 @@
-"""From a table to the plan of a project: a line is a task. Pure.
+"""Plans of projects from tables with one task per row. Pure functions.
 
-docs/how-to/import.md says which names of fields mean what. The table of tasks that Workhook exports itself has more:
-lists, checklists, fields and rules in its cells.
+The recognized column names are documented in docs/how-to/import.md. Workhook's own task export also has lists,
+checklists, fields and rules in its cells.
 """
 
 from __future__ import annotations
@@ -70,8 +70,11 @@ _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
 
 
 def read_rows(data: bytes, title: str, choices: Choices) -> ImportPlan:
-    """Raises `NotUsable`. `title` identifies the project for later imports. An empty name in `choices.mapping` means
-    that there is no such field."""
+    """Plan a project from a table. Raises `NotUsable`.
+
+    `title` identifies the project for later imports. An empty name in `choices.mapping` means that the table has no
+    such column.
+    """
     table = read_table(data)
     chosen = _chosen(table, choices.mapping)
     not_done = [*choices.not_done, *_not_done(table, chosen, choices.done)]
@@ -79,7 +82,7 @@ def read_rows(data: bytes, title: str, choices: Choices) -> ImportPlan:
 
 
 def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) -> list[str]:
-    """Return the columns of an own table that have open tasks."""
+    """Return the columns of a Workhook export that have open tasks."""
     if not table.is_own or not {"column", "completed"} <= chosen.keys():
         return []
     named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
@@ -87,7 +90,7 @@ def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) ->
 
 
 def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of fields of the table by their meaning. Raises `NotUsable`."""
+    """Return the names of the table's columns by meaning. Raises `NotUsable`."""
     by_key: dict[str, str] = {}
     for name in table.names:
         by_key.setdefault(header_key(name), name)
@@ -116,13 +119,13 @@ class _RowMapper:
         self._table, self._title, self._chosen = table, title, chosen
         self._made = PlanMaker(SOURCE, title, choices, NO_COLUMN)
         self._faults: list[str] = []
-        self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
+        self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # unrecognized values by column name
         self._keys = self._keys_of_rows()
         self._by_key = dict(zip(self._keys, table.rows, strict=True))
         self._by_name = self._keys_by_name()
 
     def plan(self) -> ImportPlan:
-        """Raises `NotUsable`."""
+        """Return the plan. Raises `NotUsable`."""
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
             raise NotUsable(self._faults[:FAULTS_MAX])
@@ -141,7 +144,8 @@ class _RowMapper:
         return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
 
     def _keys_of_rows(self) -> list[str]:
-        """Return keys by the id of each row, or by its title and number among these."""
+        """Return a key for each row, based on its id or, if it has none, on its title and its number among rows with
+        that title."""
         keys = []
         lines: dict[str, int] = {}
         for row in self._table.rows:
@@ -154,7 +158,7 @@ class _RowMapper:
         return keys
 
     def _keys_by_name(self) -> dict[str, str | None]:
-        """Return keys by ids and by distinct titles; None for a title of several rows."""
+        """Return keys by id and by title. Titles shared by several rows map to None."""
         found: dict[str, str | None] = {}
         for row, key in zip(self._table.rows, self._keys, strict=True):
             title = self._text(row, "title")
@@ -201,7 +205,10 @@ class _RowMapper:
         )
 
     def _list(self, cell: str) -> list[str]:
-        """Return the names in a cell: JSON or one a line in an own table, else with any of the usual separators."""
+        """Return the names in a cell.
+
+        A Workhook export has JSON or one name per line. Other tables may use any of the usual separators.
+        """
         separator = "\n" if self._table.is_own else next((each for each in ("\n", ";", ",") if each in cell), "\n")
         texts: list[str] = cell.split(separator)
         if self._table.is_own and cell.startswith("["):
@@ -210,7 +217,7 @@ class _RowMapper:
         return list(dict.fromkeys(name for each in texts if (name := one_line(each))))
 
     def _own(self, row: TableRow) -> dict[str, Any]:
-        """Return the values that only Workhook's own export has, by the names of the task's fields."""
+        """Return the values that only a Workhook export contains, by the names of the task's fields."""
         values = dict[str, Any]()
         for name in (*_AS_JSON, "repeat", "cover_url") if self._table.is_own else ():
             cell = row.cells.get(name)
@@ -229,7 +236,7 @@ class _RowMapper:
         return values
 
     def _column_text(self, row: TableRow) -> str:
-        """Return the row's column. A subtask without one is in that of the task above it, as in Asana."""
+        """Return the row's column. A subtask without one is in its parent's column, as in Asana."""
         seen: set[int] = set()
         at: TableRow | None = row
         while at is not None and at.line not in seen:
@@ -240,7 +247,7 @@ class _RowMapper:
         return ""
 
     def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
-        """Return the fields without a meaning here, and those in `left`."""
+        """Return the cells of unrecognized columns and of those in `left`."""
         elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
         if self._table.is_own:
             elsewhere |= READ_HERE | {"parent_id"}
@@ -260,7 +267,7 @@ class _RowMapper:
         return found
 
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
-        """Return whether, and when."""
+        """Return whether the task is completed and, if known, when."""
         text = self._text(row, "completed")
         if text.casefold() in NO:
             return False, None
@@ -292,8 +299,11 @@ _UNITS = {HOUR_MS: HOURS, MINUTE_MS: MINUTES}
 
 
 def day_or_moment(text: str) -> int | None:
-    """Return a day or time of ISO 8601, with a space and without a zone (UTC), or with dots and the day first:
-    `31.12.2026`, `4.12.26 17:00`. None for others, such as `1/2/2026`, which is ambiguous."""
+    """Return the time of a day or moment in milliseconds since the epoch, or None for other text.
+
+    Accepts ISO 8601, also with a space and without a zone (UTC), and dotted dates with the day first, such as
+    `31.12.2026` and `4.12.26 17:00`. Ambiguous dates such as `1/2/2026` are not accepted.
+    """
     if found := _DAY_FIRST.fullmatch(text):
         day, month, year, hour, minute, seconds = found.groups()
         text = f"{year if len(year) == 4 else '20' + year}-{int(month):02}-{int(day):02}"

@@ -1,8 +1,8 @@
-"""From issues and projects of GitHub to the plan of a project. Pure. docs/how-to/import.md says what becomes what.
+"""Plans of projects from GitHub issues and projects. Pure functions.
 
-The files are what `gh issue list --json …` and `gh project item-list --format json` print.
-
-Which keys an issue has depends on what was asked for; only its number and title have to be there.
+The files are the output of `gh issue list --json …` and `gh project item-list --format json`. The keys of an issue
+depend on the requested fields, and only its number and title are required. The mapping is documented in
+docs/how-to/import.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class IssueComment(msgspec.Struct, frozen=True):
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """An issue. `colors`: of labels, by their names."""
+    """An issue. `colors` maps the names of its labels to their colors."""
 
     number: Annotated[str, Key("number", by=_there(Node.scalar))]
     title: Annotated[str, Key("title", by=_there(Node.text))]
@@ -86,7 +86,7 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class ProjectItem(msgspec.Struct, frozen=True):
-    """An issue, pull request or draft on a project. `fields`: those of the project, by their names, as text."""
+    """An issue, pull request or draft in a project. `fields` contains the project's fields by name, as text."""
 
     id: str
     kind: Annotated[str, Key("content.type")]
@@ -114,7 +114,7 @@ def is_export(found: object) -> bool:
 
 
 def read_file(data: bytes) -> GitHubFile:
-    """Raises `NotUsable`."""
+    """Parse a file. Raises `NotUsable`."""
     found = parse_json(data)
     if isinstance(found, list):
         top = Node({"": found}, "")
@@ -163,7 +163,7 @@ def _fields_in(item: Node) -> dict[str, str]:
 
 
 def _field(node: Node, key: str) -> str:
-    """Return a project field as text: text, a number, a day, an iteration, or a list of texts."""
+    """Return a project field as text. It may be text, a number, a day, an iteration, or a list of texts."""
     value: Any = node.values[key]
     if isinstance(value, list):
         return ", ".join(node.texts(key))
@@ -177,8 +177,10 @@ def _field(node: Node, key: str) -> str:
 
 
 def plan_of_files(files: Sequence[GitHubFile], title: str, choices: Choices) -> ImportPlan:
-    """Make one project of all files, which later imports find by its `title`. Without a project of GitHub the columns
-    are Open and Closed; with one they are its values of Status."""
+    """Plan one project from all files. Later imports find it by its `title`.
+
+    The columns are the values of Status, or Open and Closed if the files contain no GitHub project.
+    """
     title = title_of(title)
     issues = _by_address(files)
     items = [each for file in files for each in file.items]
@@ -193,7 +195,8 @@ def plan_of_files(files: Sequence[GitHubFile], title: str, choices: Choices) -> 
 
 
 def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
-    """Return the last of each. Raises `NotUsable` for two issues of one number without repositories."""
+    """Return issues by address, the last one of each. Raises `NotUsable` if different issues share a number without a
+    URL."""
     found: dict[str, Issue] = {}
     for each in (issue for file in files for issue in file.issues):
         address = _address(each)
@@ -204,7 +207,7 @@ def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
 
 
 def _address(thing: Issue | ProjectItem) -> str:
-    """Return what is the same for an issue and for its item. A draft has only an id."""
+    """Return the common address of an issue and its project item. A draft only has an id."""
     if thing.url:
         return thing.url
     if isinstance(thing, Issue):
@@ -220,7 +223,7 @@ class _IssueMapper:
             made.column(CLOSED)
 
     def task(self, issue: Issue | None, item: ProjectItem | None) -> PlannedTask:
-        """`issue` or `item` may be missing."""
+        """Plan a task from an issue, a project item, or both."""
         name = issue.title if issue else item.title if item else ""
         warn = ThingWarnings("issue", name, self._made.warnings)
         is_closed = issue.is_closed if issue else None
@@ -313,7 +316,7 @@ def _fields(
 
 
 def title_in(files: Sequence[GitHubFile], otherwise: str) -> str:
-    """Return the repository of all issues and items, else `otherwise`."""
+    """Return the repository shared by all issues and items, or `otherwise`."""
     addresses = [each.url for file in files for each in file.issues]
     addresses += [each.url for file in files for each in file.items]
     found = {match[1] for each in addresses if (match := _REPOSITORY.match(each))}

@@ -1,7 +1,7 @@
-"""Reads JSON of other programs: what is wrong with it is told with its place.
+"""Parsing of JSON files from other programs, with faults that state their location.
 
-Every key may be missing or null, as exports of different years differ; a value of the wrong type is a fault. Keys that
-nobody asks for are not looked at.
+Every key may be missing or null, because exports vary over the years. A value of the wrong type is a fault. Unknown
+keys are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workhook.core.json import decode_untrusted, has_more_values, is_too_deep
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-FAULTS_MAX = 20  # what is told of one file
+FAULTS_MAX = 20  # faults reported for one file
 VALUES_MAX = 1_000_000
 ENTRIES_MAX = 20_000
 """Entries of one list."""
@@ -33,7 +33,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class NotUsable(Exception):
-    """An invalid file: its faults in words, at most `FAULTS_MAX`."""
+    """An invalid file, with at most `FAULTS_MAX` faults in words."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
@@ -41,14 +41,16 @@ class NotUsable(Exception):
 
 
 def parse_json(data: bytes) -> object:
-    """Parse JSON in UTF-8, -16 or -32, with or without a byte order mark, and with the halves of characters that some
-    programs leave where they cut a text. Raises `NotUsable`."""
+    """Parse JSON in UTF-8, UTF-16 or UTF-32, with or without a byte order mark. Raises `NotUsable`.
+
+    Lone surrogates are accepted, because some programs leave them where they truncate text.
+    """
     found: object
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
     if has_more_values(data, VALUES_MAX):
-        raise NotUsable([say("the file has more than {} values; split it into several files", Number(VALUES_MAX))])
-    with suppress(Malformed):  # the slower parser takes more, and says where it fails
+        raise NotUsable([say("it has more than {} values; part it into several files", Number(VALUES_MAX))])
+    with suppress(Malformed):  # the slower parser below accepts more input and reports positions
         found = decode_untrusted(data)
         return found
     try:
@@ -61,9 +63,9 @@ def parse_json(data: bytes) -> object:
     except UnicodeDecodeError:
         raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
     except _NoNumberError as error:
-        raise NotUsable([say("the file is not valid JSON: {}", error)]) from None
-    except ValueError:  # Python reads no number of more digits
-        raise NotUsable([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
+        raise NotUsable([say("it is not JSON: {}", error)]) from None
+    except ValueError:  # raised for more digits than Python converts
+        raise NotUsable([say("it has a number of more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
         raise NotUsable([_TOO_DEEP])
     return found
@@ -77,7 +79,7 @@ def _as_utf_8(data: bytes) -> bytes:
 
 
 class _NoNumberError(ValueError):
-    """`NaN` or `Infinity`."""
+    """Raised for `NaN` and `Infinity`."""
 
 
 def _refuse(constant: str) -> object:
@@ -85,16 +87,17 @@ def _refuse(constant: str) -> object:
 
 
 def clean(text: str) -> str:
-    """Return text that both databases hold: without NUL, and with a mark for halves of characters."""
+    """Return text that both databases can store, without NUL and with lone surrogates replaced."""
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "")
 
 
 class Key:
-    """An annotation with the keys that a field is read from; the first that is not empty counts.
+    """An annotation that lists the keys of a field. The first non-empty value is used.
 
-    A key with dots leads into objects. `by`: the reader, where the type does not say. The default is the name.
+    A dotted key leads into nested objects. `by` is the reader, needed where the type does not determine it. Without
+    this annotation, a field is read from the key of its own name.
     """
 
     def __init__(self, *keys: str, by: Callable[[Node, str], Any] | None = None) -> None:
@@ -103,7 +106,7 @@ class Key:
 
 
 class Made:
-    """An annotation with what makes the field of the object."""
+    """An annotation with a function that derives the field from the object."""
 
     def __init__(self, read: Callable[[Node], Any]) -> None:
         self.read = read
@@ -111,14 +114,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Node:
-    """An object of the file. Missing or null values read as empty; other types are noted in `faults`."""
+    """An object in the file. Missing and null values read as empty. Values of other types are recorded in `faults`."""
 
     values: Mapping[str, Any]
     path: str
     faults: list[str] = field(default_factory=list)
 
     def read(self, kind: type[S], **known: Any) -> S:
-        """Return a struct of which each field is `known`, or is read as its annotation says."""
+        """Return a struct whose fields are taken from `known` or read as annotated."""
         read = {name: reader(self) for name, reader in _readers(kind) if name not in known}
         return kind(**known, **read)
 
@@ -130,7 +133,7 @@ class Node:
         return self._value(key, bool, "true or false") is True
 
     def number(self, key: str) -> float:
-        """Return a position, infinite if there is none."""
+        """Return a position, or infinity if there is none."""
         value = self.values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             self._value(key, type(None), "a number")
@@ -138,19 +141,19 @@ class Node:
         return value
 
     def scalar(self, key: str) -> str:
-        """Return text, a number, or true or false; as text."""
+        """Return a text, number or boolean as text."""
         value = self.values.get(key)
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value) if isinstance(value, (int, float)) else self.text(key)
 
     def count(self, key: str) -> int:
-        """Return a number of things; 0 if it is too large."""
+        """Return a count, or 0 if it is out of range."""
         found = self.number(key)
         return int(found) if 0 <= found < COUNT_MAX else 0
 
     def length(self, key: str) -> int:
-        """Return how many objects a list has."""
+        """Return the number of objects in a list."""
         return sum(1 for _ in self.nodes(key))
 
     def texts(self, key: str) -> list[str]:
@@ -173,7 +176,7 @@ class Node:
                 self.note(f"{key}[{at}]", "an object", value)
 
     def _entries(self, key: str) -> list[Any]:
-        """Return a list unless it is too long."""
+        """Return a list, or an empty one with a fault if it is too long."""
         found: list[Any] = self._value(key, list, "a list") or []
         if len(found) <= ENTRIES_MAX:
             return found
@@ -185,7 +188,7 @@ class Node:
         return []
 
     def _value(self, key: str, kind: type, wanted: str) -> Any:
-        """Return the value if it has this type, else None."""
+        """Return the value, or None with a fault if it has another type."""
         value = self.values.get(key)
         if value is None or isinstance(value, kind):
             return value
@@ -193,7 +196,7 @@ class Node:
         return None
 
     def note(self, key: str, wanted: str, value: object) -> None:
-        """Add a fault: what has to be at the key, and what is."""
+        """Record the fault that a value has another type than expected."""
         fault = f"{self.path}{key} has to be {wanted}, and is {name_of(value)}"
         if len(self.faults) < FAULTS_MAX and fault not in self.faults:
             self.faults.append(fault)
@@ -216,7 +219,7 @@ def _reader(name: str, hint: Any) -> Callable[[Node], Any]:
     if isinstance(mark, Made):
         return mark.read
     read = mark.by or _BY_TYPE.get(plain) or _reader_of_structs(plain)
-    if [len(each) for each in mark.paths] == [1]:  # nearly all: a board has very many cards
+    if [len(each) for each in mark.paths] == [1]:  # a fast path for nearly all keys, since boards have very many cards
         return lambda node: read(node, mark.paths[0][0])
     return lambda node: _first(node, mark.paths, read)
 
@@ -240,7 +243,7 @@ def _first(node: Node, paths: Iterable[Sequence[str]], read: Callable[[Node, str
 
 
 def name_of(value: object) -> str:
-    """Describe a value of JSON."""
+    """Describe a JSON value."""
     match value:
         case None:
             return "null"

@@ -1,7 +1,8 @@
-"""Assign imported tasks to people who join after the import.
+"""Assignment of imported tasks to people who join after the import.
 
-An import without an account for an assignee keeps their name in a field of the task and in `unmatched_assignees`.
-The chore looks for these people among those who are in the organization or its projects now, by the rule of the import.
+If an assignee has no account, the import keeps their name in a field of the task and in `unmatched_assignees`. The
+chore matches these names against the current members of the organization and its projects by the same rules as the
+import.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class _Match(NamedTuple):
 
 
 def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict[str, str]]:
-    """Return the rows of a task for `insert_unmatched`, without its project."""
+    """Return rows for `insert_unmatched`, without the project."""
     names = dict.fromkeys((one_line(each.username), one_line(each.full_name)) for each in strangers)
     return [
         {"task_id": task_id, "source": source, "username": username, "full_name": full_name}
@@ -95,7 +96,7 @@ def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict
 
 
 async def assign_newcomers(services: Services, now: int) -> int:
-    """Return how many names were found."""
+    """Assign tasks to newcomers, and return the number of names matched."""
 
     async def match(account_id: int) -> int:
         done = 0
@@ -123,7 +124,7 @@ async def _matches_in(services: Services, account_id: int) -> list[_Match]:
 
 
 async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int, match: _Match) -> int:
-    """Assign a batch of the person's tasks, in the projects that they see, without notifications."""
+    """Assign a batch of the person's tasks in projects they can see, without notifications."""
     person = {"username": match.person.username, "full_name": match.person.full_name}
     params = {**person, "source": match.source, "account_id": account_id, "user_id": match.user.id}
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]
@@ -142,7 +143,8 @@ async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int,
 
 
 def _assigned(task: Task, match: _Match) -> Task:
-    """Return the task unchanged if its field no longer has the name, or it has no room."""
+    """Return the task with the assignee, or unchanged if its field no longer contains the name or it has too many
+    assignees."""
     fields = without_name(json.decode(task.fields), match.person, match.source)
     people = {each.id: each for each in task.assignees} | {match.user.id: person_shape(match.user)}
     if fields is None or len(people) > PEOPLE_MAX:

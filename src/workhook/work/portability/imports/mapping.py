@@ -1,4 +1,4 @@
-"""What every source does with the things of a project: columns, colours, subtasks, and what tasks wait for."""
+"""Rules shared by all sources: columns, colors, subtasks and dependencies."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MORE = "More columns"
 
 
 class PlanMaker:
-    """A maker of one project's plan, with its columns by the names that tasks have for them.
+    """A builder for the plan of one project, which collects its columns by the names that tasks use.
 
-    `project_id` is unique in the source. `nameless`: the title of the column without a name. `finished`: names of
-    columns whose tasks are finished by default.
+    `project_id` is unique within the source. `nameless` is the title of the column without a name. `finished` contains
+    names of columns whose tasks are finished by default.
     """
 
     def __init__(
@@ -38,10 +38,13 @@ class PlanMaker:
         self._source, self._choices, self._nameless = source, choices, nameless
         self._stages = StageNames({*finished, *choices.done}, choices.not_done)
         self._columns: dict[str, PlannedColumn] = {}
-        self._shared: set[str] = set()  # names that share the last column, where a board may have no more
+        self._shared: set[str] = set()  # names that share the last column because a board can have no more columns
 
     def column(self, name: str, key: str = "") -> PlannedColumn:
-        """`key`: its id in the other service, if it is not identified by its name."""
+        """Return the column of this name, which is added if necessary.
+
+        `key` is its id in the other service, if columns are not identified by name.
+        """
         title = title_of(name, self._nameless)
         key = f"column:{key}" if key else f"column:{self.project_key}/{title}"
         if key not in self._columns and len(self._columns) >= COLUMNS_MAX - 1:
@@ -61,7 +64,7 @@ class PlanMaker:
         fields: Sequence[PlannedField] = (),
         label_colors: Mapping[str, LabelColor] = {},
     ) -> ImportPlan:
-        """`kind`: the source's name for a column. `remarks`: warnings that come first."""
+        """Return the plan. `kind` is the source's word for a column. `remarks` are warnings listed first."""
         tasks = without_circles(in_families(tasks, self.losses), self.losses)
         columns = list(self._columns.values())
         warnings = [*remarks, *unknown_names(self._choices.done, (each.title for each in columns), kind)]
@@ -87,11 +90,11 @@ _DEGREES: dict[LabelColor, int] = {
     "pink": 315,
 }  # fmt: skip
 _HEX = re.compile(r"#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})")
-_GREY_BELOW = 0.12  # of its saturation
+_GREY_BELOW = 0.12  # saturation
 
 
 def nearest_color(text: str) -> LabelColor | None:
-    """Return the colour whose hue is nearest to that of `d73a4a`; None for greys and other texts."""
+    """Return the color whose hue is nearest to that of a code such as `d73a4a`, or None for grays and invalid codes."""
     found = _HEX.fullmatch(text.strip())
     if found is None:
         return None
@@ -102,8 +105,10 @@ def nearest_color(text: str) -> LabelColor | None:
 
 
 def in_families(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTask]:
-    """Put subtasks behind their task. A subtask of a subtask moves to the task above that; one with an unknown or
-    circular parent has none."""
+    """Order the tasks so that subtasks follow their parent.
+
+    A nested subtask moves to its topmost ancestor. A parent that is unknown or part of a cycle is dropped.
+    """
     by_key = {each.key: each for each in tasks}
     subtasks: dict[str, list[PlannedTask]] = defaultdict(list)
     tops = []
@@ -122,7 +127,7 @@ def in_families(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTas
 
 
 def _top(task: PlannedTask, by_key: dict[str, PlannedTask]) -> str | None:
-    """Return the key of the topmost task, or None without one, or in a circle."""
+    """Return the key of the topmost ancestor, or None if the task has no parent or is in a cycle."""
     seen = {task.key}
     at, found = task, None
     while at.parent_key is not None and at.parent_key in by_key:
@@ -135,7 +140,7 @@ def _top(task: PlannedTask, by_key: dict[str, PlannedTask]) -> str | None:
 
 
 def without_circles(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTask]:
-    """Limit what tasks wait for to `BLOCKERS_MAX` others of the plan, without circles."""
+    """Limit the dependencies of each task to `BLOCKERS_MAX` tasks of the plan, and remove cycles."""
     titles = {each.key: each.title for each in tasks}
     graph: dict[str, list[str]] = {}
     for task in tasks:
@@ -148,7 +153,7 @@ def without_circles(tasks: Sequence[PlannedTask], losses: Losses) -> list[Planne
 
 
 def _closing(graph: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the edges without which no circle is left, depth first."""
+    """Return the back edges of a depth-first search. Removing them leaves no cycles."""
     found, done = [], set[str]()
     for start in graph:
         if start in done:

@@ -1,4 +1,4 @@
-"""Who the people of another service are here: only members of the organization that the import goes to."""
+"""Matching of people in another service with members of the organization that receives the import."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _members = (
 
 
 async def members_of(reader: Reader, organization_id: int) -> list[Account]:
-    """Return the members of the organization, oldest first."""
+    """Return the members of the organization, oldest accounts first."""
     return [account_of(row) for row in await reader.fetch_all(_members, {"organization_id": organization_id})]
 
 
@@ -36,12 +36,12 @@ _addresses = _members.with_only_columns(accounts.c.id, mail_address.label("addre
 
 
 async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
-    """Return the members' ids by their confirmed e-mail addresses, without shared ones."""
+    """Return the members' ids by confirmed e-mail address, except addresses shared by several members."""
     return by_address(await reader.fetch_all(_addresses, {"organization_id": organization_id}))
 
 
 def by_address(rows: Iterable[Row]) -> dict[str, int]:
-    """Return the `id` of each row by its `address`, without shared addresses."""
+    """Return the `id` of each row by its `address`, except shared addresses."""
     found: dict[str, set[int]] = defaultdict(set)
     for row in rows:
         found[_key(row["address"] or "")].add(row["id"])
@@ -49,11 +49,14 @@ def by_address(rows: Iterable[Row]) -> dict[str, int]:
 
 
 class People:
-    """Members of the organization by their logins, and by the names that the caller gave them."""
+    """The members of the organization, to be found by login, e-mail address, name, or the names given by the caller."""
 
     def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
-        """`named`: logins by user name, full name or id in the other service. `addresses`: ids of members by their
-        confirmed e-mail addresses. Raises `KeyError` with a login outside of the organization."""
+        """Index the members.
+
+        `named` contains logins by user name, full name or id in the other service. `addresses` contains ids of members
+        by confirmed e-mail address. Raises `KeyError` with a login that is not a member's.
+        """
         by_login = {key_of(each.login): each for each in members}
         by_id = {each.id: each for each in by_login.values()}
         by_address = {address: by_id[user_id] for address, user_id in addresses.items() if user_id in by_id}
@@ -68,8 +71,11 @@ class People:
         self._by_name = by_address | {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
 
     def find(self, member: Person, source: str) -> Account | None:
-        """Return the account that the caller named, else that of the user name or confirmed e-mail address, else that
-        of a unique full name, unless anyone can have an account, as at GitHub."""
+        """Return the matching account, or None.
+
+        A match given by the caller comes first, then one by user name or confirmed e-mail address, then one by a unique
+        full name. Full names are not compared for sources where anyone can have an account, such as GitHub.
+        """
         names = (_key(each) for each in (member.username, member.full_name, member.id) if each.strip())
         named = next((self._named[each] for each in names if each in self._named), None)
         found = named or self._by_login.get(_key(member.username))
@@ -87,14 +93,15 @@ def _key(name: str) -> str:
 
 
 class Assigned(NamedTuple):
-    """The `assignees` of a task, oldest account first, and `strangers` without an account or a place in the project."""
+    """The `assignees` of a task, oldest account first, and the `strangers` without an account or access to the
+    project."""
 
     assignees: list[Account]
     strangers: list[Person]
 
 
 def assigned(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
-    """`seeing`: ids of those who see the project."""
+    """Match the members of a task. `seeing` contains the ids of users who can see the project."""
     known = [people.find(each, source) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
     assignees = {each.id: each for each in found if each is not None}
@@ -103,7 +110,7 @@ def assigned(task: PlannedTask, people: People, seeing: Collection[int], source:
 
 
 def field_of(source: str) -> str:
-    """Return the name of the field for the strangers of a task."""
+    """Return the name of the field that lists the strangers of a task."""
     return f"{source}_members"
 
 
@@ -113,7 +120,7 @@ def fields_with(task: PlannedTask, strangers: Sequence[Person], source: str) -> 
 
 
 def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> dict[str, str] | None:
-    """Return the fields without the name of a stranger; None if they do not name this one."""
+    """Return the fields without the name of a stranger, or None if they do not contain it."""
     field, name = field_of(source), stranger.display_name
     names = f", {fields.get(field, '')}, "  # names may contain commas
     if f", {name}, " not in names:
@@ -125,14 +132,14 @@ def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> di
 
 
 def author_of(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str | None]:
-    """Return the comment's owner, and the author's name if that is the importer."""
+    """Return the owner of a comment, and the author's name if the importer becomes the owner."""
     author = people.find(comment.author, source)
     return (author, None) if author is not None else (importer, title_of(comment.author.display_name))
 
 
 class Stranger(msgspec.Struct, frozen=True):
-    """A person without an account here. `known_as`: the name for `--member`. `assigned`: to a task, not only an
-    author."""
+    """A person without an account. `known_as` is the name for `--member`. `assigned` is false for people who only wrote
+    comments."""
 
     name: str
     known_as: str
@@ -142,7 +149,7 @@ class Stranger(msgspec.Struct, frozen=True):
 def strangers_of(
     tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, source: str
 ) -> list[Stranger]:
-    """Return those without an account, each once."""
+    """Return each person without an account once."""
     found: dict[str, Stranger] = {}
     members = [member for task in tasks for member in task.members]
     authors = [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
@@ -154,7 +161,7 @@ def strangers_of(
 
 
 def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
-    """`hint`: what can be done about it."""
+    """Return a warning that lists the strangers. `hint` tells how to match them."""
     names = [each.name for each in strangers]
     remark = say("nobody here is {}", name_some(names))
     return [f"{remark}: {hint}" if hint else remark] if names else []

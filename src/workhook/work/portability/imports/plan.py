@@ -1,7 +1,7 @@
-"""What an import makes: a project, its columns, their tasks and comments, and who is assigned. Every source gives this.
+"""The plan of an import: a project, its columns, tasks and comments, and their people. Every source returns plans.
 
-Every key is `KIND:ID` with the id of the other service: by it a later import knows what was made already. What of the
-other service has no place here is counted, with names, before anything is written.
+Every key has the form `KIND:ID`, with the id in the other service, so that later imports recognize existing records.
+Data that cannot be imported is counted and named before anything is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workhook.work.board.tasks.schemas import Level, Stage, completes
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A person of the other service. Unknown names are empty."""
+    """A person in the other service. Unknown names are empty."""
 
     id: str
     username: str
@@ -30,7 +30,7 @@ class Person(msgspec.Struct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """Return `Ada Lovelace (ada)`, as far as it is known."""
+        """Return the known names in the form `Ada Lovelace (ada)`."""
         names = list(dict.fromkeys(each for each in (self.full_name.strip(), self.username.strip()) if each))
         if len(names) == 2:
             return f"{names[0]} ({names[1]})"
@@ -49,7 +49,7 @@ class PlannedColumn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlannedComment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A comment, whose `created_at` may be unknown."""
+    """A comment. `created_at` is None if unknown."""
 
     key: str
     text: str
@@ -60,8 +60,8 @@ class PlannedComment(msgspec.Struct, frozen=True, omit_defaults=True):
 class PlannedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A task.
 
-    `parent_key`: the task above, which is before it in the plan. `blocked_by`: keys of tasks. Comments are oldest
-    first. Defaults are left out of the JSON, so that a new field changes no `fingerprint`.
+    `parent_key` is the parent, which precedes the task in the plan. `blocked_by` contains keys of tasks. Comments are
+    sorted oldest first. Defaults are omitted from the JSON, so adding a field does not change any `fingerprint`.
     """
 
     key: str
@@ -87,8 +87,11 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Things of the other service that have no place here. `what`: a key of `SENTENCES`. `names`: the first of them.
-    `kept`: where their text is kept, if it is."""
+    """Data of the other service that cannot be imported.
+
+    `what` is a key of `SENTENCES`. `names` contains the first few names. `kept` is where the text of the data is kept,
+    if anywhere.
+    """
 
     what: str
     count: int
@@ -97,8 +100,11 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class PlannedField(msgspec.Struct, frozen=True):
-    """The meaning of a table's field: one of `words.FIELDS`, `field` for one of the task with the same name, or
-    `nothing` without values. `kept`: the first of its invalid values, which stay as text."""
+    """The use of a table's column.
+
+    `becomes` is one of `words.FIELDS`, `field` for a field of the task with the same name, or `nothing` for an empty
+    column. `kept` contains the first few unrecognized values, which are kept as text.
+    """
 
     name: str
     becomes: str
@@ -108,8 +114,8 @@ class PlannedField(msgspec.Struct, frozen=True):
 class ImportPlan(msgspec.Struct, frozen=True):
     """A project to import.
 
-    `tasks` are in the order of their columns, subtasks behind their task. `fields`: those of a table. `label_colors`:
-    of a project that is new.
+    `tasks` are in the order of their columns, with subtasks after their parents. `fields` describes the columns of a
+    table. `label_colors` applies only to a new project.
     """
 
     source: str
@@ -124,15 +130,19 @@ class ImportPlan(msgspec.Struct, frozen=True):
 
 
 def fingerprint(planned: PlannedColumn | PlannedTask | PlannedComment) -> str:
-    """Identify the state of a thing of the other service. The comments of a task are not part of it."""
+    """Return a hash of a record's state in the other service. The comments of a task are not included."""
     if isinstance(planned, PlannedTask):
         planned = msgspec.structs.replace(planned, comments=[], finished_at=None)
     return hashlib.blake2b(json.encode(planned), digest_size=12).hexdigest()
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """The caller's options. `title`: of the project. `done` and `not_done`: names of columns whose tasks are finished,
-    or are not whatever they are called. `mapping`: names of fields of a table by their meaning (`words.FIELDS`)."""
+    """The caller's options.
+
+    `title` is the title of the project. `done` and `not_done` are names of columns whose tasks count as finished or
+    unfinished, regardless of the column's usual meaning. `mapping` contains column names of a table by meaning
+    (`words.FIELDS`).
+    """
 
     title: str = ""
     done: Collection[str] = ()
@@ -165,14 +175,14 @@ SENTENCES: Mapping[str, str] = {
 
 
 class Losses:
-    """Counters of what is lost while a plan is made."""
+    """Counters of the data lost while a plan is created."""
 
     def __init__(self) -> None:
         self._found: dict[str, Lost] = {}
         self._once: set[tuple[str, str]] = set()
 
     def add(self, what: str, name: str = "", *, kept: str | None = None, count: int = 1) -> None:
-        """`what`: a key of `SENTENCES`. `kept`: where its text is."""
+        """Count lost data. `what` is a key of `SENTENCES`, and `kept` is where its text is kept."""
         if not count:
             return
         lost = self._found.get(what, Lost(what, 0, []))
@@ -181,7 +191,7 @@ class Losses:
         self._found[what] = Lost(what, lost.count + count, [*lost.names, name] if is_new else lost.names, kept)
 
     def add_once(self, what: str, name: str, *, kept: str | None = None) -> None:
-        """Add a thing that many others have, such as a label."""
+        """Count data shared by many records, such as a label, only once."""
         if (what, name) not in self._once:
             self._once.add((what, name))
             self.add(what, name, kept=kept)
@@ -191,7 +201,7 @@ class Losses:
 
 
 def in_words(lost: Lost) -> str:
-    """Return `colours of labels: 2 (Bug: red, Late: blue)`."""
+    """Describe a loss, as in `colours of labels: 2 (Bug: red, Late: blue)`."""
     names = ", ".join(lost.names)
     more = ", …" if names and len(lost.names) < lost.count and len(lost.names) == NAMES_SHOWN else ""
     line = f"{SENTENCES[lost.what]}: {lost.count:,}" + (f" ({names}{more})" if names else "")
@@ -199,6 +209,6 @@ def in_words(lost: Lost) -> str:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """Return the first of them, and how many more there are."""
+    """Return the first few names and the number of the others."""
     text = ", ".join(shown(each) for each in names[:NAMES_SHOWN])
     return say("{} and {} more", text, Number(len(names) - NAMES_SHOWN)) if len(names) > NAMES_SHOWN else text

@@ -1,4 +1,4 @@
-"""Make the plan of a file of strangers in a limited process, so that it can neither stall the server nor take its
+"""Planning of untrusted files in a resource-limited process, which can neither stall the server nor exhaust its
 memory."""
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictio
 
 
 async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:
-    """Return the plan of any file. Organizations take turns. Raises `NotUsable`, `Unavailable` if too many files
-    wait."""
+    """Plan any file. Organizations take turns. Raises `NotUsable`, and `Unavailable` if too many files are waiting."""
     queue = _queues.setdefault(asyncio.get_running_loop(), FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH))
     job = {"name": file.name, "choices": choices}
     try:
@@ -49,7 +48,7 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
 
 
 async def _decoded(output: bytes) -> ImportPlan:
-    """Decode some tasks at a time, so that requests are answered in between."""
+    """Decode the tasks in batches, so that the event loop can serve requests in between."""
     lines = output.split(b"\n")
     head = msgspec.json.decode(lines[0], type=PlanHead, dec_hook=unpacked)
     if head.plan is None:

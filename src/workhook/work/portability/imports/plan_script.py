@@ -1,7 +1,7 @@
-"""Make the plan of one file in a limited process (`core.limited_main`).
+"""Script that plans one file in a resource-limited process (`core.limited_main`).
 
-The job has `name` (of the file, whose bytes are in `content`) and `choices`. The answer is lines of JSON: `PlanHead`,
-then each task.
+The job contains the `name` of the file, whose bytes are in `content`, and the `choices`. The result is lines of JSON: a
+`PlanHead` followed by the tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder(enc_hook=packed).encode
 
 
 class PlanHead(msgspec.Struct, frozen=True):
-    """The first line of the answer. `plan` has no tasks, or is None if the file has `faults`."""
+    """The first line of the result. `plan` has no tasks, and is None if the file has `faults`."""
 
     plan: ImportPlan | None
     faults: list[Message]

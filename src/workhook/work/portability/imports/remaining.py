@@ -1,5 +1,7 @@
-"""What of a plan is there already, and what is not. An import adds what is not there yet, and leaves alone what is:
-people go on working on it."""
+"""Comparison of a plan with the existing records.
+
+An import only adds missing records. It never changes existing ones, because people continue to work on them.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ _tasks = sa.select(tasks.c.id, tasks.c.title).where(
 
 
 async def forget_links(tx: Transaction, account_id: int, source: str, gone: Sequence[str]) -> None:
-    """Delete the links into projects that were deleted, and those of the keys in `gone`."""
+    """Delete links into deleted projects, and the links with keys in `gone`."""
     await tx.execute(_forget, {"account_id": account_id, "source": source})
     if gone:
         await tx.execute(_forget_keys, {"account_id": account_id, "source": source, "keys": list(gone)})
@@ -58,7 +60,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A task that waits for another, by the keys of both."""
+    """A dependency, as the keys of the blocked task and of its blocker."""
 
     task_key: str
     blocker_key: str
@@ -71,10 +73,11 @@ class Wait(msgspec.Struct, frozen=True):
 class Remaining(msgspec.Struct, frozen=True):
     """The records of a plan that do not exist yet.
 
-    `repository` None: neither does the project. `columns` and `ids`: ids of existing columns and tasks, by key.
-    `again`: keys of columns that were deleted here and that new tasks need. `comments`: new ones on existing tasks.
-    `changed`: titles of tasks that have changed in the other service since. `elsewhere`: titles of tasks that were
-    imported to another project before. `alone`: titles of subtasks that came without the task above them.
+    `repository` is None if the project does not exist either. `columns` and `ids` contain the ids of existing columns
+    and tasks, by key. `again` contains keys of columns that were deleted here but are needed by new tasks. `comments`
+    contains new comments on existing tasks. The other lists contain titles: `changed` of tasks that have since changed
+    in the other service, `elsewhere` of tasks imported to another project before, and `alone` of subtasks without their
+    parent.
     """
 
     repository: Repository | None
@@ -92,7 +95,7 @@ class Remaining(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether columns, tasks and comments all exist; `waits` are ignored."""
+        """Return whether all columns, tasks and comments exist. `waits` is ignored."""
         return self.repository is not None and not (self.new_columns or self.new_tasks or self.comments)
 
     @property
@@ -126,8 +129,11 @@ def waits_of(plan: ImportPlan) -> Iterator[Wait]:
 
 
 def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportPlan]:
-    """Split the plan into parts of whole tasks: `size` tasks and comments, or one task with its comments and subtasks.
-    The first part makes the columns; there is at least one."""
+    """Split the plan into batches of up to `size` tasks and comments. There is at least one batch, and the first
+    creates the columns.
+
+    A task always stays with its comments and subtasks, even if these exceed `size`.
+    """
     new_tasks, new_comments = {each.key for each in rest.new_tasks}, {each.key for _, each in rest.comments}
 
     def is_new(task: PlannedTask) -> bool:
@@ -151,7 +157,7 @@ def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportP
 
 
 def _families(tasks: Sequence[PlannedTask]) -> Iterator[list[PlannedTask]]:
-    """Yield tasks with their subtasks."""
+    """Yield each task with its subtasks."""
     family: list[PlannedTask] = []
     for task in tasks:
         if family and task.parent_key is None:
@@ -163,7 +169,7 @@ def _families(tasks: Sequence[PlannedTask]) -> Iterator[list[PlannedTask]]:
 
 
 def made_in_all(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) -> Remaining:
-    """Add up the batches; another import may have made a part of `before`."""
+    """Add up the records created by all batches. Another import may have created some of those in `before`."""
     columns = [column for each in done for column in each.new_columns]
     tasks = [task for each in done for task in each.new_tasks]
     comments = [comment for each in done for comment in each.comments]
@@ -192,7 +198,7 @@ def _compare(
     column_ids: set[str],
     titles: dict[str, str],
 ) -> Remaining:
-    """`column_ids` and `titles` of tasks by id: what still exists of the imported records."""
+    """Compare the plan with the records that still exist, given as `column_ids` and as `titles` of tasks by id."""
     ids: dict[str, str] = {key: row["internal_id"] for key, row in links.items()}
     new_tasks = [each for each in plan.tasks if each.key not in ids]
     old_tasks = [each for each in plan.tasks if each.key in ids]

@@ -1,4 +1,4 @@
-"""Where an import comes from. Every source reads its files, and gives plans of one form."""
+"""The sources of imports. Every source parses its files and returns plans in a common format."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from workhook.work.portability.imports import asana, csv_tasks, github, trello
 from workhook.work.portability.imports.json_file import NotUsable, parse_json
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # of Excel before 2007
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Excel before 2007
 _ZIP = b"PK\x03\x04"
-_OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."  # in the first entry, which is not packed
-_EXCEL, _NUMBERS = b"xl/workbook", b"Index/Document.iwa"  # names of entries
+_OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."  # stored uncompressed in the first entry
+_EXCEL, _NUMBERS = b"xl/workbook", b"Index/Document.iwa"  # names of ZIP entries
 
 
 def refuse_other(data: bytes) -> None:
-    """Raise `NotUsable` for a file that is known by its first bytes."""
+    """Raise `NotUsable` for unsupported formats recognized by their magic numbers."""
     if data.startswith(b"%PDF-"):
         fault = "it is a PDF, and no table: export CSV or JSON from the program that made it"
     elif data.startswith(_OLE) or (data.startswith(_ZIP) and _EXCEL in data):
@@ -58,8 +58,11 @@ class SourceFile(NamedTuple):
 
     @property
     def original(self) -> str:
-        """Return the stem without the suffix of a copy: `plan` of `plan (1)`, `plan - Kopie` and `plan copy 2`. A table
-        is identified by it."""
+        """Return the stem without the suffix of a copy, for example `plan` for `plan (1)`, `plan - Kopie` and `plan
+        copy 2`.
+
+        This name identifies the project of a table.
+        """
         stem = unicodedata.normalize("NFC", self.stem).strip()
         return _COPY.sub("", _COPY_OF.sub("", stem)).strip() or self.stem
 
@@ -72,7 +75,8 @@ _READERS: Mapping[Source, Callable[[SourceFile, Choices], ImportPlan]] = {
 
 
 def plans_of(source: Source, files: Sequence[SourceFile], choices: Choices) -> list[ImportPlan]:
-    """Return a plan of each file, or of GitHub one of all. Raises `NotUsable` with the faults of all."""
+    """Return a plan for each file, or for GitHub one plan for all files. Raises `NotUsable` with the faults of all
+    files."""
     if source == "github":
         read = _read_each(files, lambda each: github.read_file(each.data))
         return [_github(read, files[0].stem, choices)]
@@ -97,7 +101,7 @@ def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> 
 
 
 def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
-    """Detect the source of a file. Raises `NotUsable`."""
+    """Plan a file after detecting its source. Raises `NotUsable`."""
     refuse_other(file.data)
     source = detect(file.data)
     if source == "github":
@@ -106,7 +110,10 @@ def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
 
 
 def detect(data: bytes) -> Source:
-    """Return the source of a file. Unknown JSON is for Trello, which says what is missing. Raises `NotUsable`."""
+    """Return the source of a file. Raises `NotUsable`.
+
+    Unrecognized JSON is attributed to Trello, whose reader reports what is missing.
+    """
     if data.lstrip(b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n")[:1] not in (b"{", b"["):
         return "csv"
     found = parse_json(data)

@@ -1,6 +1,6 @@
-"""Reads a table: CSV with commas, semicolons or tabs between its fields. What is wrong is told with its line.
+"""Parsing of tables: CSV separated by commas, semicolons or tabs. Faults state their line.
 
-It may be UTF-8, UTF-16 with a byte order mark, or Windows-1252 where that is clear.
+The encoding may be UTF-8, UTF-16 with a byte order mark, or, if that is unambiguous, Windows-1252.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from workhook.work.kernel.csv_tables import without_guard, without_guards
 from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, NotUsable, clean
 from workhook.work.portability.imports.texts import Distinct
 
-# Letters of western Europe, and usual signs: euro, ellipsis, quotation marks, bullet, dashes, ™, œ. Other characters
-# point to another code page: an umlaut of a Macintosh reads as `Š`, one of DOS as a sign within a word, and Cyrillic as
-# runs of letters. Icelandic cannot be told from Turkish and Lithuanian, whose code pages have other letters for `ð` and
-# `þ`.
+# Western European letters and common punctuation: euro, ellipsis, quotation marks, bullet, dashes, ™, œ. Other
+# characters indicate another code page: a Mac OS umlaut reads as `Š`, a DOS umlaut as a symbol inside a word, and
+# Cyrillic as runs of letters. `ð` and `þ` are excluded because Turkish and Lithuanian code pages have other letters in
+# their place.
 _LETTERS = r"A-Za-zÀ-ÏÑ-ÖØ-Üß-ïñ-öø-üÿœŒ"
 _PLAIN = re.compile(
     rf"[\t\r\n\x20-\x7e{_LETTERS}\u20ac\u2026\u2018\u2019\u201c\u201d\u201e\u2022\u2013\u2014™\xa0-\xbf]*"
@@ -37,7 +37,7 @@ _ACCENT = re.compile(r"[À-ÖØ-öø-ÿ]")
 
 
 def _decoded(data: bytes) -> tuple[str, list[Message]]:
-    """Return the text, and how it was read. Raises `NotUsable` for another encoding, and for NUL."""
+    """Return the text, and remarks on its encoding. Raises `NotUsable` for other encodings and for NUL."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     remarks = []
     try:
@@ -48,7 +48,7 @@ def _decoded(data: bytes) -> tuple[str, list[Message]]:
             line = data.count(b"\n", 0, error.start) + 1
             raise NotUsable([say("line {}: not valid UTF-8; save the file as CSV in UTF-8", line)]) from None
         text = found
-        # Words that would read differently in another code page.
+        # Words that other code pages would decode differently.
         accented = (each[0] for each in _WORD.finditer(text) if not each[0].isascii())
         words = dict.fromkeys(islice(accented, 3))
         remarks.append(say("the file is not UTF-8 and was read as Windows-1252: {}", ", ".join(map(shown, words))))
@@ -59,7 +59,7 @@ def _decoded(data: bytes) -> tuple[str, list[Message]]:
 
 
 def _western(data: bytes) -> str | None:
-    if _UTF_8.search(data):  # a part of it is UTF-8: the file is damaged, or a mixture
+    if _UTF_8.search(data):  # partly UTF-8: the file is damaged or mixed
         return None
     try:
         text = data.decode("cp1252")
@@ -67,7 +67,7 @@ def _western(data: bytes) -> str | None:
         return None
     opened, closed = text.count("\u201e"), text.count("\u201c") + text.count("\u201d")
     in_pairs = opened <= closed and (opened + closed) % 2 == 0
-    is_hungarian = _TILDED.search(text) and _DOTTED.search(text)  # its `ő` stands where the other has `õ`
+    is_hungarian = _TILDED.search(text) and _DOTTED.search(text)  # has `ő` in the place of `õ`
     is_clear = (
         in_pairs
         and not is_hungarian
@@ -79,7 +79,7 @@ def _western(data: bytes) -> str | None:
 
 
 def place_in(text: str, at: int) -> tuple[int, int]:
-    """Return the line and the column of a character, both from 1."""
+    """Return the line and column of a character, both counted from 1."""
     before = _BREAK.split(text[:at])
     return len(before), len(before[-1]) + 1
 
@@ -92,14 +92,14 @@ CELLS_MAX = 1_000_000
 
 
 class TableRow(NamedTuple):
-    """A line that begins at `line`, from 1. `cells`: those that are not empty, by the name of their field."""
+    """A row that starts at `line`, counted from 1. `cells` contains the non-empty cells by column name."""
 
     line: int
     cells: dict[str, str]
 
 
 class Table(NamedTuple):
-    """A table, with `remarks` on how it was read. `is_own`: it is Workhook's own export, whose cells are not
+    """A table, with `remarks` on how it was decoded. `is_own` marks Workhook's own export, whose cells are not
     trimmed."""
 
     names: list[str]
@@ -109,7 +109,7 @@ class Table(NamedTuple):
 
 
 def read_table(data: bytes) -> Table:
-    """Read the fields from the first line, and the other lines that are not empty. Raises `NotUsable`."""
+    """Parse a table. The first line names the columns, and empty lines are skipped. Raises `NotUsable`."""
     text, remarks = _decoded(data)
     delimiter = _delimiter(text)
     lines = _records(text, delimiter)
@@ -126,7 +126,7 @@ def read_table(data: bytes) -> Table:
 
 
 def _in_words(text: str, delimiter: str, line: int) -> str:
-    """Return what is wrong with the record that begins in this line: the reader itself names no place."""
+    """Describe the fault in the record that begins on this line, because the `csv` module reports no position."""
     most = csv.field_size_limit()
     at, fault = _fault_of_record(text, delimiter, sum(map(len, islice(io.StringIO(text, newline=""), line - 1))), most)
     line, column = place_in(text, at)
@@ -160,7 +160,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
 
 
 def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[int, str]:
-    """Return the place in the text, and the kind."""
+    """Return the position of the fault in the text, and its kind."""
     plain, at = re.compile(rf"[^{delimiter}\r\n]*"), start
     while at < len(text):
         quoted = _QUOTED.match(text, at)
@@ -179,14 +179,14 @@ def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[
 
 
 def _delimiter(text: str) -> str:
-    """Return the one that splits the first line into the most fields."""
+    """Return the delimiter that splits the first line into the most fields."""
     first = next((each for each in text.splitlines() if each.strip()), "")
     outside_of_quotes = "".join(first.split('"')[::2])
     return max(DELIMITERS, key=outside_of_quotes.count)
 
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield lines that are not empty, with their numbers. Raises `csv.Error` with the fault and the number."""
+    """Yield non-empty records with their line numbers. Raises `csv.Error` with the fault and the line number."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line = 1
     while True:

@@ -1,4 +1,4 @@
-"""What every source makes of texts of another service: titles, names, times, and no more than a task may hold."""
+"""Conversion of texts from other services, shared by all sources: titles, names, times, and size limits of tasks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from workhook.work.portability.imports.words import level_of, means, plain_name,
 T = TypeVar("T")
 
 KEY_MAX_CHARS = 1_000
-LABELS_MAX = PEOPLE_MAX = 100  # as `TaskContent` has them
-PROPERTIES_MAX_BYTES = 256 * 1024  # fields and sections of a task together: every event of it carries them
+LABELS_MAX = PEOPLE_MAX = 100  # as in `TaskContent`
+PROPERTIES_MAX_BYTES = 256 * 1024  # for all fields and sections of a task, since every event of the task includes them
 
 NAMELESS = "(no name)"
-_MARK = "…"  # where something was cut
+_MARK = "…"  # marks omitted text
 _OBJECT_ID = re.compile(r"[0-9a-f]{24}")
 
 
 def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS) -> str:
-    """Return one line of at most `limit` characters, never empty."""
+    """Return the text as one line of at most `limit` characters, which is never empty."""
     title = one_line(text)
     if len(title) > limit:
         title = title[: limit - len(_MARK)].rstrip() + _MARK
@@ -34,12 +34,12 @@ def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS)
 
 
 def is_cut(text: str, limit: int = TITLE_MAX_CHARS) -> bool:
-    """Tell whether `title_of` leaves something out."""
+    """Return whether `title_of` would truncate the text."""
     return len(one_line(text)) > limit
 
 
 def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
-    """Cut to so many bytes of UTF-8, between characters."""
+    """Truncate the text to `limit_bytes` of UTF-8, between characters."""
     data = text.encode()
     if len(data) <= limit_bytes:
         return text
@@ -49,11 +49,11 @@ def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
 
 
 class Distinct:
-    """A maker of names that differ from those before: `name`, `name (2)`, `name (3)` …"""
+    """A generator of distinct names: `name`, `name (2)`, `name (3)` …"""
 
     def __init__(self, limit: int = TITLE_MAX_CHARS) -> None:
         self._limit = limit
-        self._last: dict[str, int] = {}  # names that were given out, and the number that was last tried for each
+        self._last: dict[str, int] = {}  # names in use, each with the last number tried
 
     def __call__(self, name: str) -> str:
         found = name
@@ -66,7 +66,7 @@ class Distinct:
 
 
 def moment_of(text: str) -> int | None:
-    """Return milliseconds since the epoch; None if it is not a time or day from 1970 to 9998."""
+    """Return milliseconds since the epoch, or None if the text is not a time or day from 1970 to 9998."""
     try:
         return read_day_or_moment(text)
     except ValueError:
@@ -74,7 +74,8 @@ def moment_of(text: str) -> int | None:
 
 
 def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
-    """`field`: of the task, which keeps an invalid time."""
+    """Return the due date, or None with a warning if it is invalid. `field` is the field of the task that keeps the
+    text."""
     found = moment_of(text)
     if text and found is None:
         warn(say("its due date {} is not a valid time and is kept in the field {}", repr(shown(text)), field))
@@ -82,12 +83,15 @@ def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
 
 
 def moment_of_id(external_id: str) -> int | None:
-    """Return the time of an id of Trello, which begins with the second in eight hexadecimal digits."""
+    """Return the time encoded in a Trello id, whose first eight hexadecimal digits are seconds since the epoch."""
     return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
 
 
 def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[tuple[str, str]]]:
-    """Return the level of the first priority field, and the other fields; that one, too, if it says more."""
+    """Return the level of the first priority field, and the other fields.
+
+    The priority field is included as well if it says more than its level.
+    """
     for at, (name, text) in enumerate(fields):
         if means("priority", name) and (found := level_of(text)):
             return found, list(fields) if says_more(text) else [*fields[:at], *fields[at + 1 :]]
@@ -95,13 +99,13 @@ def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[t
 
 
 def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[Message]:
-    """Return warnings about names in `done` that no column has."""
+    """Return warnings about names in `done` that do not match any column."""
     plain = {plain_name(each) for each in names}
     return [say("there is no {} {}", kind, repr(shown(each))) for each in done if plain_name(each) not in plain]
 
 
 def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
-    """Return a task's description. A name that is too long for a title begins it."""
+    """Return a task's description. It starts with the full name if the name is too long for a title."""
     if is_cut(name):
         warn(
             say(
@@ -124,7 +128,7 @@ def first_of(things: list[T], most: int, what: Message, warn: ThingWarnings) -> 
 
 
 class ThingWarnings:
-    """Distinct warnings about one card or task. `kind`: its name in the source."""
+    """Distinct warnings about one card or task. `kind` is the source's word for it."""
 
     def __init__(self, kind: str, name: str, warnings: list[Message]) -> None:
         self._kind, self._name = kind, repr(shown(name.strip() or NAMELESS))
@@ -138,7 +142,7 @@ class ThingWarnings:
 
 
 class PropertyBudget:
-    """The remaining room for the fields and sections of one task."""
+    """The remaining space for the fields and sections of one task."""
 
     def __init__(self, warn: ThingWarnings) -> None:
         self.warn = warn
@@ -165,7 +169,7 @@ class PropertyBudget:
         return False
 
     def fields(self, named: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Return the fields of a task, without empty ones."""
+        """Return the fields of a task without empty ones."""
         found: dict[str, str] = {}
         name_of = Distinct()
         for name, text in named:

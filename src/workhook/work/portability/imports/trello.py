@@ -1,8 +1,8 @@
-"""From the export of a Trello board ("Export as JSON") to the plan of a project. Pure.
+"""Plans of projects from exports of Trello boards ("Export as JSON"). Pure functions.
 
-Every key may be missing or null, as exports of different years and of boards with different additions differ; a value
-of the wrong type is a fault. Keys that are not named here are not looked at. docs/how-to/import-trello.md says what
-becomes what. What has no place in a project is named in what the plan loses.
+Every key may be missing or null, because exports vary over the years and with a board's add-ons. A value of the wrong
+type is a fault. Unknown keys are ignored. The mapping is documented in docs/how-to/import-trello.md. Data that cannot
+be imported is listed in the plan's losses.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ from workhook.work.portability.imports.texts import (
 from workhook.work.portability.imports.words import StageNames, level_of, means, says_more
 
 SOURCE = "trello"
-ACTIONS_MAX = 1_000  # Trello leaves older ones out of an export
-COMPLETED, CLOSED = "completed", "closed"  # what `Export.changes` knows, beside ids of lists
+ACTIONS_MAX = 1_000  # Trello omits older actions from an export
+COMPLETED, CLOSED = "completed", "closed"  # keys of `Export.changes`, besides ids of lists
 ARCHIVED, NO_LIST, MORE_LISTS = "Archived", "No list", "More lists"
 
 LIST, URL, START, DUE, ATTACHMENTS = "trello_list", "trello_url", "trello_start", "trello_due", "trello_attachments"
 VOTES, COVER = "trello_votes", "trello_cover"
-LISTS_MAX = COLUMNS_MAX - 3  # beside the three that are made here
+LISTS_MAX = COLUMNS_MAX - 3  # leaves room for the three columns created here
 DETAILS_MAX_CHARS = 100
 
-_COMMENTS = ("commentCard", "copyCommentCard")  # the second: it came along when its card was copied
+_COMMENTS = ("commentCard", "copyCommentCard")  # the second is logged for comments copied together with their card
 _Position = Annotated[float, Key("pos")]
 
 
@@ -91,7 +91,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class CustomItem(msgspec.Struct, frozen=True):
-    """The value of a custom field on a card: `text`, or the option of a list."""
+    """The value of a custom field on a card: `text`, or the id of a list's option."""
 
     text: Annotated[str, Made(_scalar_in)]
     field_id: Annotated[str, Key("idCustomField")]
@@ -104,7 +104,7 @@ def _scalar_in(item: Node) -> str:
 
 
 class Card(msgspec.Struct, frozen=True):
-    """`cover_id`: of an attachment."""
+    """A card. `cover_id` is the id of an attachment."""
 
     id: Annotated[str, Key("id", "shortLink")]
     url: Annotated[str, Key("shortUrl", "url")]
@@ -156,7 +156,10 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 class CustomField(msgspec.Struct, frozen=True):
-    """`kind`: `list`, `text`, `number`, `date` or `checkbox`. `options`: texts by id, of a field that is a list."""
+    """A custom field of a board.
+
+    `kind` is `list`, `text`, `number`, `date` or `checkbox`. `options` contains the texts of a list's options by id.
+    """
 
     id: str
     name: str
@@ -165,8 +168,11 @@ class CustomField(msgspec.Struct, frozen=True):
 
 
 class Export(msgspec.Struct, frozen=True):
-    """A board. `actions`: the number of actions of any type. `changes`: when a card was completed, archived or came to
-    a list, by its id and that."""
+    """A board.
+
+    `actions` is the number of actions of any type. `changes` contains the times at which a card was completed, archived
+    or moved to a list, by card id and `COMPLETED`, `CLOSED` or list id.
+    """
 
     id: str
     cards: list[Card]
@@ -183,7 +189,7 @@ class Export(msgspec.Struct, frozen=True):
 
 
 def read_export(data: bytes) -> Export:
-    """Raises `NotUsable`."""
+    """Parse an export. Raises `NotUsable`."""
     found = parse_json(data)
     if not isinstance(found, dict):
         raise NotUsable([f"it is no export of a board: it holds {name_of(found)}, not an object"])
@@ -215,7 +221,7 @@ def read_export(data: bytes) -> Export:
 
 
 def _distinct(checklists: Iterable[Checklist]) -> list[Checklist]:
-    """Some exports have a checklist twice: of the board, and inside of its card. One without an id is kept."""
+    """Remove repeated checklists. Some exports list them both in the board and in the card."""
     by_id: dict[str | int, Checklist] = {}
     for index, each in enumerate(checklists):
         by_id.setdefault(each.id or index, each)
@@ -223,7 +229,7 @@ def _distinct(checklists: Iterable[Checklist]) -> list[Checklist]:
 
 
 def _changes(actions: Iterable[Node]) -> dict[tuple[str, str], str]:
-    """Return the newest of each: an export has the newest action first."""
+    """Return the latest time of each change. Exports list the newest actions first."""
     found: dict[tuple[str, str], str] = {}
     for each in actions:
         date, data = each.values.get("date"), each.values.get("data")
@@ -312,7 +318,7 @@ def _lost_of_the_board(export: Export) -> Losses:
 
 
 def _colors(export: Export) -> dict[str, LabelColor]:
-    """Return the colours of named labels. A shade becomes its colour; black is left out."""
+    """Return the colors of named labels. A shade becomes its base color, and black is omitted."""
     found: dict[str, LabelColor] = {}
     for each in (*export.labels, *(label for card in export.cards for label in card.labels)):
         name, shade = title_of(each.name, ""), each.color.partition("_")[0]
@@ -323,7 +329,7 @@ def _colors(export: Export) -> dict[str, LabelColor]:
 
 
 def _color_name(color: str) -> str:
-    """Return the name of a label that has only a colour: `Dark green` of `green_dark`."""
+    """Return a name for a label that only has a color, such as `Dark green` for `green_dark`."""
     return " ".join(reversed(color.split("_"))).capitalize()
 
 
@@ -332,18 +338,19 @@ def _board_key(export: Export) -> str:
 
 
 def _own_column(export: Export, name: str, title: str) -> PlannedColumn:
-    """Return a column that is not a list of the board. The archive's tasks are finished."""
+    """Return a column that is not a list of the board. Tasks in the archive are finished."""
     is_archive = title == ARCHIVED
     stage: Stage | None = "done" if is_archive else None
     return PlannedColumn(f"column:{_board_key(export)}:{name}", title, stage=stage, finished=is_archive)
 
 
 def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
-    """Return the columns of the open lists by position, then those of the archived ones; and each by its list id."""
+    """Return the columns, and a mapping of list ids to them. Open lists come first, by position, then archived
+    lists."""
     key_of = Distinct(KEY_MAX_CHARS)
     columns: dict[str, PlannedColumn] = {}
     by_list: dict[str, _ListColumn] = {}
-    # Sorting is stable: the file's order decides ties.
+    # Sorting is stable, so ties keep the order of the file.
     for at, each in enumerate(sorted(export.lists, key=lambda one: (one.closed, one.position))):
         key = key_of(f"column:{each.id or title_of(each.name)}")
         column = _column(key, each, stages) if at < LISTS_MAX else _own_column(export, "more", MORE_LISTS)
@@ -367,7 +374,7 @@ def _tasks(
     archived: PlannedColumn,
     mapper: CardMapper,
 ) -> list[PlannedTask]:
-    """Return the tasks in the order of the columns, those that are archived last."""
+    """Return the tasks in the order of the columns, archived ones last."""
     order = {list_id: at for at, list_id in enumerate(by_list)}
     comments = _comments(export, mapper)
     key_of = Distinct(KEY_MAX_CHARS)
@@ -375,7 +382,7 @@ def _tasks(
     for card in sorted(export.cards, key=lambda one: (one.closed, order.get(one.list_id, len(order)), one.position)):
         column, list_name = by_list.get(card.list_id, (no_list, ""))
         elsewhere = card.closed or column.title == MORE_LISTS
-        # A card without an id is the same in every export that has it in the same list under the same name.
+        # A card without an id is identified by its list and name.
         key = key_of(f"task:{card.id or f'{card.list_id}/{title_of(card.name)}'}")
         own = comments.pop(card.id, []) if card.id else []
         where = list_name if elsewhere else ""
@@ -386,7 +393,7 @@ def _tasks(
 
 
 def _comments(export: Export, mapper: CardMapper) -> dict[str, list[PlannedComment]]:
-    """Return the comments by card, oldest first. An export has the newest first."""
+    """Return the comments by card, oldest first. Exports list the newest first."""
     key_of = Distinct(KEY_MAX_CHARS)
     found: dict[str, list[PlannedComment]] = defaultdict(list)
     for each in reversed(export.comments):
@@ -406,7 +413,7 @@ def _comments(export: Export, mapper: CardMapper) -> dict[str, list[PlannedComme
 
 
 class CardMapper:
-    """A mapper of cards, which adds to `warnings`."""
+    """A mapper from cards to tasks. Adds to `warnings`."""
 
     def __init__(self, export: Export, warnings: list[Message], losses: Losses) -> None:
         cards = {each.id for each in export.cards}
@@ -414,7 +421,7 @@ class CardMapper:
         checklists: dict[str, list[Checklist]] = defaultdict(list)
         for each in sorted(export.checklists, key=lambda one: one.position):
             checklists[each.card_id if each.card_id in cards else owners.get(each.id, "")].append(each)
-        self.without_card = len(checklists.pop("", []))  # Trello leaves some behind when it copies a board
+        self.without_card = len(checklists.pop("", []))  # Trello leaves orphans when it copies a board
         self._checklists = checklists
         self._label_by_id = {each.id: each for each in export.labels if each.id}
         authors = (each.author for each in export.comments)
@@ -454,7 +461,7 @@ class CardMapper:
         )
 
     def _finished_at(self, card: Card) -> int | None:
-        """Return when the card was completed, archived or came to its list, else its last activity."""
+        """Return when the card was completed, archived or moved to its list, or else its last activity."""
         order = [COMPLETED] if card.due_complete else []
         order += [CLOSED, card.list_id] if card.closed else [card.list_id]
         times = (moment_of(self._changes.get((card.id, each), "")) for each in order)
@@ -497,7 +504,7 @@ class CardMapper:
         return budget.fields((*own.items(), *self._custom(card)))
 
     def _custom(self, card: Card) -> Iterator[tuple[str, str]]:
-        """Yield names and values, except a priority that says no more than its level."""
+        """Yield names and values of custom fields, except a priority that says no more than its level."""
         for item in card.custom:
             field = self._custom_fields.get(item.field_id)
             if field is None or self._level(field, item) is None or says_more(_custom_text(field, item)):
@@ -509,13 +516,13 @@ class CardMapper:
         return next((each for each in levels if each), None)
 
     def _level(self, field: CustomField, item: CustomItem) -> Level | None:
-        """Return the level of the first list of the board that is called Priority."""
+        """Return the level if the field is the board's first list called Priority."""
         fields = (each for each in self._custom_fields.values() if each.kind in ("list", ""))
         named = (each.id for each in fields if means("priority", each.name))
         return level_of(_custom_text(field, item)) if field.id == next(named, None) else None
 
     def _items(self, card: Card, checklist: Checklist, budget: PropertyBudget) -> Iterator[tuple[str, str]]:
-        """Yield distinct names, and states."""
+        """Yield distinct names of items with their states."""
         name_of = Distinct()
         for each in sorted(checklist.items, key=lambda one: one.position):
             details = self._details(each)
@@ -530,7 +537,7 @@ class CardMapper:
                 budget.warn(say("items of its checklists beyond {} KiB are left out", PROPERTIES_MAX_BYTES // 1024))
 
     def _details(self, item: CheckItem) -> str:
-        """Return when an item is due, and its member: ` — 2024-05-01, Ada Lovelace (ada)`."""
+        """Return the due date and member of an item, as in ` — 2024-05-01, Ada Lovelace (ada)`."""
         due = moment_of(item.due)
         day = to_millis_text(due)[:10] if due is not None else item.due.strip()
         member = self._member(item.member_id).display_name if item.member_id else ""
@@ -538,7 +545,7 @@ class CardMapper:
         return " — " + title_of(said, limit=DETAILS_MAX_CHARS) if said else ""
 
     def _sections(self, card: Card, budget: PropertyBudget) -> dict[str, dict[str, str]]:
-        """Return the checklists, in several sections if they have too many items for one."""
+        """Return the checklists. A checklist with too many items is split into several sections."""
         sections: dict[str, dict[str, str]] = {}
         name_of = Distinct()
         for checklist in self._checklists.get(card.id, ()) if card.id else ():
@@ -570,6 +577,6 @@ def _line(attachment: Attachment) -> str:
 
 
 def _custom_text(field: CustomField | None, item: CustomItem) -> str:
-    """Return the value by its type: an option of a list, else text, a number, a time, or true or false."""
+    """Return the value as text: the option of a list, or else a text, number, time or boolean."""
     option = field.options.get(item.option_id, "") if field else ""
     return option if field and field.kind == "list" and option else item.text or option

@@ -1,5 +1,8 @@
-"""What columns, priorities, fields and answers are called in tables and boards: English, German, French, Spanish,
-Italian, Dutch and Portuguese. One table for every source, so that all of them understand the same."""
+"""Names of columns, priorities, fields and answers in tables and boards.
+
+The languages are English, German, French, Spanish, Italian, Dutch and Portuguese. All sources share these names and so
+recognize the same ones.
+"""
 
 from __future__ import annotations
 
@@ -114,13 +117,13 @@ MINUTES: Collection[str] = ("m", "min", "minutes", "minuten")
 
 
 def plain_name(name: str) -> str:
-    """Normalize a name's case, signs and pictures, and accents of their own: `✅ Done!` is `done`."""
+    """Normalize the case of a name, and remove symbols and emoji: `✅ Done!` becomes `done`."""
     whole = unicodedata.normalize("NFC", name).casefold()
     return " ".join(re.findall(r"\w+", whole)) or whole.strip()
 
 
 def header_key(name: str) -> str:
-    """Normalize the name of a field: `Due_Date:` is `due date`."""
+    """Normalize the name of a field: `Due_Date:` becomes `due date`."""
     return plain_name(name.replace("_", " "))
 
 
@@ -131,8 +134,11 @@ _LEVEL_OF = {plain_name(name): level for level, names in LEVELS.items() for name
 
 class StageNames:
     def __init__(self, done: Collection[str] = (), not_done: Collection[str] = ()) -> None:
-        """`done` and `not_done`: names of columns whose tasks are finished, or not whatever they are called. An exact
-        name counts before similar ones."""
+        """Override the usual meaning of column names.
+
+        Tasks in columns named in `done` count as finished, and those in columns named in `not_done` as unfinished.
+        Exact names take precedence over similar ones.
+        """
         self._exactly = {**dict.fromkeys(not_done, False), **dict.fromkeys(done, True)}
         self._plainly = {plain_name(name): is_done for name, is_done in self._exactly.items()}
 
@@ -150,10 +156,10 @@ def level_of(text: str) -> Level | None:
 
 
 def says_more(text: str) -> bool:
-    """Tell whether a priority says more than its level."""
+    """Return whether a priority says more than its level."""
     return plain_name(text) in URGENT
 
 
 def means(meaning: str, name: str) -> bool:
-    """Tell whether a field of this name has the meaning: one of `FIELDS`."""
+    """Return whether a field of this name has the meaning, which is a key of `FIELDS`."""
     return header_key(name) in FIELD_KEYS[meaning]

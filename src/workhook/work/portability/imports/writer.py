@@ -1,4 +1,4 @@
-"""Writes one batch of a plan: columns, tasks and comments, each with its event and its link."""
+"""Writing of one batch of a plan: columns, tasks and comments, each with its event and its link to the original."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Progress = Callable[[str, int, int], None]
 
 
 class Import(msgspec.Struct, frozen=True):
-    """One plan, its organization, and the importer. `base`: the start of links in events.
+    """A plan, the organization that receives it, and the importer. `base` is the start of links in events.
 
-    `keeps_authors`: comments belong to the members who wrote them. Only the server's operator may choose that: anyone
-    can write an export. Else they are the importer's, with the author's name.
+    If `keeps_authors` is true, comments belong to the members who wrote them. Only the server's operator may choose
+    that, because anyone can forge an export. Otherwise comments belong to the importer and show the author's name.
     """
 
     plan: ImportPlan
@@ -59,8 +59,8 @@ class BatchWriter:
         self._progress = progress
         self._context = Write(tx, this.actor, this.base)
         self._links: list[dict[str, str]] = []
-        self._ids: dict[str, str] = {}  # of tasks that are there already, by key
-        self.alone: list[str] = []  # titles of subtasks that came without the task above them
+        self._ids: dict[str, str] = {}  # existing tasks, by key
+        self.alone: list[str] = []  # titles of subtasks without their parent
 
     async def write(self, rest: Remaining) -> None:
         this, source = self._this, self._this.plan.source
@@ -83,7 +83,7 @@ class BatchWriter:
         self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})
 
     async def _columns(self, wanted: Sequence[PlannedColumn]) -> dict[str, str]:
-        """Return ids by key."""
+        """Create the columns, and return their ids by key."""
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
@@ -102,14 +102,14 @@ class BatchWriter:
         return made
 
     async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, LockedColumn]:
-        """Lock the columns that tasks come to, in the usual order."""
+        """Lock the columns that receive tasks, in the usual locking order."""
         found = {}
         for key, column_id in sorted(column_ids.items(), key=lambda item: item[1]):
             _, found[key] = await lock_column(self._tx, self._this.actor, column_id)
         return found
 
     async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
-        """Return the ids of the assigned people who see the project."""
+        """Return the ids of assigned people who can see the project."""
         source = self._this.plan.source
         people = (self._this.people.find(member, source) for task in wanted for member in task.members)
         logins = {each.login for each in people if each is not None}
@@ -119,8 +119,10 @@ class BatchWriter:
     async def _append(
         self, wanted: Sequence[PlannedTask], targets: Mapping[str, LockedColumn], seeing: Collection[int]
     ) -> list[Task]:
-        """Insert tasks at the ends of their columns with few statements. Returns them in the order of `wanted`, as
-        their ids sort."""
+        """Insert tasks at the ends of their columns with few statements.
+
+        Returns the tasks in the order of `wanted`, which is also the sort order of their ids.
+        """
         task_ids = sorted(new_id("tsk") for _ in wanted)
         ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}
         writer = TaskWriter(self._context, tells=False)
@@ -143,7 +145,7 @@ class BatchWriter:
         return assigned(planned, self._this.people, seeing, self._this.plan.source)
 
     async def _settle(self, made: Sequence[TaskChange]) -> None:
-        """Remove parents that may not have their tasks."""
+        """Remove parents that cannot have these subtasks."""
         new_ids = {each.after.id for each in made}
         parented = [each for each in made if each.after.parent_id and each.after.parent_id not in new_ids]
         for at, each in enumerate(parented):

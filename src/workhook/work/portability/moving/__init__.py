@@ -1,1 +1,1 @@
-"""An organization goes to another server: everything of it is written down as lines of JSON, and read again there."""
+"""Moving an organization to another server: export to lines of JSON, and import from them."""

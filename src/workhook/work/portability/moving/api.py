@@ -1,4 +1,4 @@
-"""`/organizations/{login}/export`: everything of an organization, as an archive for another server."""
+"""`/organizations/{login}/export`: an organization with all its data, as an archive for another server."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ routes = Routes(WORK_API, "Users", read="organization.export", write="organizati
     etag=False,
 )
 async def export_organization(call: Call, login: str) -> Answer:
-    """Export everything of an organization.
+    """Export an organization with all its data.
 
-    For owners of the organization. The answer is a tar: a file of JSON lines for each kind of record, the bytes of all
-    files, and `manifest.json` as the last entry. An archive without it was cut. Everything is of one moment.
-    `workhook organization import` reads it on another server.
+    Available to owners of the organization. The response is a tar archive with one JSON Lines file per kind of record,
+    the contents of all files, and `manifest.json` as the last entry. An archive without the manifest is incomplete. All
+    records are from the same point in time. Import the archive on another server with `workhook organization import`.
 
-    Passwords, tokens and secrets of webhooks are not in it. The token needs the scope `work:read`, too. The audit log
-    tells of each export. While one runs, another of the same organization is 409 `export_running`. While the server
-    reads two others, it is 429 `exports_running`.
+    Passwords, tokens and webhook secrets are not included. The token also needs the scope `work:read`. Each export is
+    recorded in the audit log. A second export of the same organization fails with 409 `export_running` until the first
+    one ends. While the server is preparing two exports, others fail with 429 `exports_running`.
     """
     actor = actor_of(call)
     account = await find_owned(call.database, actor, login, "export it")

@@ -1,7 +1,7 @@
-"""What the fields of a line may hold beyond their types: what the API takes.
+"""Checks on the values of a line beyond their types: only values that the API accepts are valid.
 
-The parameters of the API that set a field judge it. Besides, it goes by what columns are called, so that a new one is
-checked as well.
+A field that an API parameter sets is validated like that parameter. Other fields are validated by column name, so new
+columns are checked as well.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ EMPTIED = (("task_comments", "text"), ("file_comments", "text"), ("file_comment_
 
 
 def declared_check(kind: str, column: str) -> Check | None:
-    """Return the check of a field by the parameter of the API that sets it, or None if no parameter does."""
+    """Return the check of the API parameter that sets a field, or None if no parameter does."""
     if (kind, column) in _OTHERWISE:
         return None
     shape, name = _RENAMED.get((kind, column), (INPUTS.get(kind), column))
@@ -124,7 +124,7 @@ def declared_check(kind: str, column: str) -> Check | None:
 
 
 def party_check(name: str, *, bills: bool) -> Check | None:
-    """Return the check of a field of a party on an invoice."""
+    """Return the check of a seller's (`bills`) or buyer's field on an invoice."""
     shape, parameter = (AccountBillingEdit, "legal_name" if name == "name" else name) if bills else (BuyerEdit, name)
     if name in ("timezone", "logo") or not parameters.takes(shape, parameter):
         return None
@@ -166,7 +166,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 
 
 def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
-    """`kind`: the name of the kind of line."""
+    """Return the check of a column, or None if it needs none. `kind` is the name of the kind of line."""
     name = str(column.name)
     if is_json:
         check: Check = _JSON.get(name, _check_numbers)
@@ -221,7 +221,7 @@ def _text_check(kind: str, column: sa.Column[Any]) -> Check:
 
 @cache
 def _as(kind: Any) -> Check:
-    """Check a value as a parameter of the API: what is corrected there is a fault here."""
+    """Validate a value like an API parameter. Values that the API would correct are invalid here."""
     checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Checked)]
     prepare = preparer(kind)
 
@@ -252,7 +252,7 @@ def _check_file_name(value: str) -> str | None:
 
 def _check_markup(value: str) -> str | None:
     if not value:
-        return None  # it was deleted
+        return None  # deleted
     try:
         return None if markup.clean(value) == value else "it has markup that the API would not keep"
     except ValueError as error:
@@ -272,7 +272,7 @@ def _check_document_number(value: str) -> str | None:
         return f"it has to be {error}"
 
 
-# An odd rank has no room beside it (`column_order`).
+# Nothing can be inserted next to an odd rank (`column_order`).
 _check_rank = _is(lambda value: value % 2 == 0 and abs(value) <= _RANK_MAX, "an even number, at most 2^62")
 _check_country = _is(COUNTRIES.__contains__, "a country of ISO 3166-1")
 _check_media_type = _is(lambda value: clean_media_type(value) == value, "a media type, such as image/png")
@@ -280,7 +280,7 @@ _check_sha256 = _is(re.compile("[0-9a-f]{64}").fullmatch, "64 hexadecimal digits
 _check_source = _is(SOURCES.__contains__, f"one of {', '.join(SOURCES)}")
 _LINKED = ("project", "column", "task", "task_comment", "task_blocker")
 _check_linked = _is(_LINKED.__contains__, f"one of {', '.join(_LINKED)}")
-# Sent documents keep zones that settings no longer take.
+# Sent documents keep time zones that settings no longer accept.
 _check_zone = _is(is_known, "the name of a time zone which this server knows")
 
 _COMMIT_ID = Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
@@ -330,7 +330,7 @@ CHECKED_BY_NAME: Collection[str | tuple[str, str]] = {*_TEXTS, *_TEXTS_OF}
 
 
 class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A line of an invoice, as `rules.Item` is stored."""
+    """A line item of an invoice, as `rules.Item` is stored."""
 
     description: str
     qty: str
@@ -427,7 +427,7 @@ def _check_numbers(value: Any) -> str | None:
 
 
 def _of_a_task(kind: Any) -> Check:
-    """Check a parameter of a task, which is at most as long as a request."""
+    """Validate a task's parameter, which is at most as long as a request body."""
     as_parameter = _as(kind)
 
     def check(value: Any) -> str | None:

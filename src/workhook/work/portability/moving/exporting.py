@@ -1,7 +1,8 @@
-"""Exports of an organization: its lines, all of one moment, then the bytes of its files.
+"""Exports of an organization: its lines, all from one snapshot, then the contents of its files.
 
-The lines are written first, into a folder: as long as the database's transaction is open, nothing waits for a client or
-for the store of files, which is no part of that moment. The manifest is written last: without one an export was cut.
+The lines are first written to a folder, so that the database transaction never waits for a client or the blob store.
+The contents of files are read after the snapshot. The manifest is written last, and an export without one is
+incomplete.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ CONTENTS = ".contents"
 """The blobs by file, in the folder while it is written. Not part of the export."""
 
 MEDIA_TYPE = "application/x-tar"
-FOLDER = "exports"  # in the data folder
-READ_AT_ONCE = 2  # in one process: each reads the database as fast as it can
+FOLDER = "exports"  # within the data folder
+READ_AT_ONCE = 2  # per process, since each export reads the database as fast as it can
 RETRY_AFTER_S = 10
-LEFT_AFTER_S = 24 * 3600  # a folder that is older is of a process that died
+LEFT_AFTER_S = 24 * 3600  # older folders belong to processes that died
 _BLOCK = 256 * 1024
 _TAR_BLOCK = 512
 
 log = structlog.get_logger(__name__)
 
-# E-mail addresses are only those of members, which owners see.
+# Include e-mail addresses only of members, because owners can see those anyway.
 people_rows = (
     sa.select(
         accounts.c.id,
@@ -98,11 +99,11 @@ project_numbers = (
 
 
 class KindPages:
-    """Statements for the rows of a kind, a page at a time.
+    """Statements that read the rows of a kind in pages.
 
-    `first` and `next` take `owner` (the account, or the number of the project) and `limit`; `next` also `after(row)` of
-    the last row of the page before. If the kind belongs to its owner `through` another table, they read the ids of that
-    one's rows, and `below` the kind's rows that refer to some of them (`ids`).
+    `first` and `next` take `owner` (the account, or the number of the project) and `limit`. `next` also takes
+    `after(row)` of the previous page's last row. If the kind belongs to its owner `through` another table, they read
+    the ids of that table's rows, and `below` reads the kind's rows that refer to these ids (`ids`).
     """
 
     def __init__(self, kind: LineKind) -> None:
@@ -120,8 +121,8 @@ class KindPages:
             self.below = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
-        """Order by the owner, too, on PostgreSQL: else the planner may read everybody's rows by their keys (see
-        `storage.index_ranges`)."""
+        """Select a page. On PostgreSQL the order includes the owner, because the planner might otherwise scan the rows
+        of all owners by primary key (see `storage.index_ranges`)."""
         owner, after = big("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
         order = self.key
         rows = self._rows.where(self.owner == owner)
@@ -144,7 +145,7 @@ def pages_of(kind: LineKind) -> KindPages:
 
 
 def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
-    """Leave out the webhooks and bots of apps."""
+    """Exclude the webhooks and bots of apps."""
     if kind.name == "webhooks":
         return (table.c.app_id.is_(None), table.c.installation_id.is_(None))
     if kind.name == "members":
@@ -156,7 +157,7 @@ def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
-    """The id, the name in the store and the size of a file or logo."""
+    """A file or logo: its id, its name in the blob store, and its size."""
 
     id: str
     blob: str
@@ -164,19 +165,19 @@ class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LinesWritten(msgspec.Struct, frozen=True):
-    """The result of `write_lines`, of the moment `exported_at`."""
+    """The result of `write_lines`, with the time of its snapshot."""
 
     lines: dict[str, LinesFile]
     exported_at: int
 
     @property
     def files(self) -> int:
-        """Return the number of files, with those that the store has lost."""
+        """Return the number of files, including those missing from the blob store."""
         return sum(self.lines[f"{each}.jsonl"].lines for each in WITH_BYTES)
 
 
 class _LinesWriter:
-    """A file that is written on threads: a slow disk stops nothing else."""
+    """A file written in threads, so that a slow disk does not block the event loop."""
 
     def __init__(self, path: Path) -> None:
         self._file = _new_file(path)
@@ -204,13 +205,13 @@ def _new_file(path: Path) -> IO[bytes]:
 
 
 async def write_lines(database: Database, account: Account, folder: Path, progress: Progress) -> LinesWritten:
-    """Write into `folder`, which is empty. Raises `Unavailable`, `OSError`."""
+    """Write all lines into the empty `folder`. Raises `Unavailable` and `OSError`."""
     async with _LinesWriter(folder / CONTENTS) as contents, database.snapshot() as reader:
         return await _Lines(reader, account, folder, contents, progress).write()
 
 
 class _Lines:
-    """One export's reading. A page of rows, the people, and the ids of the projects are held in memory."""
+    """The reader of one export. Holds a page of rows, all people, and the ids of all projects in memory."""
 
     def __init__(
         self, reader: Reader, account: Account, folder: Path, contents: _LinesWriter, progress: Progress
@@ -257,7 +258,7 @@ class _Lines:
             rows = await self._reader.fetch_all(pages.next, {**params, **pages.after(rows[-1])})
 
     async def _know(self, ids: set[int]) -> None:
-        """Look up accounts."""
+        """Load the accounts that are not yet known."""
         new = sorted(ids - self._people.keys())
         if not new:
             return
@@ -282,7 +283,7 @@ def contents_of(folder: Path) -> Iterator[ExportedBytes]:
 def manifest_of(
     folder: Path, account: Account, server: str, written: LinesWritten, missing: list[str]
 ) -> ExportManifest:
-    """`missing`: ids of files that the store has lost."""
+    """Create the manifest. `missing` contains the ids of files missing from the blob store."""
     lost = set(missing)
     sizes = [each.size for each in contents_of(folder) if each.id not in lost]
     return ExportManifest(
@@ -301,14 +302,14 @@ def _text_of(manifest: ExportManifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
-# --- as one tar, which is sent while it is made -----------------------------------------------------------------------
+# --- as a tar archive, streamed while it is created -------------------------------------------------------------------
 
 _running: set[int] = set()
 _reading: set[int] = set()
 
 
 class Archive(AsyncIterator[bytes]):
-    """The bytes of a tar. Until it is closed the organization has no other export in this process."""
+    """The bytes of a tar archive. Until it is closed, this process starts no other export of the organization."""
 
     def __init__(
         self, services: Services, account: Account, base: str, folder: Path, written: LinesWritten, request_id: str
@@ -326,7 +327,7 @@ class Archive(AsyncIterator[bytes]):
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _send(self) -> AsyncGenerator[bytes, None]:
-        """Log an error and cut the connection: then the manifest is missing."""
+        """Yield the archive. An error is logged and closes the connection, so that the manifest is missing."""
         try:
             for name in [f"{each.name}.jsonl" for each in KINDS] + [PEOPLE_FILE]:
                 async for piece in self._lines(name):
@@ -360,7 +361,7 @@ class Archive(AsyncIterator[bytes]):
         yield _padding(size)
 
     def _head(self, name: str, size: int) -> bytes:
-        import tarfile  # few servers ever make an export: the others do not keep it in memory
+        import tarfile  # imported late because few servers ever export
 
         entry = tarfile.TarInfo(f"{self._account.login}-export/{name}")
         entry.size, entry.mode, entry.mtime = size, 0o600, self._written.exported_at // 1000
@@ -372,7 +373,10 @@ def _padding(size: int) -> bytes:
 
 
 async def make_archive(services: Services, actor: Actor, account: Account, base: str, request_id: str) -> Archive:
-    """Read all lines, and record it in the audit log. The caller has checked that the actor owns the organization."""
+    """Write all lines and record the export in the audit log.
+
+    The caller has checked that the actor owns the organization.
+    """
     require_room(account)
     _running.add(account.id)
     _reading.add(account.id)
@@ -392,7 +396,8 @@ async def make_archive(services: Services, actor: Actor, account: Account, base:
 
 
 def require_room(account: Account) -> None:
-    """Raises `Conflict` while another export of the organization runs, `TooManyRequests` while two others are read."""
+    """Raise `Conflict` during another export of the organization, or `TooManyRequests` if two exports are being
+    prepared."""
     if account.id in _running:
         message = say("An export of {} is already running. Wait for it to finish, or stop it.", account.login)
         raise Conflict(message, code="export_running")
@@ -407,7 +412,7 @@ async def _record(tx: Transaction, actor: Actor, account: Account, written: Line
 
 
 def _new_folder(parent: Path) -> Path:
-    """Make a folder for this user alone, and remove those of dead processes."""
+    """Create a private folder, and delete those left by dead processes."""
     parent.mkdir(mode=0o700, exist_ok=True)
     before = time.time() - LEFT_AFTER_S
     for each in os.scandir(parent):
@@ -421,13 +426,13 @@ def headers_of(account: Account, at_ms: int) -> dict[str, str]:
     return {**disposition(f"{account.login}-{day}.tar"), "Cache-Control": "no-store"}
 
 
-# --- as a folder, which `workhook organization export` makes ----------------------------------------------------------
+# --- as a folder, for `workhook organization export` ------------------------------------------------------------------
 
 
 async def export_to_folder(
     database: Database, blobs: Blobs, account: Account, server: str, folder: Path, progress: Progress
 ) -> ExportManifest:
-    """Write into `folder`, which is empty. Raises `Unavailable`, `OSError`."""
+    """Export into the empty `folder`. Raises `Unavailable` and `OSError`."""
     written = await write_lines(database, account, folder, progress)
     (folder / FILES).mkdir(mode=0o700)
     missing = []
@@ -442,7 +447,7 @@ async def export_to_folder(
 
 
 async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
-    """Return False if the store has lost the file."""
+    """Copy a file from the blob store. Return False if it is missing there."""
     with _new_file(path) as file:
         try:
             async for piece in await blobs.read(content.blob, 0, content.size):

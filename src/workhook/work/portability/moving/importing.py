@@ -1,7 +1,7 @@
-"""Makes an organization of a checked export: everything in one commit, so that nothing is ever half there.
+"""Import of an organization from a checked export, in one transaction, so that it is never partially visible.
 
-The bytes of files are put into the store before that. An import that dies leaves bytes without a file, which the sweep
-of the store removes a day later. No event tells of what was made: it did not happen here.
+The contents of files are stored before the transaction. If an import is killed, the sweep of the blob store deletes the
+unreferenced contents a day later. The import publishes no events, because nothing imported happened on this server.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _as_it_was = (
 
 
 class ImportedOrganization(msgspec.Struct, frozen=True):
-    """The result of an import, or its preview. `lines`: the number of each kind."""
+    """The result of an import or its preview. `lines` maps each kind to its number of lines."""
 
     login: str
     organization_id: int | None
@@ -63,7 +63,7 @@ class ImportedOrganization(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """An export to import as `login`, with the accounts of its people."""
+    """An export to import as `login`, with the existing accounts that match its people."""
 
     checked: CheckedExport
     login: str
@@ -71,8 +71,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 async def import_organization(database: Database, blobs: Blobs, plan: Plan, progress: Progress) -> ImportedOrganization:
-    """Write all or nothing. Raises `Invalid` for an unavailable login, `Unavailable`, `UniqueViolation`, and
-    `ExportNotUsable` for an export that was changed meanwhile."""
+    """Import everything or nothing.
+
+    Raises `Invalid` if the login is unavailable, `ExportNotUsable` if the export was changed meanwhile, `Unavailable`,
+    and `UniqueViolation`.
+    """
     if faults := await actions.faults_of_login(database, plan.login):
         raise Invalid(faults=faults)
     stored: dict[str, str] = {}
@@ -86,7 +89,7 @@ async def import_organization(database: Database, blobs: Blobs, plan: Plan, prog
 
 
 async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], progress: Progress) -> None:
-    """Put the bytes into the store; `stored` gets their names there by the old ids."""
+    """Store the contents of all files. `stored` receives their names in the blob store by the old ids."""
     total = sum(checked.count(each) for each in WITH_BYTES)
     for name in WITH_BYTES:
         for old in checked.texts[name].by_old if name in checked.texts else ():
@@ -98,7 +101,7 @@ async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], p
 
 async def _store_one(blobs: Blobs, path: Path) -> str:
     async with blobs.incoming() as incoming:
-        # Do not follow a link that replaced the file after it was checked.
+        # Do not follow a symbolic link that replaced the file after the check.
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             while block := await asyncio.to_thread(file.read, _BLOCK):
                 await incoming.write(block)
@@ -150,7 +153,7 @@ ROWS_A_STATEMENT = 250
 WEBHOOKS = "webhooks"
 _LINKED = {"project": PROJECTS, "column": "columns", "task": "tasks", "task_comment": "task_comments"}
 
-# Remove the stretches that a trigger gives new columns: the export has its own.
+# Delete the buckets that a trigger creates for new columns, because the export contains its own.
 _forget_buckets = sa.delete(task_buckets).where(
     task_buckets.c.column_id.in_(
         sa.select(columns.c.id)
@@ -173,8 +176,11 @@ def _update_of(kind: LineKind) -> sa.Update:
 
 
 class ImportRows:
-    """The rows of one import. Call `reserve`, then for each kind in its order `add` for every line and `end`. `people`:
-    account ids by the old logins; `stored`: names in the store of files by the old ids."""
+    """The rows of one import.
+
+    Call `reserve`, then for each kind in order `add` for every line and `end`. `people` contains account ids by old
+    login, `stored` names in the blob store by old id.
+    """
 
     def __init__(
         self, checked: CheckedExport, account_id: int, people: Mapping[str, int], stored: Mapping[str, str]
@@ -188,7 +194,7 @@ class ImportRows:
         self.timers_paused = 0
 
     async def reserve(self, tx: Transaction) -> None:
-        """Reserve the numbers of everything that has one."""
+        """Reserve ids for all kinds whose ids are assigned by the database."""
         for kind in KINDS:
             if kind.name in (*NUMBERED, PROJECTS, WEBHOOKS):
                 self._numbers[kind.name] = await reserve_numbers(tx, kind.source, self._checked.count(kind.name))
@@ -255,16 +261,16 @@ class ImportRows:
         return self._checked.texts.setdefault(kind, NewIds())
 
     def _complete(self, kind: LineKind, line: Any, row: dict[str, object]) -> None:
-        """Add what a line does not have."""
+        """Set the columns that a line does not contain."""
         if kind.name == PROJECTS:
             number, key = self._number(PROJECTS, line.id), key_of(line.name)
             row |= {"repository_id": number, "name_key": f"{key}#{number}" if line.deleted_at is not None else key}
         elif kind.name == "columns":
             row["revision"] = 0
         elif kind.name == "task_buckets":
-            row["size"] = 0  # a trigger counts
+            row["size"] = 0  # maintained by a trigger
         elif "blob" in row:
-            row["blob"] = self._stored.get(line.id) or new_id("blb")  # of lost bytes: what the store has not
+            row["blob"] = self._stored.get(line.id) or new_id("blb")  # lost bytes get a name missing from the store
         elif kind.name == WEBHOOKS:
             row |= {"id": self._numbers[WEBHOOKS][self._webhooks], "active": False, "version": 1}
             self._webhooks += 1
@@ -274,7 +280,7 @@ class ImportRows:
             row["internal_id"] = self._made(line.kind, line.internal_id)
 
     def _count_whole_seconds(self, line: Any, row: dict[str, object]) -> None:
-        """Pause a running timer, too."""
+        """Round the duration to whole seconds, and pause a running timer."""
         if not line.is_active:
             row["duration_ms"] = whole_seconds(line.duration_ms)
             return
@@ -286,7 +292,7 @@ class ImportRows:
         self.timers_paused += 1
 
     def _made(self, kind: str, old: str) -> str:
-        """Return the new id of an imported record."""
+        """Return the new id of a record imported from another tool."""
         target = _LINKED.get(kind)
         if target in NUMBERED:
             there = self._checked.places.get(target, {})
@@ -295,7 +301,7 @@ class ImportRows:
 
 
 def _renamed(value: Any, ids: list[NewIds]) -> Any:
-    """Replace the old ids in JSON."""
+    """Replace old ids inside JSON."""
     if isinstance(value, list):
         return [_renamed(each, ids) for each in value]
     if isinstance(value, dict):
@@ -314,7 +320,8 @@ _insert = insert_into(
 
 
 class Newcomer(msgspec.Struct, frozen=True):
-    """A new account. `was`: the login on the other server. `kind`: user, or former, who cannot sign in."""
+    """A new account. `was` is the login on the other server. `kind` is user, or former for a person who cannot sign
+    in."""
 
     was: str
     login: str
@@ -324,7 +331,7 @@ class Newcomer(msgspec.Struct, frozen=True):
 async def name_people(
     reader: Reader, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> list[tuple[MovedPerson, Newcomer]]:
-    """Return the logins of new accounts: the old ones, or with a number where these are taken."""
+    """Return the logins of new accounts, with a number appended to logins already in use."""
     taken: set[str] = set()
     found = []
     for each in people:
@@ -349,7 +356,7 @@ async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> s
 async def add_people(
     tx: Transaction, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> tuple[dict[str, int], list[Newcomer]]:
-    """Return account ids by the old logins, and the new accounts."""
+    """Create accounts for people who match none. Return account ids by old login, and the new accounts."""
     now = now_ms()
     ids = {old: account.id for old, account in matched.items()}
     named = await name_people(tx, people, matched)
@@ -366,7 +373,7 @@ _last = sa.select(sa.func.max(_sequences.c.seq).label("last")).where(_sequences.
 
 
 async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[int]:
-    """Return new ids of a table that numbers its rows, ascending, which no other transaction gets."""
+    """Return `count` new ids of an auto-incrementing table in ascending order, reserved for this transaction."""
     if not count:
         return []
     column = next(iter(table.primary_key.columns))
@@ -375,7 +382,7 @@ async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[
         row = sa.func.generate_series(1, big("count")).table_valued("n")
         statement = sa.select(sa.func.nextval(sequence).label("number")).select_from(row)
         return sorted(each["number"] for each in await tx.fetch_all(statement, {"count": count}))
-    # The transaction holds the only lock to write: what it reads is the last until it ends.
+    # The transaction has the only write lock, so the last id cannot change before it ends.
     used = await tx.fetch_one(sa.select(sa.func.max(column).label("last")))
     given = await tx.fetch_one(_last, {"name": table.name})
     last = max((used and used["last"]) or 0, (given and given["last"]) or 0)

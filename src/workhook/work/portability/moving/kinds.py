@@ -1,7 +1,9 @@
-"""What an export holds: one kind of line for each table that belongs to an organization, in an order in which what a
-line refers to comes before it. `STAY` has all other tables, and says why they stay.
+"""The contents of an export: one kind of line for each table that belongs to an organization.
 
-A table is named, not imported: some belong to areas that this one does not know.
+Kinds are ordered so that a line refers only to earlier kinds or to its own. `STAY` lists all other tables with the
+reason why they are not exported.
+
+Tables are given by name rather than imported, because some belong to packages that this one must not import.
 """
 
 from __future__ import annotations
@@ -36,15 +38,17 @@ millionths, one in minor units, the rate of tax in millionths, its category, and
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A column that names a line of another kind, which is not required if it `may_be_gone`."""
+    """A column that refers to a line of another kind. The line may be missing if `may_be_gone`."""
 
     kind: str
     may_be_gone: bool = False
 
 
 class JsonColumn(msgspec.Struct, frozen=True):
-    """A text column that holds JSON of this type. `ids_of`: the kinds whose ids it may hold. `without_secrets` makes
-    the exported value."""
+    """A text column that contains JSON of this type.
+
+    `ids_of` are the kinds whose ids the JSON may contain. `without_secrets` returns the value to export.
+    """
 
     type: Any
     ids_of: tuple[str, ...] = ()
@@ -52,17 +56,18 @@ class JsonColumn(msgspec.Struct, frozen=True):
 
 
 class Through(msgspec.Struct, frozen=True):
-    """The table, with its key in `column`, by which rows belong to a project or organization."""
+    """The table through which rows belong to a project or organization, and the `column` that refers to it."""
 
     column: str
     table: str
 
 
 class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One kind of line, in the file `NAME.jsonl`.
+    """A kind of line, stored in the file `NAME.jsonl`.
 
-    `by`: the column with the organization or project of a row. `types`: the values of columns, where the table says
-    less. `later`: a column that refers to lines of the same kind, and is written when all of them are there.
+    `by` is the column with the organization or project of a row. `types` restricts the values of columns beyond the
+    table's own types. `later` is a column that refers to lines of the same kind, and is therefore written after all of
+    them.
     """
 
     name: str
@@ -95,7 +100,7 @@ _ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))
 
 
 def _without_key(config: dict[str, Any]) -> dict[str, Any]:
-    """Remove the key from the receiver's URL, with which anyone can send to it."""
+    """Remove the key from a receiver's URL, since anyone who knows it can send requests to the receiver."""
     return {name: without_receiver_key(each) if isinstance(each, str) else each for name, each in config.items()}
 
 

@@ -1,8 +1,8 @@
-"""The format of an export: rows of tables as lines of JSON and the other way round, and the manifest.
+"""The format of an export: conversion between table rows and JSON lines, and the manifest.
 
-A line has the names of the table's columns, with these exceptions: `repository_id` is `project`, a project's id; a
-column `…_id` that refers to a person has no `_id`, and holds a login; JSON in a text column is JSON here. Times are
-milliseconds since the epoch, as everywhere inside.
+A line has the names of the table's columns, with these exceptions: `repository_id` becomes `project`, the id of a
+project. A column `…_id` that refers to a person loses its `_id` and contains a login. JSON stored in a text column
+becomes plain JSON. Times are in milliseconds since the epoch, as in the database.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of a line, and the column that holds it. `is_id`: it names the line."""
+    """A field of a line and the column it is stored in. `is_id` marks the field that identifies the line."""
 
     name: str
     column: str
@@ -61,7 +61,7 @@ def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
 
 
 def _types_of(kind: LineKind) -> dict[str, Any]:
-    """Return the types of columns that hold one of few texts."""
+    """Return the types of columns restricted to a few texts."""
     found = {}
     for each in fields_of(kind.record) if kind.record else ():
         mark = each.mark(Stored)
@@ -108,7 +108,7 @@ def line_type(kind: LineKind) -> type[msgspec.Struct]:
 
 
 class ReferenceNames(msgspec.Struct):
-    """The texts of references: logins by account id, project ids by their numbers."""
+    """The exported form of references: logins by account id, and project ids by repository id."""
 
     logins: dict[int, str] = msgspec.field(default_factory=dict)
     projects: dict[int, str] = msgspec.field(default_factory=dict)
@@ -140,11 +140,11 @@ def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
 
 
 class BadLine(Exception):
-    """An invalid line: what is wrong with which field."""
+    """An invalid line. The message states the field and the fault."""
 
 
 def reader_of(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
-    """Return a reader of lines, which raises `BadLine`."""
+    """Return a parser of lines, which raises `BadLine`."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(line: bytes) -> Any:
@@ -176,14 +176,14 @@ MANIFEST, FILES, PEOPLE_FILE = "manifest.json", "files", "people.jsonl"
 
 
 class LinesFile(msgspec.Struct, frozen=True):
-    """`lines`: how many. `sha256`: of the file, in hexadecimal."""
+    """A file of lines: the number of lines and the SHA-256 digest of the file in hexadecimal."""
 
     lines: int
     sha256: str
 
 
 class StoredBytes(msgspec.Struct, frozen=True):
-    """The content of `files/`. `missing`: ids of files whose bytes the server had lost."""
+    """The contents of `files/`. `missing` contains the ids of files whose bytes the server had lost."""
 
     count: int
     bytes: int
@@ -191,9 +191,9 @@ class StoredBytes(msgspec.Struct, frozen=True):
 
 
 class ExportManifest(msgspec.Struct, frozen=True):
-    """The last file to be written: a folder without it is not an export.
+    """The manifest, written last. A folder without it is not an export.
 
-    `exported_at`: the moment of everything in it. `lines`: the files of lines, by name.
+    `exported_at` is the time of the snapshot. `lines` describes the files of lines by name.
     """
 
     format: Literal["workhook-organization"]
@@ -224,7 +224,7 @@ def fault_of_manifest(manifest: ExportManifest, now: int) -> str | None:
 
 
 class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of `people.jsonl`. `email`: of members, which owners see. `kind`: user, bot (of an app), or former."""
+    """A line of `people.jsonl`. `email` is set only for members. `kind` is user, bot (of an app), or former."""
 
     login: str
     name: str | None
@@ -233,7 +233,7 @@ class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def faults_of(person: MovedPerson) -> Iterator[tuple[str, str]]:
-    """Yield each invalid field and its fault. Bots have other logins than users."""
+    """Yield each invalid field with its fault. Logins of bots follow other rules than those of users."""
     login = check_login(person.login) if person.kind == "user" else check_name(person.login)
     name = None if person.name is None else check_account_name(person.name)
     email = None if person.email is None else check_email(person.email)

@@ -1,6 +1,4 @@
-"""Reads an export, and checks all of it before anything is written: the manifest, the checksums, each line, what lines
-refer to, and that the books add up.
-"""
+"""Validation of an export before anything is written: manifest, checksums, lines, references, and account balances."""
 
 from __future__ import annotations
 
@@ -55,22 +53,22 @@ NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
 
 
 class ExportNotUsable(Exception):
-    """The faults of an export, a sentence each."""
+    """The faults of an export, one sentence each."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
         self.faults = faults
 
 
-_HEAD_CHARS, _TAIL_CHARS = 10, 16  # of the 26 characters, those of the time and the random ones
+_HEAD_CHARS, _TAIL_CHARS = 10, 16  # of the 26 characters of an id: the timestamp and the random part
 _STEP_BITS = 40
 
 
 class NewIds:
-    """New ids of one kind that has texts for ids, `tsk_…`, some 200 bytes each.
+    """New ids for a kind with text ids such as `tsk_…`. Takes some 200 bytes of memory per id.
 
-    An id keeps its time and gets another random part, so that new ones sort as the old did. `chosen`: new ids that
-    follow from others, by the old ones.
+    A new id keeps the timestamp and gets another random part, so that new ids sort like the old ones. `chosen` contains
+    new ids that are derived from other ids, by old id.
     """
 
     def __init__(self) -> None:
@@ -79,7 +77,7 @@ class NewIds:
         self._head, self._tail = "", 0
 
     def add(self, old: str) -> str:
-        """Make the next one, in the order of the old ones."""
+        """Create the new id for `old`. Must be called in the order of the old ids."""
         prefix, _, rest = old.partition("_")
         head = rest[:_HEAD_CHARS]
         same = head == self._head
@@ -90,16 +88,16 @@ class NewIds:
         return new
 
     def get(self, old: str) -> str:
-        """Return the new id; one that nothing has for what is gone."""
+        """Return the new id. A record that no longer exists gets an unused id."""
         return self.by_old.get(old) or self.add(old)
 
 
 class CheckedExport(msgspec.Struct):
     """A valid export, and the new ids of its records.
 
-    `texts`: new ids by old ones, by the name of the kind. `places`: of the kinds in `NUMBERED`, of `projects` and of
-    `webhooks`, the old ids in their order: the n-th gets the n-th new number. `buckets`: new ids of the stretches of
-    columns. `timers`: how many run.
+    `texts` contains the new ids by kind. `places` contains the positions of old ids of the kinds in `NUMBERED`,
+    `projects` and `webhooks`: the n-th old id gets the n-th reserved number. `buckets` contains the new ids of task
+    buckets. `timers` is the number of running timers.
     """
 
     folder: Path
@@ -113,7 +111,7 @@ class CheckedExport(msgspec.Struct):
     organization: Any = None
 
     def known(self, kind: str) -> Any:
-        """Return the records of a kind so far, by the old ids."""
+        """Return the records of a kind read so far, by old id."""
         if kind == PEOPLE:
             return self.people
         if kind == "task_buckets":
@@ -125,8 +123,10 @@ class CheckedExport(msgspec.Struct):
 
 
 def check(folder: Path, progress: Progress, check_url: CheckUrl) -> CheckedExport:
-    """`check_url` returns why a webhook could not be delivered to an address, or None. Raises `ExportNotUsable`,
-    `OSError`."""
+    """Validate an export. Raises `ExportNotUsable` and `OSError`.
+
+    `check_url` returns why a webhook could not be delivered to a URL, or None.
+    """
     manifest = _read_manifest(folder)
     checker = _Checker(CheckedExport(folder, manifest), progress, check_url)
     checker.check()
@@ -168,7 +168,7 @@ class _Head(msgspec.Struct):
 
 
 def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tuple[int, Any]]:
-    """Yield each line with its number, from 1. Raises `ExportNotUsable` for the first invalid one."""
+    """Yield each line with its number, starting at 1. Raises `ExportNotUsable` at the first invalid line."""
     read = reader_of(kind)
     with (folder / name).open("rb") as file:
         number = 0
@@ -193,7 +193,7 @@ class _Checker:
         self._later: list[tuple[str, str]] = []
         self._books: dict[str, list[int]] = {}
         self._credited: dict[str, CreditedRates] = {}
-        self._stretched: set[str] = set()  # columns that have a stretch
+        self._stretched: set[str] = set()  # columns with at least one bucket
 
     def check(self) -> None:
         self._check_sums()
@@ -232,7 +232,7 @@ class _Checker:
             seen.add(key_of(person.login))
             self.checked.people[person.login] = person
             self._step()
-        self._stop_if_faulty()  # else whoever is named wrong here would be missing everywhere
+        self._stop_if_faulty()  # otherwise a missing person would cause a fault in every line that refers to them
 
     def _step(self) -> None:
         self._done += 1
@@ -257,7 +257,7 @@ class _Checker:
                     self._check_reference(kind, each, value, place)
             if kind.name in WITH_BYTES:
                 self._check_bytes(line, place)
-            if good:  # nothing is computed with what is none
+            if good:  # sums need valid values
                 self._check_sums_of(kind, line, place)
                 self._check_running(kind, line, place)
             self._note(kind, line, place)
@@ -269,7 +269,7 @@ class _Checker:
             self._check_columns()
 
     def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
-        """Give the line a new id."""
+        """Assign a new id to the line."""
         if not hasattr(line, "id"):
             return
         checked, known = self.checked, self.checked.known(kind.name)
@@ -284,7 +284,7 @@ class _Checker:
             if kind.name == PROJECTS:
                 places = checked.places.setdefault(PROJECTS, {})
                 places[line.id] = len(places)
-            if kind.name == "invoices":  # a payment that is only shown has its invoice's id
+            if kind.name == "invoices":  # a payment without a record of its own shares its invoice's id
                 chosen = checked.texts.setdefault("payments", NewIds()).chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
 
@@ -322,16 +322,16 @@ class _Checker:
             self._fault(f"{place}, {field}: {wrong}")
 
     def _check_running(self, kind: LineKind, line: Any, place: str) -> None:
-        """Limit how long a timer has run until the export, at which it is paused."""
+        """Limit how long a timer ran before the export, where the import pauses it."""
         if kind.name != "timesheets" or not line.is_active:
             return
         since = line.running_since if line.running_since is not None else line.start_time
-        ran_ms = self.checked.manifest.exported_at - since  # clocks of two machines may differ
+        ran_ms = self.checked.manifest.exported_at - since  # may be negative if the clocks of two machines differ
         if not -DAY_MS <= ran_ms <= RUNNING_MAX_MS:
             self._fault(f"{place}, running_since: it does not fit to when the export was made")
 
     def _note(self, kind: LineKind, line: Any, place: str) -> None:
-        """Note what is checked together later."""
+        """Record values that are checked across lines later."""
         if kind.name == "organization":
             if self.checked.organization is not None:
                 self._fault(f"{place}: there is more than one organization")
@@ -357,7 +357,7 @@ class _Checker:
             self._credited[line.invoice_id].add(line.taxes)
 
     def _check_columns(self) -> None:
-        """Require a stretch of each column, without which it could take no task."""
+        """Require a bucket for each column, because a column without one cannot take tasks."""
         for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
             self._fault(f"task_buckets.jsonl: the column {column_id} has none")
 
@@ -374,7 +374,7 @@ class _Checker:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Tell a file from a link, which could lead to any file of this machine."""
+    """Return whether the path is a regular file, not a symbolic link, which could lead to any file on this machine."""
     return path.is_file() and not path.is_symlink()
 
 
@@ -387,7 +387,7 @@ _OWNERS = frozenset({"account_id", "organization_id"})
 
 
 class Keys:
-    """The unique keys of the lines of one kind so far."""
+    """The unique keys of the lines of one kind read so far."""
 
     def __init__(self, kind: LineKind) -> None:
         self._kind = kind
@@ -412,12 +412,12 @@ class Keys:
 
 @cache
 def keys_of(kind: LineKind) -> tuple[tuple[str, ...], ...]:
-    """Return the fields of each key, without ids, and what the import gives."""
+    """Return the fields of each unique key, except ids and values that the import assigns."""
     names = {each.column: each.name for each in fields_of_kind(kind)}
     found = []
     for columns in _unique_columns(kind.source):
         rest = columns - _OWNERS
-        if rest <= names.keys() and rest != {"id"} and kind.name != "timesheets":  # that is of timers that run
+        if rest <= names.keys() and rest != {"id"} and kind.name != "timesheets":  # its key is partial
             found.append(tuple(names[each.name] for each in kind.source.columns if each.name in rest))
     return tuple(found)
 
@@ -433,7 +433,7 @@ def _unique_columns(table: sa.Table) -> Iterator[set[str]]:
 
 
 class CreditedRates:
-    """The amounts that are left of an invoice at each rate, while its credit notes are read."""
+    """The amounts of an invoice still uncredited at each tax rate, as its credit notes are read."""
 
     def __init__(self, billed: Sequence[TaxRow]) -> None:
         self._left = {(each.millionths, each.category): [each.base, each.tax] for each in billed}
@@ -457,7 +457,7 @@ class CreditedRates:
 
 
 def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
-    """Yield each wrong field and its fault. The values have passed the checks of each alone."""
+    """Yield each wrong field with its fault. Each value has already been validated on its own."""
     items = [item for each in (line.items, line.recurring_items) for item in rules.items_of(json.encode_text(each))]
     for number, item in enumerate(items, 1):
         for fault in rules.item_faults(item, f"line {number} of the invoice, "):
@@ -481,7 +481,7 @@ def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
 
 
 def faults_of_credit_note(line: Any) -> Iterator[tuple[str, str]]:
-    """Yield the same; a credit note need not have lines."""
+    """Yield each wrong field with its fault. A credit note need not have line items."""
     if line.amount_minor != sum(each.base for each in line.taxes):
         yield "amount_minor", "it is not the sum of what is taxed"
     if line.total_minor != sum(each.gross for each in line.taxes):
