@@ -64,7 +64,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "task_credit": TaskCredit,
     "timesheet": TimesheetShape,
 }
-"""The records that events carry: that of an event by its name, and those beside it."""
+"""The records in events: the main record by the name of its event, and the records next to it."""
 
 _SIMPLE: dict[Any, Schema] = {str: TEXT, bool: FLAG, int: COUNT, float: AMOUNT, int | float: AMOUNT}
 

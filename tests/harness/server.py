@@ -29,7 +29,7 @@ _NO_TLS = httpx.create_ssl_context(verify=False)  # servers speak plain HTTP, an
 
 
 MANUAL_MOST = 200
-"""Pings, tests and redeliveries of a webhook in a minute."""
+"""Pings, tests and redeliveries of a webhook per minute."""
 
 
 class Server:

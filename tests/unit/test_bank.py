@@ -183,7 +183,7 @@ def test_one_subscriber_is_counted_as_one(address: str | None, counted_as: str) 
 
 
 _NO_COUNTRIES = {*["AC", "CP", "CQ", "DG", "EA", "EU", "EZ", "IC", "QO", "TA", "UN", "XA", "XB", "XK", "ZZ"]}
-"""What Babel knows besides: islands, unions and codes that are only reserved."""
+"""Further codes known to Babel: islands, unions, and codes that are only reserved."""
 
 
 def test_the_countries_are_those_that_babel_knows() -> None:

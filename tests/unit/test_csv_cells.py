@@ -15,7 +15,7 @@ from workhook.work.kernel import csv_tables
 FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
 SEPARATORS = ";\t\r\n"
 BEFORE = ' \t\r\n"\u00a0'
-"""What a spreadsheet may pass over before it looks at what a cell begins with."""
+"""Characters that a spreadsheet may skip at the start of a cell."""
 
 # A small alphabet, so that relevant characters occur together.
 _cells = st.text(st.sampled_from([*FORMULA, *SEPARATORS, *BEFORE, ",", "'", "a", "1", "\u2028", "\u0085"]), max_size=12)

@@ -22,10 +22,10 @@ TEXT_CHARS_MAX = 65_536
 LINES_PER_STEP = 80
 LINES_PER_CHAR = 40
 LINES_MAX = STEPS_MAX * LINES_PER_STEP
-"""Lines that one text may run: about a quarter of a second. Each character costs some before a step is counted."""
+"""Lines of Python that one text may execute, about a quarter of a second. Some precede the first counted step."""
 
 OVERSHOOT = 3 * TEXT_CHARS_MAX
-"""The pairs of one paragraph are counted together."""
+"""The pairs of a paragraph are counted together."""
 
 PIECES = [
     "*", "**", "_", "__", "~~", "~", "`", "``", "[", "]", "](", "(", ")", "![", "[]", "[a]", "[a]: b\n", "[a]:", "<",

@@ -32,7 +32,7 @@ SOME_CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD"])
 AMOUNTS = st.integers(min_value=0, max_value=AMOUNT_MAX_MINOR)
 
 _CUSTOMARY = "AFN ALL COP HUF IDR IQD IRR KPW LAK LBP MGA MMK SOS SYP YER"
-"""Where the coins are out of use: Babel has the decimals that people write (CLDR), ISO 4217 those of accounts."""
+"""Currencies without coins in use. Babel has the decimals that people write (CLDR), ISO 4217 those of accounts."""
 
 
 def test_the_digits_are_those_that_babel_knows() -> None:

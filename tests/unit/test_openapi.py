@@ -209,7 +209,7 @@ def test_a_webhooks_settings_have_examples_that_it_takes() -> None:
 _LABELS = _ASSIGNEES = 100  # `TaskContent`
 _RATES = 1000  # `ProjectBillingEdit`
 _OF_THE_PROGRAM = 100
-"""The program itself lists these: kinds, permissions, scopes, names of events, checks. Or the list is always empty."""
+"""Lists of values defined by the program (kinds, permissions, scopes, events, checks), or that are always empty."""
 
 # A payment, a refund of each remainder, and credit notes: `booking.require_room`.
 _BOOKED = 4 * BOOKED_MAX

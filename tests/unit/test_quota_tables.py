@@ -47,7 +47,7 @@ _REASONS = {
         "They belong to an app, which is counted, and are short-lived or bounded.",
 }  # fmt: skip
 OTHERS = {name for names in _REASONS for name in names.split()}
-"""Tables of no project that do not count, by their reasons."""
+"""Tables outside projects that do not count toward the quota."""
 
 
 def test_every_table_is_counted_or_said_not_to_be() -> None:

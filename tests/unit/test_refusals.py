@@ -42,7 +42,7 @@ from workhook.work.board.pushes import CLOSED_MAX, closed_by_push, closed_in
 
 SOURCE = Path(refusals.__file__).parents[2]
 SENTENCES = {str(each.id): str(each.string) for each in stored_in(ENGLISH) if each.context is None}
-"""What pages say instead of a sentence of the API."""
+"""The texts that pages show in place of the API's messages."""
 
 
 @pytest.fixture

@@ -50,7 +50,9 @@ async def install(
     data_dir = context.settings.data.absolute()
     full_name = repository
     if token is not None and issue.kind_of(token) is None:  # a token contains a checksum
-        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
+        raise Misuse(
+            "--token is not a token: it is mistyped or incomplete.", "Create one with `workhook token create`."
+        )
     path = context.settings.sqlite_path
     has_database = path is None or path.exists()
     # Tokens of another server are not in this database. Without a database, only the format can be checked.

@@ -147,7 +147,7 @@ async def delete(
 
 
 @command(app, "admin")
-async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Take it back.")] = False) -> None:
+async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the right.")] = False) -> None:
     """Make a user a server administrator, or revoke that.
 
     An administrator adds people and organizations, disables users and deletes accounts, in the web app and through the

@@ -39,4 +39,4 @@ _APIS = (
     timesheets, timesheet_reports, moving,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
-"""Every operation below `/api/v1`."""
+"""Every operation under `/api/v1`."""

@@ -326,7 +326,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
         raise NotFound()  # its tokens have no installation
     parent = await locked(tx, app, wanted.access_token)
     if parent["parent_id"] is not None:
-        raise _invalid("access_token", "access_token must be a token that was not narrowed before")
+        raise _invalid("access_token", "access_token must be a token that has not been scoped before")
     if not await lock_living(tx, parent["id"]):  # the user can revoke it without the grant's lock
         raise NotFound()
     user_id = parent["user_id"]

@@ -269,7 +269,7 @@ def grouped(iban: str) -> str:
     return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
 
 
-Iban = Annotated[str, Meta(description="Its check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
+Iban = Annotated[str, Meta(description="The check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
 """In upper case, without spaces."""
 Bic = Annotated[str, Meta(description="8 or 11 characters."), Prepared(without_spaces), Checked(bic_fault)]
 VatId = Annotated[

@@ -371,7 +371,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     row = await fresh_row(tx, _to_move, params)
     if row is None:
         if await tx.fetch_one(_can_move, params) is not None:
-            raise Busy("It is being moved by many at once.")
+            raise Busy("It is being moved by too many requests at once.")
         await find_task(tx, actor, task_id)  # raises if the task does not exist
         raise no_such_column("column_id")
     access = access_of(row, actor)

@@ -43,7 +43,7 @@ _PARENTS: Mapping[CommentKind, tuple[sa.FromClause, str]] = {
     "file_comment": (files, "file_id"),
     "reply": (file_comments.join(files, files.c.id == file_comments.c.file_id), "file_comment_id"),
 }
-"""The parent of a comment or reply, and the column that names it."""
+"""The parent of a comment or reply, and the column that refers to it."""
 
 
 def cursor_of(query: AllCommentsQuery) -> Key | None:

@@ -27,7 +27,7 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 
 LOOKS_AT_MOST = 1_000
-"""Events that a page reads, with their payloads."""
+"""The number of events that a page reads with their payloads."""
 
 _NAMES = ("task", "task_comment", "file_comment", "file_comment_reply")
 _ZERO = sa.literal_column("0", sa.BigInteger)
@@ -82,7 +82,7 @@ _TEXTS: Mapping[str, tuple[str, Callable[[str], Names]]] = {
     "file_comment": ("text", names_in_markdown),
     "file_comment_reply": ("body", names_in_markup),
 }
-"""The text field of the record and the parser of its names, by the name of an event."""
+"""The text field of the record and the parser of its mentions, by event name."""
 
 
 def mentions_task(event: str, payload: Any, number: int) -> bool:
@@ -140,7 +140,7 @@ async def read_task_history(
 
 
 EDITS_LOOKED_AT = 500
-"""The newest events of a kind among which the last edits are found."""
+"""The number of newest events of a kind searched for last edits."""
 
 Noun = Literal["task_comment", "file_comment", "file_comment_reply", "timesheet"]
 

@@ -51,7 +51,7 @@ calendar_feeds = sa.Table(
 )
 
 REQUESTS_MAX = 120
-"""Reads of a feed an hour, in each process: a read must not cause writes. Calendars ask a few times an hour."""
+"""Reads of a feed per hour and process, because a read must not cause writes. Calendars poll a few times an hour."""
 _reads = Windows(REQUESTS_MAX)
 
 _KEY_BYTES = 32
@@ -144,7 +144,7 @@ def _target(repository_id: int | None) -> str:
 
 TASKS_MAX = 1_000
 LOOKS_AT_MOST = 4_000
-"""Tasks of a project with a deadline, finished or not."""
+"""The number of tasks with a due date that are scanned, finished or not."""
 BACK_MS = 31 * DAY_MS
 
 

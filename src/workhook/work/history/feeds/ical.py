@@ -12,7 +12,7 @@ from workhook.work.history.feeds.feeds import DueTask
 MEDIA_TYPE = "text/calendar; charset=utf-8"
 LINE_BYTES = 75
 REFRESH = "PT1H"
-"""The refresh interval in the calendar."""
+"""The refresh interval suggested to clients."""
 
 _LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")

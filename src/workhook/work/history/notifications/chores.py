@@ -26,7 +26,7 @@ KEPT_MS = 90 * DAY_MS
 KEPT_MAX = 1_000
 BATCH, PEOPLE = 1_000, 100
 _LOOKS_BACK_MS = 26 * HOUR_MS
-"""Only people with a notification since the last run can have too many."""
+"""Only people with a notification since the last run can exceed the maximum."""
 
 _c = notifications.c
 _aged = notifications.alias("aged")

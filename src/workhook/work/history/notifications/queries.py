@@ -72,7 +72,7 @@ class Notification(msgspec.Struct, frozen=True):
     action: str | None = None
     words: str | None = None
     comment: str | None = None
-    """Of a mention: the address of the comment on the page of its task or file, such as `comment-3`."""
+    """The fragment of a mention's comment on the page of its task or file, such as `comment-3`."""
     deadline: int | None = None
     amount_minor: int | None = None
     currency: str | None = None
@@ -222,7 +222,7 @@ def path_of(each: Notification) -> str:
 
 LOOKS_AT_MOST = 1_000
 COUNTED_MAX, COUNTS_AMONG = 100, 200
-"""Unread notifications are counted up to the first number, among the newest."""
+"""The highest count of unread notifications, and the number of newest ones among which they are counted."""
 
 _c = notifications.c
 _picked = notifications.alias("picked")

@@ -44,7 +44,7 @@ seen = (
     .where(within_reach(projects.c.account_id, projects.c.repository_id))
     .cte("seen")
 )
-"""All projects that the caller sees, for very many rows: SQLite reads fewer than by `visible_projects`."""
+"""All projects the caller can see. For very many rows, SQLite reads fewer than with `visible_projects`."""
 _TITLES = ("title", "invoice_number", "credit_note_number")
 _NO_NUMBER: sa.ColumnElement[int] = sa.literal_column("0", sa.BigInteger)
 _NO_COMMENT: sa.ColumnElement[int] = sa.cast(sa.null(), sa.BigInteger)

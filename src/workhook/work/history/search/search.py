@@ -46,10 +46,10 @@ from workhook.work.kernel.access import find_access
 routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 
 TEXT_CHARS = 4000
-"""Characters of a text that are read for its excerpt."""
+"""The number of characters of a text read for its excerpt."""
 
 _REFERENCE = re.compile(r"(?P<owner>[\w.-]{1,100})/(?P<name>[\w.-]{1,100})(?P<number>#\d{1,18})", re.ASCII)
-"""A task as commit messages name it."""
+"""A reference to a task as in commit messages."""
 
 
 class SearchLimits(NamedTuple):

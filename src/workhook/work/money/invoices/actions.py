@@ -292,7 +292,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         message = rest if books.not_credited else say("The invoice is fully credited.")
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:
-        raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
+        raise Conflict("The invoice has payments; refund them first.", code="has_payments")
     if invoice.status != "sent" and invoice.total_minor:  # an invoice with a total of 0 cannot be credited
         message = say("The invoice is {}; credit it instead (credit_notes).", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")

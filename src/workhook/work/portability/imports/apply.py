@@ -37,9 +37,9 @@ from workhook.work.portability.imports.remaining import (
 from workhook.work.portability.imports.writer import BatchWriter, Import, Progress
 
 BATCH = 250
-"""Tasks and comments of one transaction: others write in between."""
+"""Tasks and comments per transaction, small enough for other writers to get a turn."""
 SQLITE_PAUSE_S = 0.12
-"""Between two batches on SQLite, where waiting writers try again every tenth of a second."""
+"""The pause between batches on SQLite, where waiting writers retry every tenth of a second."""
 
 
 class CreatedCounts(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ async def _write(
     await lock_names(tx, this.organization.id)  # a concurrent import of the same board finds these records
     rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
-        raise Conflict(say("The project {} was deleted while it was imported.", begun.full_name), code="deleted")
+        raise Conflict(say("The project {} was deleted during the import.", begun.full_name), code="deleted")
     if rest.repository is not None and rest.is_empty:  # written by another import
         return rest, rest.repository
     writer = BatchWriter(tx, this, await _access(tx, this, rest), progress)

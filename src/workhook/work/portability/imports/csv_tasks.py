@@ -61,8 +61,8 @@ NO_COLUMN = "Tasks"
 READ_HERE = frozenset(
     {"number", "updated_at", "estimate_hours", "hourly_rate", "billable", "fields", "sections", "repeat", "cover_url"}
 )
-"""Columns of Workhook's own export that become no field of the task: they are read here, or counted anew. Rates are
-left out: clients would see them in a field."""
+"""Columns of a Workhook export that do not become fields, because they are parsed or computed again. Rates are omitted
+because clients would see them in a field."""
 _AS_JSON = ("fields", "sections", "billable")
 
 _DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 FAULTS_MAX = 20  # faults reported for one file
 VALUES_MAX = 1_000_000
 ENTRIES_MAX = 20_000
-"""Entries of one list."""
+"""The maximum number of entries in a list."""
 COUNT_MAX = 1_000_000
 
 _TOO_DEEP = "it is nested too deeply"  # `web.frame.refusals` translates it
@@ -49,7 +49,7 @@ def parse_json(data: bytes) -> object:
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
     if has_more_values(data, VALUES_MAX):
-        raise NotUsable([say("it has more than {} values; part it into several files", Number(VALUES_MAX))])
+        raise NotUsable([say("the file has more than {} values; split it into several files", Number(VALUES_MAX))])
     with suppress(Malformed):  # the slower parser below accepts more input and reports positions
         found = decode_untrusted(data)
         return found
@@ -63,9 +63,9 @@ def parse_json(data: bytes) -> object:
     except UnicodeDecodeError:
         raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
     except _NoNumberError as error:
-        raise NotUsable([say("it is not JSON: {}", error)]) from None
+        raise NotUsable([say("the file is not valid JSON: {}", error)]) from None
     except ValueError:  # raised for more digits than Python converts
-        raise NotUsable([say("it has a number of more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
+        raise NotUsable([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
         raise NotUsable([_TOO_DEEP])
     return found

@@ -37,7 +37,7 @@ from workhook.work.portability.imports.texts import PEOPLE_MAX
 
 BATCH = 100
 NAME_MAX_CHARS = 255
-"""Longer names get no row: no account has them, and an index of PostgreSQL has no room."""
+"""Longer names are not stored, because no account has them and they exceed the size of PostgreSQL's index entries."""
 
 _here = sa.and_(projects.c.deleted_at.is_(None), projects.c.archive.is_(sa.false()))
 _in_projects = unmatched.join(projects, projects.c.repository_id == unmatched.c.repository_id)

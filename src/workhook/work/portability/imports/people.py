@@ -85,7 +85,7 @@ class People:
 
 
 _OF_A_TEAM = ("trello",)
-"""Sources with logins whose people were invited by somebody."""
+"""Sources with logins whose users were invited to a team."""
 
 
 def _key(name: str) -> str:

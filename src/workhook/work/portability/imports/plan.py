@@ -171,7 +171,7 @@ SENTENCES: Mapping[str, str] = {
     "comments": "comments on tasks that are not in the file",
     "checklists": "checklists of tasks that are not in the file",
 }
-"""Descriptions of what is lost, by its code."""
+"""Descriptions of lost data by code."""
 
 
 class Losses:

@@ -88,7 +88,7 @@ DELIMITERS = (",", ";", "\t")
 FIELDS_MAX = 500
 ROWS_MAX = ENTRIES_MAX
 CELLS_MAX = 1_000_000
-"""Non-empty cells of one table."""
+"""The maximum number of non-empty cells in a table."""
 
 
 class TableRow(NamedTuple):

@@ -41,7 +41,7 @@ STAGES: Mapping[Stage, tuple[str, ...]] = {
         "a fazer", "por fazer", "pendente", "pendentes",
     ),
 }  # fmt: skip
-"""Names of columns by their stage."""
+"""Names of columns by stage."""
 
 LEVELS: Mapping[Level, tuple[str, ...]] = {
     "high": (
@@ -58,7 +58,7 @@ LEVELS: Mapping[Level, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 URGENT = ("urgent", "dringend", "dringlich", "urgente")
-"""Priorities that say more than their level: the word is kept as a field."""
+"""Priorities that say more than their level, and are therefore kept as a field as well."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "title": (
@@ -103,7 +103,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "blocked_by": ("blocked by", "blocked by dependencies"),
     "id": ("id", "key", "task id", "issue key", "schlüssel"),
 }  # fmt: skip
-"""Names of fields by their meaning."""
+"""Names of fields by meaning."""
 
 YES: Collection[str] = (
     "true", "yes", "x", "1", "ja", "oui", "sí", "si", "sì", "sim", "wahr", "vrai", "verdadero", "vero", "waar",

@@ -32,7 +32,7 @@ from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, Pl
 from workhook.work.portability.imports.remaining import Remaining, forget_links, insert_link
 
 Progress = Callable[[str, int, int], None]
-"""Called with the step, its progress and its total."""
+"""A callback that receives the step, its progress and its total."""
 
 
 class Import(msgspec.Struct, frozen=True):

@@ -69,7 +69,7 @@ from workhook.work.time.timesheets.rules import DURATION_MAX_MS
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 Check = Callable[[Any], str | None]
-"""Return what is wrong with a value that is not null, or None."""
+"""Returns why a non-null value is invalid, or None."""
 
 INPUTS: Mapping[str, type[msgspec.Struct]] = {
     "organization_billing": AccountBillingEdit,
@@ -92,7 +92,7 @@ INPUTS: Mapping[str, type[msgspec.Struct]] = {
     "credit_notes": CreditNoteCreate,
     "timesheets": TimesheetCreate,
 }
-"""By the kind of line."""
+"""API parameters by the kind of line."""
 _RENAMED: Mapping[tuple[str, str], tuple[type[msgspec.Struct], str]] = {
     **{("project_billing", f"buyer_{name}"): (BuyerEdit, name) for name in BuyerEdit.__struct_fields__},
     ("service_checkouts", "unsubscribe_reason"): (ServiceCheckoutCancel, "reason"),
@@ -106,9 +106,9 @@ _OTHERWISE = {
     ("invoices", "credit_type"): "stored as text",
     ("task_credits", "kind"): "the ledger has more kinds than the API makes",
 }
-"""Fields that the API sets from parameters of another form, and why."""
+"""Fields whose API parameters have another form, with the reason."""
 EMPTIED = (("task_comments", "text"), ("file_comments", "text"), ("file_comment_replies", "body"))
-"""Required texts that are empty once the comment was deleted."""
+"""Required texts that are empty in deleted comments."""
 
 
 def declared_check(kind: str, column: str) -> Check | None:
@@ -132,15 +132,15 @@ def party_check(name: str, *, bills: bool) -> Check | None:
 
 
 MINOR_MAX = 10**15
-"""The largest amount of the API in any currency, exact in JavaScript."""
+"""The largest amount of the API in any currency, which is exact in JavaScript."""
 NUMBER_MAX = 2**53 - 1
 KEY_MAX_BYTES = 1024
-"""The longest text in a key: an index of PostgreSQL holds some 2,700 bytes."""
+"""The longest text in a key. PostgreSQL limits index entries to some 2,700 bytes."""
 _PERIODS_MAX = 10_000
 _RANK_MAX = 1 << 62
-"""Ranks beside it keep to 64 bits, a billion times over."""
+"""Leaves room for a billion further ranks within 64 bits."""
 _RATE_MAX = RATE_MAX_MINOR * 10
-"""Hundredths may have become minor units of a currency with three decimals."""
+"""Hundredths may have been converted to minor units of a currency with three decimals."""
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
 
 _MOMENTS = frozenset({
@@ -148,7 +148,7 @@ _MOMENTS = frozenset({
     "pause_date", "period_end", "repeat_since", "running_since", "start_time",
 })  # fmt: skip
 _WHOLE = frozenset({"id", "bucket_id"})
-"""Numbers of 64 bits that the database chose."""
+"""64-bit numbers assigned by the database."""
 _RANGES: dict[str, tuple[int, int]] = {
     "hourly_rate_minor": (0, _RATE_MAX),
     "billable_rate_minor": (0, _RATE_MAX),
@@ -326,7 +326,7 @@ _TEXTS_OF: dict[tuple[str, str], Check] = {
 }
 
 CHECKED_BY_NAME: Collection[str | tuple[str, str]] = {*_TEXTS, *_TEXTS_OF}
-"""Columns with a rule here, by their names alone or with the kind of line."""
+"""Columns with a rule in this module, by name or by kind of line and name."""
 
 
 class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

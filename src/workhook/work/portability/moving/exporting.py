@@ -57,7 +57,7 @@ Progress = Callable[[str, int, int], None]
 PAGE_ROWS = 200
 ROWS, BYTES = "kinds of lines written", "files copied"
 CONTENTS = ".contents"
-"""The blobs by file, in the folder while it is written. Not part of the export."""
+"""A temporary file in the folder that lists the blobs of all files. Not part of the export."""
 
 MEDIA_TYPE = "application/x-tar"
 FOLDER = "exports"  # within the data folder

@@ -33,8 +33,9 @@ PEOPLE, PROJECTS = "people", "projects"
 Id = Annotated[str, msgspec.Meta(pattern=r"\A[a-z]{3,4}_[0-9a-z]{26}\Z")]
 
 InvoiceLine = Annotated[list[str | int | list[str | int] | None], msgspec.Meta(min_length=5, max_length=10)]
-"""Description, quantity, unit price in minor units, timesheets, their time in milliseconds, then perhaps a discount in
-millionths, one in minor units, the rate of tax in millionths, its category, and the first and last day of service."""
+"""Description, quantity, unit price in minor units, timesheets, and their time in milliseconds, optionally followed by
+a discount in millionths, one in minor units, the tax rate in millionths, its category, and the first and last day of
+service."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -92,7 +93,7 @@ class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 WITH_BYTES = ("files", "billing_logos")
-"""Kinds whose bytes are in `files/`, by the ids of the lines."""
+"""Kinds whose contents are stored in `files/` under the ids of the lines."""
 
 _PERSON = {"user_id": Reference(PEOPLE)}
 _BLOB = "its name in the store of files; the bytes are in `files/`"
@@ -351,7 +352,7 @@ KINDS: tuple[LineKind, ...] = (
         by="account_id",
     ),
 )
-"""In the order in which they are written, and read again."""
+"""All kinds, in the order in which they are written and read."""
 
 STAY: Mapping[str, str] = {
     "administrators": "who looks after a server is that server's business",
@@ -405,4 +406,4 @@ STAY: Mapping[str, str] = {
     "worker_generation": "of running processes",
     "workers": "of running processes",
 }
-"""The tables whose rows stay, and why."""
+"""The tables that are not exported, with the reasons."""

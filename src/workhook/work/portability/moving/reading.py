@@ -49,7 +49,7 @@ LINE_VALUES_MAX = 1_000_000
 RUNNING_MAX_MS = 10 * 366 * DAY_MS
 """A forgotten timer may run for years, but must not overflow sums."""
 NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
-"""Kinds whose ids are numbers that the database gives."""
+"""Kinds whose ids are numbers assigned by the database."""
 
 
 class ExportNotUsable(Exception):
