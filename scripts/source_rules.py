@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md and of the house, as functions over parsed source. Each yields what breaks it."""
+"""The rules of docs/contributors/architecture.md, as functions over parsed source. Each yields the violations."""
 
 from __future__ import annotations
 

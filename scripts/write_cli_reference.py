@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves. A test compares the two.
+"""Writes docs/operators/cli.md from the commands themselves. A test compares the two.
 
 python -m scripts.write_cli_reference
 """
@@ -15,7 +15,7 @@ import click
 
 from workhook.cli.app import app
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+PAGE = Path(__file__).parent.parent / "docs" / "operators" / "cli.md"
 
 HEAD = """# Commands
 

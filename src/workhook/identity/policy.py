@@ -1,4 +1,4 @@
-"""The access rules: one table for the authenticator, headers, the OpenAPI document and docs/reference/permissions.md.
+"""The access rules: one table for the authenticator, headers, the OpenAPI document and docs/integrators/permissions.md.
 
 A rule names the object of the path (`target`), the caller's role there, and what the token needs: one of the scopes, or
 the permission, depending on its kind.

@@ -1,7 +1,7 @@
 """What users have allowed apps, and the tokens that come of it.
 
 Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that nothing is
-issued behind a revocation (docs/decisions/0014-oauth.md).
+issued behind a revocation (docs/contributors/decisions/0014-oauth.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From the export of an Asana project ("Export", "JSON") to the plan of a project. Pure.
 
-The answer of Asana's API to `GET /tasks?project=…` has the same form. docs/how-to/import.md says what becomes what.
+The answer of Asana's API to `GET /tasks?project=…` has the same form. docs/team/import.md says what becomes what.
 """
 
 from __future__ import annotations

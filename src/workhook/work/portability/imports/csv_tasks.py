@@ -1,6 +1,6 @@
 """From a table to the plan of a project: a line is a task. Pure.
 
-docs/how-to/import.md says which names of fields mean what. The table of tasks that Workhook exports itself has more:
+docs/team/import.md says which names of fields mean what. The table of tasks that Workhook exports itself has more:
 lists, checklists, fields and rules in its cells.
 """
 

@@ -1,4 +1,4 @@
-"""From issues and projects of GitHub to the plan of a project. Pure. docs/how-to/import.md says what becomes what.
+"""From issues and projects of GitHub to the plan of a project. Pure. docs/team/import.md says what becomes what.
 
 The files are what `gh issue list --json …` and `gh project item-list --format json` print.
 

@@ -1,7 +1,7 @@
 """From the export of a Trello board ("Export as JSON") to the plan of a project. Pure.
 
 Every key may be missing or null, as exports of different years and of boards with different additions differ; a value
-of the wrong type is a fault. Keys that are not named here are not looked at. docs/how-to/import-trello.md says what
+of the wrong type is a fault. Keys that are not named here are not looked at. docs/team/import-trello.md says what
 becomes what. What has no place in a project is named in what the plan loses.
 """
 
