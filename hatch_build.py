@@ -25,6 +25,7 @@ ASSETS = ROOT / "assets"
 VENDOR = ROOT / "src" / "workhook" / "web" / "static" / "vendor"
 LOCALES = ROOT / "src" / "workhook" / "web" / "locales"
 DOCS = ROOT / "docs"
+READERS = ("team", "clients", "integrators", "operators")  # folders of DOCS; the guide leaves out `contributors`
 GUIDE = ROOT / "src" / "workhook" / "web" / "docs" / "guide.json"
 PICTURES = ROOT / "src" / "workhook" / "web" / "static" / "pictures"
 VERSION = "version.txt"  # in wheels; a checkout asks `hatch_version` at each start
@@ -171,7 +172,7 @@ def compile_texts() -> None:
 def make_guide() -> None:
     """Write `GUIDE`: each page of `docs/` with its address, title, HTML, and sections for the search. Copy the pictures
     that they show."""
-    pages = [_guide_page(each) for each in sorted(DOCS.rglob("*.md"))]
+    pages = [_guide_page(each) for folder in READERS for each in _pages_in_order(DOCS / folder)]
     PICTURES.mkdir(exist_ok=True)
     wanted = {each.name: each for each in (DOCS / "pictures").glob("*.webp")}
     for old in PICTURES.iterdir():
@@ -182,6 +183,14 @@ def make_guide() -> None:
     made = GUIDE.with_suffix(f".json{os.getpid()}")
     made.write_text(json.dumps(pages, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     made.replace(GUIDE)
+
+
+def _pages_in_order(folder: Path) -> list[Path]:
+    """Return the index of a folder, then its pages in the order in which the index links to them."""
+    index = folder / "README.md"
+    linked = re.findall(r"\]\(([\w-]+\.md)\)", index.read_text(encoding="utf-8"))
+    names = dict.fromkeys([index.name, *linked, *sorted(each.name for each in folder.glob("*.md"))])
+    return [folder / each for each in names]
 
 
 def _guide_page(path: Path) -> dict[str, Any]:
@@ -210,7 +219,7 @@ def _guide_page(path: Path) -> dict[str, Any]:
 
 
 def _guide_name(path: Path) -> str:
-    """Under `/docs/guide/`: `how-to/tokens`, and `how-to` for the page `README.md` of a folder."""
+    """Under `/docs/guide/`: `integrators/tokens`, and `integrators` for the page `README.md` of a folder."""
     name = path.relative_to(DOCS).with_suffix("")
     return (name.parent if name.name == "README" else name).as_posix()
 
@@ -244,7 +253,9 @@ def _lead_to_guide(link: Any, folder: PurePosixPath) -> str:
     if re.match("[a-z]+:", target) or not target:
         return "a"
     path = Path(os.path.normpath(DOCS / folder / target))
-    if path.suffix == ".md" and path.is_relative_to(DOCS) and path.is_file():
+    if path == DOCS / "README.md":
+        link.attrs["href"] = "/docs"
+    elif path.suffix == ".md" and path.is_file() and path.parent in [DOCS / each for each in READERS]:
         link.attrs["href"] = f"/docs/guide/{_guide_name(path)}{hash_sign}{anchor}"
     else:
         link.tag = "span"

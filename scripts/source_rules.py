@@ -1,5 +1,4 @@
-"""The rules of docs/architecture.md and the project's coding rules, as functions that yield violations in parsed
-source."""
+"""The rules of docs/contributors/architecture.md, as functions over parsed source. Each yields the violations."""
 
 from __future__ import annotations
 

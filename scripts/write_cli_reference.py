@@ -1,5 +1,7 @@
-"""Write docs/reference/cli.md from the commands: `python -m scripts.write_cli_reference`. A test checks that the page
-is up to date."""
+"""Writes docs/operators/cli.md from the commands themselves. A test compares the two.
+
+python -m scripts.write_cli_reference
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import click
 
 from workhook.cli.app import app
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+PAGE = Path(__file__).parent.parent / "docs" / "operators" / "cli.md"
 
 HEAD = """# Commands
 

@@ -1,4 +1,4 @@
-"""Write the description of the export format in docs/how-to/move-an-organization.md from the kinds of lines.
+"""Writes the part of docs/operators/move-an-organization.md that tells of the format, from the kinds of lines.
 
 A test checks that the page is up to date.
 """
@@ -12,7 +12,7 @@ from workhook import asgi
 from workhook.work.portability.moving.kinds import KINDS, STAY, LineKind
 from workhook.work.portability.moving.lines import fields_of_kind
 
-PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "move-an-organization.md"
+PAGE = Path(__file__).parent.parent / "docs" / "operators" / "move-an-organization.md"
 HEADING = "## The files of lines\n"
 _INTRODUCTION = """
 A field with a `?` may be null. `project` is the id of a project, and `user` and `author` are logins of `people.jsonl`.

@@ -1,5 +1,4 @@
-"""Write docs/reference/permissions.md from the policy table and the operations. A test checks that the page is up to
-date."""
+"""Writes docs/integrators/permissions.md from the policy table and the operations. A test compares the two."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from workhook.http.operations import WEBHOOK_API, WORK_API, Operation
 from workhook.identity.policy import PERMISSIONS, RULES, SCOPES, Rule, expand
 from workhook.identity.tokens.issue import KINDS
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "permissions.md"
+PAGE = Path(__file__).parent.parent / "docs" / "integrators" / "permissions.md"
 
 HEAD = """# Tokens and permissions
 

@@ -1,4 +1,4 @@
-"""Write docs/reference/settings.md from the settings. A test checks that the page is up to date."""
+"""Writes docs/operators/settings.md from the settings themselves. A test compares the two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workhook.core.config import Settings, flag_of
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
+PAGE = Path(__file__).parent.parent / "docs" / "operators" / "settings.md"
 
 HEAD = """# Settings
 

@@ -77,8 +77,8 @@ async def test_operations_are_found_by_name(visit: Visits) -> None:
 
 
 GUIDE = {
-    "/docs/guide/architecture": "guide",
-    "/docs/guide/reference/api": "guide-table",
+    "/docs/guide/operators/security": "guide",
+    "/docs/guide/integrators/api": "guide-table",
     "/docs/search?q=signature": "guide-search",
 }
 

@@ -154,9 +154,9 @@ def test_octokit(site: Site) -> None:
 
 
 def test_the_page_about_it(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every block of docs/how-to/oauth.md does what the page says."""
-    register, begin, poll, renew, check, narrow = blocks("docs/how-to/oauth.md", "sh")
-    [example] = blocks("docs/how-to/oauth.md", "python")
+    """Every block of docs/integrators/oauth.md does what the page says."""
+    register, begin, poll, renew, check, narrow = blocks("docs/integrators/oauth.md", "sh")
+    [example] = blocks("docs/integrators/oauth.md", "python")
     named = {"ID": site.app.id, "SECRET": site.app.secret, "W": site.server.url, "BASH_ENV": ""}
     settings = {name: value for name, value in site.server.environment().items() if name.startswith("WORKHOOK_")}
     shell = Shell(tmp_path, {**new_machine(tmp_path), **settings, **named})

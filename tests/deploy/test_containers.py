@@ -206,7 +206,7 @@ def test_the_order_in_which_they_start() -> None:
 
 
 def test_a_container_of_its_own_knows_its_address_and_trusts_its_proxy() -> None:
-    guide = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    guide = (ROOT / "docs" / "operators" / "install.md").read_text(encoding="utf-8").replace("\\\n", " ")
     [run] = [line.split() for line in guide.splitlines() if line.startswith("docker run ")]
     given = dict(after.split("=", 1) for flag, after in pairwise(run) if flag == "--env")
     settings = load({}, given)

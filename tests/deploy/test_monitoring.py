@@ -88,12 +88,12 @@ def scraped(new_server: Callable[..., Server]) -> Scrape:
 
 @pytest.mark.one_database
 def test_every_alert_has_a_section_of_what_to_do() -> None:
-    text = (DEPLOY.parent / "docs" / "how-to" / "alerts.md").read_text(encoding="utf-8")
+    text = (DEPLOY.parent / "docs" / "operators" / "alerts.md").read_text(encoding="utf-8")
     sections = re.split(r"^#{2,3} ", text, flags=re.MULTILINE)[1:]
     alerts = {title: body for title, _, body in (each.partition("\n") for each in sections) if title[:8] == "Workhook"}
     assert set(alerts) == {rule["alert"] for rule in RULES}
     for rule in RULES:
-        _, _, anchor = rule["annotations"]["runbook_url"].partition("/docs/guide/how-to/alerts#")
+        _, _, anchor = rule["annotations"]["runbook_url"].partition("/docs/guide/operators/alerts#")
         assert anchor == rule["alert"].lower()
         for part in ("**Meaning.**", "**Look at**", "**Do.**"):
             assert part in alerts[rule["alert"]], rule["alert"]

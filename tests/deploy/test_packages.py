@@ -182,7 +182,7 @@ def test_it_serves_everything_that_it_needs(built: Built, environment: Path, tmp
             assert assets
             for each in assets:
                 client.get(each).raise_for_status()
-            guide = client.get("/docs/guide/places").raise_for_status().text
+            guide = client.get("/docs/guide/team/places").raise_for_status().text
             [picture, *_] = re.findall(r'src="(/static/[^"]+\.webp[^"]*)"', guide)
             assert client.get(picture).raise_for_status().headers["content-type"] == "image/webp"
     finally:

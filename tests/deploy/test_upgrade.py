@@ -20,7 +20,7 @@ from tests.docs.pages import every_block
 pytestmark = pytest.mark.whole
 
 ROOT = Path(__file__).parents[2]
-PAGE = "docs/how-to/install.md"
+PAGE = "docs/operators/install.md"
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "npm_config_offline": "true", "UV_OFFLINE": "1"}
 
 

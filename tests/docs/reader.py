@@ -18,7 +18,8 @@ from tests.docs.pages import Program, Shell, checkout, new_machine
 from tests.harness.server import Server
 from tests.harness.waiting import until
 
-TUTORIALS = {"docs/tutorial.md": 2, "docs/tutorial-studio.md": 1}  # how often the receiver is started in each
+# How often each starts the receiver.
+TUTORIALS = {"docs/integrators/tutorial-webhooks.md": 2, "docs/integrators/tutorial-studio.md": 1}
 MAIL_SERVER = "pipx run aiosmtpd "
 RECEIVER = "SECRET=s3cret python3 examples/receiver.py "
 SETUP = "workhook setup --organization acme --owner octo --email octo@example.com --project Website --json"

@@ -13,8 +13,8 @@ from tests.harness.server import Server
 
 pytestmark = pytest.mark.one_database
 
-PAGES, ACROSS, ONCE, CONDITION = blocks("docs/reference/api.md", "sh")
-[REFUSAL] = blocks("docs/reference/api.md", "json")
+PAGES, ACROSS, ONCE, CONDITION = blocks("docs/integrators/api.md", "sh")
+[REFUSAL] = blocks("docs/integrators/api.md", "json")
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from tests.harness.waiting import until
 from workhook.core.clock import now_ms, to_millis_text
 
 PUBLISH, DISPATCH, GIT_HOOK, LOCAL_GIT_HOOK, ROTATE, REPLAY, INVITE, FOLLOW, GO_ON, BULK = blocks(
-    "docs/how-to/README.md", "sh"
+    "docs/integrators/webhooks.md", "sh"
 )
-[PYGITHUB] = blocks("docs/how-to/README.md", "python")
-[OCTOKIT] = blocks("docs/how-to/README.md", "js")
+[PYGITHUB] = blocks("docs/integrators/webhooks.md", "python")
+[OCTOKIT] = blocks("docs/integrators/webhooks.md", "js")
 HOUR_MS = 3_600_000
 
 

@@ -13,9 +13,9 @@ from tests.docs.pages import answer, blocks
 from tests.docs.reader import guided
 from tests.harness.receiver import Receiver
 
-CREATE, INSTALL, SHOW, FIND, MAKE, USE = blocks("docs/how-to/apps.md", "sh")
-[PYGITHUB] = blocks("docs/how-to/apps.md", "python")
-[OCTOKIT] = blocks("docs/how-to/apps.md", "js")
+CREATE, INSTALL, SHOW, FIND, MAKE, USE = blocks("docs/integrators/apps.md", "sh")
+[PYGITHUB] = blocks("docs/integrators/apps.md", "python")
+[OCTOKIT] = blocks("docs/integrators/apps.md", "js")
 
 
 def test_every_block(receiver: Receiver, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.docs.pages import answer, blocks
 from tests.docs.reader import guided
 
-ASK, LINES, COMMANDS = blocks("docs/how-to/audit-log.md", "sh")
+ASK, LINES, COMMANDS = blocks("docs/operators/audit-log.md", "sh")
 FROM_DAY = "2026-11-01"
 
 

@@ -11,7 +11,7 @@ from tests.cli.cli_kit import Cli
 from tests.docs.pages import Shell, blocks, new_machine
 from tests.harness.databases import Databases
 
-BACKUP, KEY, WITH_KEY, CHECK, RESTORE, ELSEWHERE = blocks("docs/how-to/backup.md", "sh")
+BACKUP, KEY, WITH_KEY, CHECK, RESTORE, ELSEWHERE = blocks("docs/operators/backup.md", "sh")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.docs.pages import ROOT, blocks, every_block, new_machine
 from workhook.core.config import load
 
-PAGE = "docs/how-to/install.md"
-[SECRETS] = blocks("docs/how-to/install.md", "sh")
-[SETTINGS] = blocks("docs/how-to/install.md", "ini")
+PAGE = "docs/operators/install.md"
+[SECRETS] = blocks("docs/operators/install.md", "sh")
+[SETTINGS] = blocks("docs/operators/install.md", "ini")
 
 
 def test_the_secrets_of_the_composition_are_made(tmp_path: Path) -> None:

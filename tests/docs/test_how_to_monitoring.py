@@ -12,9 +12,9 @@ from tests.docs.pages import ROOT, Program, blocks, new_machine
 from tests.harness.debian import program
 from tests.harness.waiting import until
 
-TOKEN, WORKER = blocks("docs/how-to/monitoring.md", "sh")
-[CONFIGURATION] = blocks("docs/how-to/monitoring.md", "yaml")
-[CHECK] = blocks("docs/how-to/monitoring.md", "text")
+TOKEN, WORKER = blocks("docs/operators/monitoring.md", "sh")
+[CONFIGURATION] = blocks("docs/operators/monitoring.md", "yaml")
+[CHECK] = blocks("docs/operators/monitoring.md", "text")
 
 
 def test_a_worker_shows_its_metrics_to_who_has_the_token(tmp_path: Path) -> None:

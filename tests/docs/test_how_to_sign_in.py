@@ -18,10 +18,10 @@ from tests.web.browser import Browser, Person
 from tests.web.providers import Provider
 from workhook.cli.setup import FIRST_SIGN_IN
 
-[FIRST_START] = blocks("docs/how-to/sign-in.md", "text")
-ANOTHER_LINK, WAY_IN, WITHOUT_LINK, WHO = blocks("docs/how-to/sign-in.md", "sh")
-[SETTINGS] = blocks("docs/how-to/openid-connect.md", "toml")
-SERVE, PEOPLE, LINK = blocks("docs/how-to/openid-connect.md", "sh")
+[FIRST_START] = blocks("docs/operators/sign-in.md", "text")
+ANOTHER_LINK, WAY_IN, WITHOUT_LINK, WHO = blocks("docs/operators/sign-in.md", "sh")
+[SETTINGS] = blocks("docs/operators/openid-connect.md", "toml")
+SERVE, PEOPLE, LINK = blocks("docs/operators/openid-connect.md", "sh")
 PASSWORDS = ("three words in a row", "four words in a row", "five words in a row")
 
 # Answers each question of a command, at a terminal of its own. Python asks once the terminal has stopped showing.

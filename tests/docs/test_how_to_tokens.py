@@ -9,7 +9,7 @@ from tests.docs.pages import answer, blocks
 from tests.docs.reader import guided
 from tests.harness.waiting import until
 
-CREATE, ASK, REVOKE = blocks("docs/how-to/tokens.md", "sh")
+CREATE, ASK, REVOKE = blocks("docs/integrators/tokens.md", "sh")
 TOKEN = re.compile(r"(?:whp|workhook_pat)_[0-9A-Za-z]{36}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.cli.cli_kit import Cli
 from tests.docs.pages import Shell, blocks, new_machine
 
-BEFORE, BACK = blocks("docs/how-to/upgrade.md", "sh")
+BEFORE, BACK = blocks("docs/operators/upgrade.md", "sh")
 
 
 def test_a_backup_of_before_the_upgrade_leads_back(tmp_path: Path) -> None:

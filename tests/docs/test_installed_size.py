@@ -1,4 +1,4 @@
-"""An installation as `docs/how-to/install.md` describes it fits into 240 MB. The tests' environment is counted."""
+"""An installation as `docs/operators/install.md` describes it fits into 240 MB. The tests' environment is counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _bytes(paths: list[Path]) -> float:
 
 
 def test_the_installation_is_small() -> None:
-    guide = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "operators" / "install.md").read_text(encoding="utf-8")
     [removed] = re.findall(r"pip uninstall --yes (.+)", guide)
     assert set(removed.split()) == {"pip", "setuptools", *REMOVED}
     sizes = {

@@ -10,7 +10,7 @@ from tests.cli.cli_kit import Cli
 from tests.docs.pages import Shell, blocks, new_machine
 from tests.docs.reader import guided
 
-EXPORT, DOWNLOAD, LOOK, IMPORT = blocks("docs/how-to/move-an-organization.md", "sh")
+EXPORT, DOWNLOAD, LOOK, IMPORT = blocks("docs/operators/move-an-organization.md", "sh")
 
 
 def test_the_format_is_told_as_it_is() -> None:

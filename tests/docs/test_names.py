@@ -93,7 +93,7 @@ def test_every_address(page: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", ["docs/how-to/apps.md", "docs/how-to/openid-connect.md"])
+@pytest.mark.parametrize("page", ["docs/integrators/apps.md", "docs/operators/openid-connect.md"])
 def test_every_refusal_is_said_so(page: str) -> None:
     """In the tables of what the server says, up to what is left out (…)."""
     heads = [each.strip() for each in re.findall(r"^\| `([^`…]+)", text_of(page), flags=re.M)]
@@ -107,7 +107,9 @@ def test_the_supported_versions_of_python() -> None:
     """Those that the package may be installed with."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     newest = [each for each in project["classifiers"] if ":: Python ::" in each][-1].rpartition(" ")[2]
-    [stated] = re.findall(r"^\| Python \| ([0-9.]+) \(.*\) to ([0-9.]+) \|$", text_of("docs/operations.md"), flags=re.M)
+    [stated] = re.findall(
+        r"^\| Python \| ([0-9.]+) \(.*\) to ([0-9.]+) \|$", text_of("docs/operators/operations.md"), flags=re.M
+    )
     assert stated == (project["requires-python"].removeprefix(">="), newest)
 
 

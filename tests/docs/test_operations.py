@@ -13,7 +13,7 @@ from tests.docs.pages import Program, blocks, new_machine
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 
-BLOCK, BACKUP, ROTATION = blocks("docs/operations.md", "sh")
+BLOCK, BACKUP, ROTATION = blocks("docs/operators/operations.md", "sh")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)

@@ -1,4 +1,4 @@
-"""The pictures of the README and of docs/places.md are there, small, and described; every place has its own."""
+"""The pictures of the README and of docs/team/places.md are there, small, and described; every place has its own."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_every_place_has_its_pictures_and_no_picture_is_of_none() -> None:
 
 
 def test_the_page_of_places_shows_and_describes_all_of_them() -> None:
-    page = (ROOT / "docs" / "places.md").read_text(encoding="utf-8")
-    found = re.findall(r"!\[([^\]]*)\]\(pictures/([^)]+)\)", page)
+    page = (ROOT / "docs" / "team" / "places.md").read_text(encoding="utf-8")
+    found = re.findall(r"!\[([^\]]*)\]\(\.\./pictures/([^)]+)\)", page)
     shown = [name for _, name in found]
     assert len(shown) == len(set(shown))
     assert set(shown) == {each for each in names_of(*(place.name for place in PLACES)) if "-dark." not in each}

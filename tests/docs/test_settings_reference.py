@@ -15,7 +15,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_its_file_is_read(tmp_path: Path) -> None:
-    [written] = blocks("docs/reference/settings.md", "toml")
+    [written] = blocks("docs/operators/settings.md", "toml")
     (tmp_path / "workhook.toml").write_text(written, encoding="utf-8")
     settings = load({"data": str(tmp_path)}, {})
     assert settings.port == 8080

@@ -1,4 +1,4 @@
-"""Makes the pictures of the README and of docs/places.md: `python -m tests.pictures` writes them to `docs/pictures`.
+"""Makes the pictures of README.md and docs/team/places.md: `python -m tests.pictures` writes them to `docs/pictures`.
 
 Servers of its own, one with a demo project and one without data, looked at by the browser of the tests. WebP.
 """

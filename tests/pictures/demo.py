@@ -78,7 +78,7 @@ def make_demo(server: Server, receiver: Receiver) -> Demo:
         filler.go_on()
         _settled(api, f"/repos{base}/hooks/{hook}/deliveries")
     names |= {"hook_id": str(hook), "delivery_id": str(failed), "name": "task"}
-    names |= {"guide_folder": "how-to", "guide_name": "web-app"}
+    names |= {"guide_folder": "team", "guide_name": "web-app"}
     return Demo(people, names)
 
 

@@ -1,4 +1,4 @@
-"""The places of the web app that have pictures, roughly in the order of docs/places.md, and those that have none."""
+"""The pages of the web app with pictures, roughly in the order of docs/team/places.md, and those without."""
 
 from __future__ import annotations
 

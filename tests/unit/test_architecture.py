@@ -1,4 +1,4 @@
-"""The code follows the rules of docs/architecture.md, and the checks of these rules can fail."""
+"""The rules of docs/contributors/architecture.md hold in the code, and the checks that say so can fail."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_code_obeys(rule: Rule, sources: list[Source]) -> None:
 
 
 def test_the_document_states_the_order_that_is_enforced() -> None:
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/contributors/architecture.md").read_text(encoding="utf-8")
     assert source_rules.parse_order(text) == ORDER
     assert source_rules.parse_order(text, "kernel") == WORK_ORDER
 

@@ -94,8 +94,8 @@ class Places:
             "GET /apps/{slug}/installations/new/permissions": f"{self.install}/permissions",
             "GET /docs": "/docs",
             "GET /docs/search": "/docs/search?q=webhook",
-            "GET /docs/guide/{name}": "/docs/guide/tutorial",
-            "GET /docs/guide/{folder}/{name}": "/docs/guide/how-to/web-app",
+            "GET /docs/guide/{name}": "/docs/guide/integrators/tutorial-webhooks",
+            "GET /docs/guide/{folder}/{name}": "/docs/guide/team/web-app",
         }
 
     def close(self) -> None:

@@ -248,12 +248,12 @@ def test_an_import_that_was_interrupted_is_completed(
 @pytest.mark.whole
 @pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
-    """The blocks of docs/how-to/import.md, as a reader runs them."""
+    """The blocks of docs/team/import.md, as a reader runs them."""
     importer.file(b"Title,Due\nWrite,2026-11-20\n", "plan.csv")
     importer.file(asana_files.encoded(*asana_files.project_with()), "project.json")
     importer.file(github_files.encoded(github_files.issues_with()), "issues.json")
     importer.file(ITEMS, "items.json")
-    table, asana, github, mapped = blocks("docs/how-to/import.md", "sh")
+    table, asana, github, mapped = blocks("docs/team/import.md", "sh")
     shell = Shell(importer.folder, importer.environment | new_machine(importer.folder) | importer.environment)
 
     def run(block: str) -> str:

@@ -21,7 +21,7 @@ REPOSITORY = "https://github.com/acme/website"
 
 
 def issue(number: int, title: str, **more: Any) -> Object:
-    """With the keys for which docs/how-to/import.md asks."""
+    """With the keys for which docs/team/import.md asks."""
     return {
         "assignees": [], "author": {"id": "U_1", "is_bot": False, "login": "ada", "name": "Ada Lovelace"}, "body": "",
         "closedAt": None, "comments": [], "createdAt": "2026-01-01T10:00:00Z", "labels": [], "milestone": None,

@@ -64,7 +64,7 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
     }
     assert any("1,000 actions" in each for each in made["warnings"])
     assert {"what": "history", "count": 700, "names": [], "kept": None} in made["lost"]
-    [in_the_page] = blocks("docs/how-to/import-trello.md", "json")
+    [in_the_page] = blocks("docs/team/import-trello.md", "json")
     assert shape(json.loads(in_the_page)) == shape(made)
 
     columns = columns_of(studio, made["project_id"])
@@ -301,11 +301,11 @@ def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
 @pytest.mark.whole
 @pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
-    """The blocks of docs/how-to/import-trello.md, as a reader runs them."""
+    """The blocks of docs/team/import-trello.md, as a reader runs them."""
     login = logins(studio)
     member = {"id": "m", "fullName": "Ada Lovelace", "username": "al"}
     importer.file(small({"idMembers": ["m"]}, members=[member]))
-    try_out, take_in, with_members = blocks("docs/how-to/import-trello.md", "sh")
+    try_out, take_in, with_members = blocks("docs/team/import-trello.md", "sh")
     shell = Shell(importer.folder, importer.environment | new_machine(importer.folder) | importer.environment)
     try:
         said = [

@@ -1,6 +1,6 @@
 """Who waits for whom: changes that meet are done one after the other, and none is told that the database is in trouble.
 
-`docs/decisions/0013-the-order-of-locks.md` is the order. SQLite has one writer, so there these only have to end well.
+`docs/contributors/decisions/0013-the-order-of-locks.md` is the order. SQLite has one writer: there these only must end well.
 """
 
 from __future__ import annotations

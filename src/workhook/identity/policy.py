@@ -1,4 +1,4 @@
-"""Access rules: one table for the authenticator, headers, the OpenAPI document and docs/reference/permissions.md.
+"""The access rules: one table for the authenticator, headers, the OpenAPI document and docs/integrators/permissions.md.
 
 A rule names the object in the path (`target`), the caller's required role there, and what the token needs, depending on
 its kind: one of the scopes, or the permission.

@@ -1,2 +1,1 @@
-"""The work API: ten packages with a strict import order, from `kernel` to `administration`. Begin with
-docs/architecture.md."""
+"""The work API: ten rooms in one order, from `kernel` to `administration`. Begin with docs/contributors/architecture.md."""

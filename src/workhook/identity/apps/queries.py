@@ -108,10 +108,8 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Lock an app, so that its tokens are not revoked in the meantime. Return whether it exists.
-
-    Code that issues a token locks the app before anything else (docs/decisions/0014-oauth.md).
-    """
+    """Return whether the app exists, and keep its tokens from being ended together. Whoever issues one locks the app
+    before everything else (docs/contributors/decisions/0014-oauth.md)."""
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 

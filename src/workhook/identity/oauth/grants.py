@@ -1,7 +1,7 @@
 """Grants of users to apps, and the tokens issued under them.
 
-Issuing or revoking a grant's tokens locks the row of the grant first, and issuing locks the row of the app before that,
-so that no token can be issued after a revocation (docs/decisions/0014-oauth.md).
+Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that nothing is
+issued behind a revocation (docs/contributors/decisions/0014-oauth.md).
 """
 
 from __future__ import annotations

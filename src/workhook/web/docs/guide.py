@@ -18,23 +18,12 @@ HITS_MAX = 40
 EXCERPT_CHARS = 220
 
 SECTIONS = (
-    (text("For everybody"), ("how-to/web-app", "places", "how-to/import", "how-to/import-trello", "how-to/audit-log")),
-    (text("For whoever connects systems"), ("tutorial", "tutorial-studio", "how-to", "reference")),
-    (
-        text("For whoever runs the server"),
-        (
-            "operations",
-            "how-to/backup",
-            "how-to/sign-in",
-            "how-to/openid-connect",
-            "how-to/many-machines",
-            "security",
-            "performance",
-        ),
-    ),
-    (text("How it is built"), ("architecture", "decisions")),
+    (text("For your team"), "team"),
+    (text("For clients"), "clients"),
+    (text("For integrators"), "integrators"),
+    (text("For operators"), "operators"),
 )
-"""The title of each section, and its pages. A folder stands for all pages in it that are not named themselves."""
+"""The title of each section, and the folder of `docs/` that it shows. `contributors` is not part of the guide."""
 
 
 class GuideSection(NamedTuple):
@@ -85,15 +74,12 @@ def pages() -> dict[str, GuidePage]:
 
 @cache
 def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
-    """Each section's title, in English, with its pages."""
-    return tuple((title, tuple(_pages_of(names))) for title, names in SECTIONS)
+    """Return the title of each section, in English, with its pages."""
+    return tuple((title, tuple(_pages_in(folder))) for title, folder in SECTIONS)
 
 
-def _pages_of(names: tuple[str, ...]) -> Iterator[GuidePage]:
-    named = {name for _, others in SECTIONS for name in others}
-    for name in names:
-        yield pages()[name]
-        yield from (each for each in pages().values() if each.name.startswith(f"{name}/") and each.name not in named)
+def _pages_in(folder: str) -> Iterator[GuidePage]:
+    return (each for each in pages().values() if each.name == folder or each.name.startswith(f"{folder}/"))
 
 
 def search(words: str) -> list[GuideHit]:
@@ -106,7 +92,7 @@ def search(words: str) -> list[GuideHit]:
     if fewest * 2 > len(wanted):
         return []
     found = [each for each in missed if len(each[2]) == fewest]
-    found.sort(key=lambda each: _rank(each[0], each[1], wanted))
+    found.sort(key=lambda each: _rank(each[1], wanted))
     return [
         GuideHit(page, section, _excerpt(section.text, wanted), missing) for page, section, missing in found[:HITS_MAX]
     ]
@@ -122,11 +108,10 @@ def _searched(*texts: str) -> str:
     return " ".join(texts).lower()
 
 
-def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int:
-    """Return the rank; less is better."""
+def _rank(section: GuideSection, wanted: list[str]) -> int:
+    """Return the number of words that the heading lacks."""
     heading = section.heading.lower()
-    misses = sum(word not in heading for word in wanted)
-    return misses + (len(wanted) if page.name.startswith("decisions/") else 0)
+    return sum(word not in heading for word in wanted)
 
 
 def _excerpt(whole: str, wanted: list[str]) -> str:

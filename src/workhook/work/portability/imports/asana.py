@@ -1,7 +1,6 @@
 """Plans of projects from Asana exports ("Export", "JSON"). Pure functions.
 
-Responses of Asana's API to `GET /tasks?project=…` have the same format. The mapping is documented in
-docs/how-to/import.md.
+The answer of Asana's API to `GET /tasks?project=…` has the same form. docs/team/import.md says what becomes what.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plans of projects from tables with one task per row. Pure functions.
 
-The recognized column names are documented in docs/how-to/import.md. Workhook's own task export also has lists,
-checklists, fields and rules in its cells.
+docs/team/import.md says which names of fields mean what. The table of tasks that Workhook exports itself has more:
+lists, checklists, fields and rules in its cells.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans of projects from GitHub issues and projects. Pure functions.
+"""From issues and projects of GitHub to the plan of a project. Pure. docs/team/import.md says what becomes what.
 
 The files are the output of `gh issue list --json …` and `gh project item-list --format json`. The keys of an issue
 depend on the requested fields, and only its number and title are required. The mapping is documented in

@@ -1,8 +1,8 @@
 """Plans of projects from exports of Trello boards ("Export as JSON"). Pure functions.
 
-Every key may be missing or null, because exports vary over the years and with a board's add-ons. A value of the wrong
-type is a fault. Unknown keys are ignored. The mapping is documented in docs/how-to/import-trello.md. Data that cannot
-be imported is listed in the plan's losses.
+Every key may be missing or null, as exports of different years and of boards with different additions differ; a value
+of the wrong type is a fault. Keys that are not named here are not looked at. docs/team/import-trello.md says what
+becomes what. What has no place in a project is named in what the plan loses.
 """
 
 from __future__ import annotations
