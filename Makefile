@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run install install-dev test test-deep test-lowest check format bench soak lock clean git
+.PHONY: help run install install-dev test test-deep test-lowest check format bench soak release lock clean git
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ bench: install-dev ## measure, print the table and write JSON (ARGS=…)
 
 soak: install-dev ## run for an hour at half rate and watch memory (ARGS=…)
 	@exec $(BIN)/python -m bench soak $(ARGS)
+
+release: git install-dev ## build wheel, source distribution, SBOM and SHA256SUMS of the commit into dist/VERSION
+	@$(BIN)/python -m scripts.release $(ARGS)
 
 lock: ## write requirements/*.txt anew from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@scripts/lock $(ARGS)

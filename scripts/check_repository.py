@@ -18,7 +18,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts import source_rules, statement_rules
+from scripts import prose_rules, source_rules, statement_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZED_FOLDERS = ("src", "scripts", "bench")
@@ -137,6 +137,7 @@ def violations(root: Path) -> Iterator[str]:
     yield from lock_violations(root)
     yield from size_violations(root, files)
     yield from statement_rules.violations()
+    yield from prose_rules.prose_violations(root)
 
 
 def main() -> int:

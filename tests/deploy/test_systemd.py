@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,10 @@ from tests.harness.server import Server
 from workhook.core.config import Settings, load
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
-NAMES = ("workhook.service", "workhook-worker.service")
+SERVERS = ("workhook.service", "workhook@.service")
+NAMES = (*SERVERS, "workhook-worker.service")
+BACKUP = "workhook-backup.service"
+TIMER = "workhook-backup.timer"
 EXPOSURE_MAX = 20  # tenths: of 0 (shut in) to 10 (may do everything)
 
 # What the next program, and all that it starts, may not do: make memory executable that it has written, or gain rights.
@@ -45,13 +49,18 @@ def settings_of(name: str) -> Settings:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units, with the command of this environment."""
-    for name in NAMES:
+    """The units, with the command of this environment; of the template, its instance on port 8001."""
+    for name in (*NAMES, BACKUP):
         text = (UNITS / name).read_text(encoding="utf-8")
         assert "/opt/workhook/bin/workhook" in text
         command = Path(sys.executable).with_name("workhook")
-        (tmp_path / name).write_text(text.replace("/opt/workhook/bin/workhook", str(command)))
+        (tmp_path / instance_of(name)).write_text(text.replace("/opt/workhook/bin/workhook", str(command)))
+    shutil.copy(UNITS / TIMER, tmp_path)
     return tmp_path
+
+
+def instance_of(name: str) -> str:
+    return name.replace("@.", "@8001.")
 
 
 @pytest.fixture(scope="module")
@@ -62,29 +71,62 @@ def analyze() -> str:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, BACKUP, TIMER])
 def test_systemd_takes_the_units(analyze: str, installed: Path, name: str) -> None:
-    done = subprocess.run(
-        [analyze, "verify", "--man=no", str(installed / name)], capture_output=True, text=True, check=False, timeout=60
-    )
-    said = [line for line in done.stderr.splitlines() if name in line]
+    command = [analyze, "verify", "--man=no", str(installed / instance_of(name))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    said = [line for line in done.stderr.splitlines() if instance_of(name) in line]
     assert (done.returncode, said) == (0, [])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, BACKUP])
 def test_the_units_are_shut_in(analyze: str, installed: Path, name: str) -> None:
-    command = [analyze, "security", "--offline=true", f"--threshold={EXPOSURE_MAX}", str(installed / name)]
+    command = [analyze, "security", "--offline=true", f"--threshold={EXPOSURE_MAX}", str(installed / instance_of(name))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_two_units_differ_in_what_they_start() -> None:
-    server, worker = (unit(name) for name in NAMES)
-    assert {key for key, value in server["Service"].items() if worker["Service"][key] != value} == {"ExecStart"}
-    stop_s = int(server["Service"]["TimeoutStopSec"])
+def test_the_units_differ_in_what_they_start() -> None:
+    server, *others = (unit(name)["Service"] for name in NAMES)
+    for other in others:
+        assert {key for key, value in server.items() if other[key] != value} == {"ExecStart"}
+    stop_s = int(server["TimeoutStopSec"])
     settings = settings_of(NAMES[0])
     assert settings.drain_delay_s == 5
     assert stop_s > settings.drain_delay_s + settings.drain_s, "it is not killed while it finishes"
+
+
+def test_several_servers_have_a_port_each_and_not_the_server_beside_them() -> None:
+    template = unit("workhook@.service")
+    assert template["Service"]["ExecStart"].endswith("workhook serve --port %i")
+    assert template["Unit"]["Conflicts"] == "workhook.service", "one data folder has one SQLite server"
+
+
+def test_a_backup_is_as_shut_in_as_the_server() -> None:
+    server, backup = unit(NAMES[0])["Service"], unit(BACKUP)["Service"]
+    own = {"Type", "ExecStart", "Environment", "Nice", "IOSchedulingClass", "StateDirectory"}
+    running = {"Restart", "RestartSec", "KillMode", "TimeoutStopSec", "LimitNOFILE"}
+    assert {key for key, value in server.items() if backup.get(key) != value} <= own | running
+    assert unit(TIMER)["Install"]["WantedBy"] == "timers.target"
+
+
+def test_the_backup_of_the_unit_is_whole_and_old_ones_go(tmp_path: Path) -> None:
+    """Both commands as they are in the unit, with other folders."""
+    lines = (UNITS / BACKUP).read_text(encoding="utf-8").splitlines()
+    commands = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
+    kept, old = tmp_path / "kept", tmp_path / "kept" / "20200101T000000Z"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    workhook = Path(sys.executable).with_name("workhook")
+    environment = {**os.environ, "WORKHOOK_DATA": str(tmp_path / "data")}
+    subprocess.run([workhook, "migrate"], env=environment, check=True, capture_output=True, timeout=60)
+    for command in commands:
+        words = shlex.split(command.replace("%%", "%").replace("/opt/workhook/bin/workhook", str(workhook)))
+        words = [word.replace("/var/lib/workhook-backups", str(kept)) for word in words]
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=60)
+    [made] = kept.iterdir()
+    assert made != old
+    assert (made / "manifest.json").exists()
 
 
 def test_the_user_of_the_units_is_made() -> None:

@@ -1,0 +1,132 @@
+"""Patterns of prose that read as if translated, with how often each may occur. The limits may only fall.
+
+Checked are docstrings, documents, texts that users read (the catalogues' English), and the subjects of commits since
+the last release.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from babel.messages.pofile import read_po
+
+SUBJECT_MAX = 72
+_PAST = re.compile(r"^(?!(?:Embed|Exceed|Feed|Need|Proceed|Seed|Shed|Speed)\b)\w+ed\b|^(?!Bring|Ping|String)\w+ing\b")
+"""The first word of a subject that is not in the imperative."""
+
+
+class Pattern(NamedTuple):
+    """`docstrings` and `documents`: how often it may occur there. In texts for users it may never occur."""
+
+    name: str
+    expression: re.Pattern[str]
+    docstrings: int
+    documents: int
+
+
+PATTERNS = (
+    Pattern(
+        "starts with a relative clause or Of",
+        re.compile(r"\A(?:What|Who|Whoever|Whom|Whose|That|How|Which|Of)\b(?!.*\?)"),
+        20,
+        0,
+    ),
+    Pattern("nobody, whoever", re.compile(r"\b(?:nobody|whoever)\b", re.IGNORECASE), 20, 0),
+    Pattern("is no, are none", re.compile(r"\b(?:is|are|was|were) (?:no|none)\b(?! longer)"), 10, 0),
+    Pattern(
+        "preposition and pronoun",
+        re.compile(r"\b(?:of|for|in|to|by|from|with|at) (?:which|whom|what)\b"),
+        20,
+        20,
+    ),
+    Pattern("any more, anew", re.compile(r"\b(?:any more(?! than)|anew)\b"), 5, 0),
+    Pattern("stands, is told", re.compile(r"\b(?:stands (?:in|for|beside|behind|there)|is told|are told)\b"), 10, 0),
+)
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """Yield every docstring of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield text
+
+
+def paragraphs(markdown: str) -> Iterator[str]:
+    """Yield the prose of a document, without code, quotations and addresses."""
+    prose = re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"`[^`]*`|\"[^\"\n]*\"|\]\([^)]*\)", " ", prose)
+    yield from (" ".join(part.split()) for part in re.split(r"\n\s*\n|^\s*(?:[-*|]|\d+\.)", prose, flags=re.MULTILINE))
+
+
+def texts(catalogues: Iterable[Path]) -> Iterator[str]:
+    """Yield what users read in English: the ids of pages and what the English catalogue puts in their place."""
+    english: dict[str, str] = {}
+    others: set[str] = set()
+    for path in catalogues:
+        with path.open("rb") as file:
+            for message in read_po(file):
+                forms = message.id if isinstance(message.id, list | tuple) else [message.id]
+                if not message.id:
+                    continue
+                if path.parts[-3] == "en":
+                    english[forms[0]] = str(message.string)
+                else:
+                    others.update(forms)
+    yield from sorted(english.get(text, text) for text in others)
+
+
+def count_violations(counted: dict[Pattern, int], limits: dict[Pattern, int], where: str) -> Iterator[str]:
+    """Yield a fault for each pattern that occurs more often than its limit, or less often: then lower the limit."""
+    for pattern, limit in limits.items():
+        if counted[pattern] > limit:
+            yield f"{where}: “{pattern.name}” occurs {counted[pattern]} times, {limit} are allowed (prose_rules.py)"
+
+
+def counts(prose: Iterable[str]) -> dict[Pattern, int]:
+    """Count in how many of the texts each pattern occurs."""
+    listed = list(prose)
+    return {each: sum(each.expression.search(text) is not None for text in listed) for each in PATTERNS}
+
+
+def subject_violations(subjects: Iterable[str]) -> Iterator[str]:
+    """Yield each subject that is too long or not in the imperative."""
+    for subject in subjects:
+        if len(subject) > SUBJECT_MAX:
+            yield f"commit “{subject}”: more than {SUBJECT_MAX} characters"
+        if _PAST.search(subject):
+            yield f"commit “{subject}”: start with a verb in the imperative"
+
+
+def subjects(root: Path) -> list[str]:
+    """Return the subjects of the commits since the newest release tag, at most 100; none without Git."""
+    git = ["git", "-C", str(root), "-c", f"safe.directory={root}"]
+    tag = subprocess.run(
+        [*git, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"], capture_output=True, text=True, check=False
+    )
+    since = [f"{tag.stdout.strip()}..HEAD"] if tag.returncode == 0 else ["HEAD"]
+    done = subprocess.run(
+        [*git, "log", "--no-merges", "--max-count=100", "--format=%s", *since],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def prose_violations(root: Path) -> Iterator[str]:
+    """Yield every fault of the repository's prose."""
+    modules = [path for top in ("src", "scripts", "bench") for path in sorted((root / top).rglob("*.py"))]
+    sources = (ast.parse(path.read_text(encoding="utf-8")) for path in modules)
+    in_code = counts(text for tree in sources for text in docstrings(tree))
+    yield from count_violations(in_code, {each: each.docstrings for each in PATTERNS}, "docstrings")
+    pages = [root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").rglob("*.md"))]
+    in_pages = counts(text for page in pages for text in paragraphs(page.read_text(encoding="utf-8")))
+    yield from count_violations(in_pages, {each: each.documents for each in PATTERNS}, "documents")
+    catalogues = sorted((root / "src/workhook/web/locales").glob("*/LC_MESSAGES/*.po"))
+    yield from count_violations(counts(texts(catalogues)), dict.fromkeys(PATTERNS, 0), "texts")
+    yield from subject_violations(subjects(root))
