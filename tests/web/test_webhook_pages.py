@@ -474,7 +474,7 @@ def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
 
 def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:
     page = office.visitor().get("/new")
-    assert 'href="/docs/guide/integrators/webhooks#an-event-with-a-name-of-your-own"' in page.text
+    assert 'href="/docs/guide/integrators/publish#custom-event-names"' in page.text
     assert "Workhook's, GitHub's and Standard Webhooks'" in text_of(page)
 
 
