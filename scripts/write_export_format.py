@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workhook import asgi
-from workhook.work.portability.moving.kinds import KINDS, STAY, LineKind
+from workhook.work.portability.moving.kinds import KINDS, LineKind
 from workhook.work.portability.moving.lines import fields_of_kind
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators" / "move-an-organization.md"
@@ -28,37 +28,13 @@ millionths.
 | --- | --- | --- |
 | `people.jsonl` | Everyone named in a line. Only members have an address. | `login, name?, kind, email?` |
 """
-_STAY = """
-## What is not exported
-
-These tables of the database are not exported:
-
-| table | reason |
-| --- | --- |
-"""
-
 assert asgi, "importing it registers every table"
 
 
 def render() -> str:
     """Return the whole page, with the part from the heading on made from the kinds of lines."""
     before, _, _ = PAGE.read_text(encoding="utf-8").partition(HEADING)
-    left = [f"| `{kind.source.name}.{name}` | {why} |" for kind in KINDS for name, why in kind.left_out.items()]
-    stay = [f"| `{name}` | {why} |" for name, why in STAY.items()]
-    rest = "\nNor are these columns of exported tables:\n\n| column | reason |\n| --- | --- |\n"
-    return (
-        before
-        + HEADING
-        + _INTRODUCTION
-        + "\n".join(map(_row, KINDS))
-        + "\n"
-        + _STAY
-        + "\n".join(stay)
-        + "\n"
-        + rest
-        + "\n".join(left)
-        + "\n"
-    )
+    return before + HEADING + _INTRODUCTION + "\n".join(map(_row, KINDS)) + "\n"
 
 
 def _row(kind: LineKind) -> str:

@@ -34,7 +34,9 @@ def test_dead_links_and_anchors_are_errors(tmp_path: Path) -> None:
     (docs / "page.md").write_text("# Page\n\n## A section\n", encoding="utf-8")
     (docs / "README.md").write_text("# Docs\n\n[Page](page.md), [a section](page.md#a-section)\n", encoding="utf-8")
     assert build(docs, tmp_path / "good").returncode == 0
-    (docs / "README.md").write_text("# Docs\n\n[Page](page.md), [one](page.md#another), [two](gone.md#two)\n", encoding="utf-8")
+    (docs / "README.md").write_text(
+        "# Docs\n\n[Page](page.md), [one](page.md#another), [two](gone.md#two)\n", encoding="utf-8"
+    )
     done = build(docs, tmp_path / "bad")
     assert done.returncode == 1
     assert "'another'" in done.stderr

@@ -103,7 +103,7 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="organization",
         table="accounts",
-        says="The organization itself: one line.",
+        says="The organization, in one line.",
         by="id",
         left_out={
             "id": "the other server gives a new one",
@@ -114,14 +114,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="billing_logos",
-        says="Pictures at the head of invoices. Their bytes are in `files/`, by their ids.",
+        says="Logos on invoices. Their contents are in `files/`, under their IDs.",
         by="account_id",
         left_out={"blob": _BLOB},
     ),
     LineKind(
         name="organization_billing",
         table="account_billing",
-        says="What stands on its invoices, and its default rate.",
+        says="Its billing settings and default rate.",
         by="account_id",
         record=AccountBilling,
         refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
@@ -129,26 +129,24 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="members",
         table="memberships",
-        says="Who is in the organization.",
+        says="Members of the organization.",
         by="organization_id",
         refers=_PERSON,
         types={"role": Literal["owner", "member"]},
     ),
-    LineKind(name="member_rates", says="Rates of members, in minor units an hour.", by="account_id", refers=_PERSON),
+    LineKind(name="member_rates", says="Rates of members, in minor units per hour.", by="account_id", refers=_PERSON),
     LineKind(
         name=PROJECTS,
-        says="Projects, those in the trash as well.",
+        says="Projects, including those in the trash.",
         by="account_id",
         json={"label_colors": JsonColumn(LabelColors)},
         left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
-    LineKind(
-        name="project_billing", says="What a project says of its invoices, rates and budget.", record=ProjectBilling
-    ),
-    LineKind(name="project_rates", says="Rates of people in a project, in minor units an hour.", refers=_PERSON),
+    LineKind(name="project_billing", says="Billing settings, rates and budgets of projects.", record=ProjectBilling),
+    LineKind(name="project_rates", says="Rates of people in projects, in minor units per hour.", refers=_PERSON),
     LineKind(
         name="collaborators",
-        says="Who is in a project without being in the organization.",
+        says="People in a project who are not in the organization.",
         refers=_PERSON,
         types={"role": Literal["read", "write", "admin"]},
     ),
@@ -161,14 +159,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="task_buckets",
-        says="Stretches of a column. They, and the ranks in them, are the order of its tasks.",
+        says="Parts of a column. Their order and the ranks in them give the order of its tasks.",
         through=Through("column_id", "columns"),
         refers={"column_id": Reference("columns")},
         left_out={"size": "counted anew"},
     ),
     LineKind(
         name="tasks",
-        says="Tasks with fields, sections and labels, those in the trash as well.",
+        says="Tasks with fields, sections and labels, including those in the trash.",
         record=Task,
         refers={
             **_PERSON,
@@ -184,27 +182,27 @@ KINDS: tuple[LineKind, ...] = (
         },
         later="parent_id",
     ),
-    LineKind(name="task_numbers", says="The last number that a task of a project has got."),
+    LineKind(name="task_numbers", says="The highest task number in each project."),
     LineKind(
         name="task_assignees",
-        says="Who is assigned.",
+        says="Assignees of tasks.",
         through=Through("task_id", "tasks"),
         refers={**_PERSON, "task_id": Reference("tasks")},
     ),
     LineKind(
         name="task_blockers",
-        says="Which task waits for which.",
+        says="Tasks that block other tasks.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
     ),
     LineKind(
         name="unmatched_assignees",
-        says="Who had a task elsewhere, and had no account here when it was imported.",
+        says="Assignees of imported tasks who had no account here.",
         refers={"task_id": Reference("tasks")},
     ),
     LineKind(
         name="closing_commits",
-        says="Commits that have completed a task, so that none does it twice.",
+        says="Commits that have completed tasks, so they don't do it twice.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks")},
     ),
@@ -212,19 +210,19 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(name="folders", says="Folders of files."),
     LineKind(
         name="files",
-        says="Files, those in the trash as well. Their bytes are in `files/`, by their ids.",
+        says="Files, including those in the trash. Their contents are in `files/`, under their IDs.",
         refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
         left_out={"blob": _BLOB},
     ),
     LineKind(name="file_comments", says="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
     LineKind(
         name="file_comment_replies",
-        says="Replies to them.",
+        says="Replies to comments on files.",
         refers={**_PERSON, "file_comment_id": Reference("file_comments")},
     ),
     LineKind(
         name="mentions",
-        says="Who is named in which comment.",
+        says="Mentions of people in comments.",
         refers={
             **_PERSON,
             "author_id": Reference(PEOPLE),
@@ -236,14 +234,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="services",
-        says="What the organization sells. `prices`: those that can be chosen now.",
+        says="Services of the organization. `prices` are the current ones.",
         by="account_id",
         record=Service,
         json={"prices": JsonColumn(list[tuple[Id, int, str, str, int | None]], ("service_prices",))},
     ),
     LineKind(
         name="service_prices",
-        says="Every price that a service has had.",
+        says="All current and former prices of services.",
         by="account_id",
         through=Through("service_id", "services"),
         record=ServicePrice,
@@ -251,7 +249,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="service_checkouts",
-        says="Services that a project has bought.",
+        says="Subscriptions of projects to services.",
         record=Checkout,
         refers={
             **_PERSON,
@@ -261,7 +259,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="task_credits",
-        says="The ledger of credits. `uses`: which grants an entry took from.",
+        says="The ledger of credits. `uses` lists the grants that an entry spent.",
         record=TaskCredit,
         refers={
             **_PERSON,
@@ -272,7 +270,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="invoices",
-        says="Invoices with their lines, drafts as well. What was frozen at sending stays as it was.",
+        says="Invoices with their lines, including drafts. Values frozen at sending are unchanged.",
         record=Invoice,
         refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_gone=True)},
         json={
@@ -303,12 +301,12 @@ KINDS: tuple[LineKind, ...] = (
         json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
         left_out={"account_id": "the organization"},
     ),
-    LineKind(name="invoice_numbers", says="The last number of an invoice.", by="account_id"),
-    LineKind(name="invoice_year_numbers", says="The last number of a year.", by="account_id"),
-    LineKind(name="credit_note_numbers", says="The last number of a credit note.", by="account_id"),
+    LineKind(name="invoice_numbers", says="The last invoice number.", by="account_id"),
+    LineKind(name="invoice_year_numbers", says="The last invoice number of each year.", by="account_id"),
+    LineKind(name="credit_note_numbers", says="The last credit note number.", by="account_id"),
     LineKind(
         name="service_checkout_periods",
-        says="Periods of checkouts, and what was billed or granted for each.",
+        says="Subscription periods, with the invoice and the credits of each.",
         through=Through("service_checkout_id", "service_checkouts"),
         refers={
             "service_checkout_id": Reference("service_checkouts"),
@@ -318,14 +316,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="timesheets",
-        says="Time. A timer that runs is paused by the import, at the moment of the export.",
+        says="Time entries. The import pauses running timers at the time of the export.",
         record=Timesheet,
         refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
     ),
     LineKind(
         name="webhooks",
         table="hooks",
-        says="Webhooks without secrets. The import switches them off.",
+        says="Webhooks without secrets. The import turns them off.",
         by="account_id",
         json={
             "events": JsonColumn(list[str]),
@@ -344,7 +342,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="import_links",
-        says="What was imported from where, so that a repeated import makes nothing twice.",
+        says="The origin of imported objects, so a repeated import creates no duplicates.",
         by="account_id",
     ),
 )
