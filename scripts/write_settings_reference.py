@@ -5,6 +5,7 @@ python -m scripts.write_settings_reference
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -32,6 +33,9 @@ delivery_allow_networks = ["10.0.0.0/8", "192.168.0.0/16"]
 """
 
 
+_WORDS = re.compile(r"[a-z]+( or [a-z]+)+")
+
+
 def render() -> str:
     """Return the whole page."""
     rows = []
@@ -39,11 +43,16 @@ def render() -> str:
         variable = f"WORKHOOK_{each.name.upper()}"
         default = "" if each.default in (None, ()) else f"`{each.default}`"
         parse = each.metadata["parse"]
-        values = "" if parse in (str, Path) else str(parse.__doc__).strip()
+        values = "" if parse in (str, Path) else _values(str(parse.__doc__).strip())
         star = " *" if each.metadata["secret"] else ""
         names = f"`{flag_of(each.name)}` | `{variable}`{star} | `{each.name}`"
         rows.append(f"| {names} | {default} | {values} | {each.metadata['help']} |")
     return HEAD + "\n".join(rows) + "\n"
+
+
+def _values(text: str) -> str:
+    """Return the description of the values; as code if it lists them all."""
+    return re.sub(r"\b(?!or\b)[a-z]+", r"`\g<0>`", text) if _WORDS.fullmatch(text) else text
 
 
 if __name__ == "__main__":
