@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run install install-dev test test-deep test-lowest check format bench soak release lock clean git
+.PHONY: help run install install-dev test test-deep test-lowest check format docs bench soak release lock clean git
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ check: git install-dev ## format, lint, types and the rules of the repository; c
 format: install-dev ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: install-dev ## build the documentation as a static site in build/docs; a dead link is an error
+	@$(BIN)/python -m sphinx -q -W -n --keep-going -b html -d build/doctrees docs build/docs
+	@echo "docs: open build/docs/index.html"
 
 bench: install-dev ## measure, print the table and write JSON (ARGS=…)
 	@exec $(BIN)/python -m bench $(ARGS)

@@ -7,6 +7,7 @@ rules themselves.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -130,6 +131,14 @@ def size_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:
             yield from source_rules.function_size_violations(path, ast.walk(tree))
 
 
+def generated_violations(root: Path) -> Iterator[str]:
+    """Yield each page that its generator, a `scripts/write_*.py`, would write differently."""
+    for path in sorted((root / "scripts").glob("write_*.py")):
+        generator = importlib.import_module(f"scripts.{path.stem}")
+        if generator.PAGE.read_text(encoding="utf-8") != generator.render():
+            yield f"{generator.PAGE}: out of date; run `python -m scripts.{path.stem}`"
+
+
 def violations(root: Path) -> Iterator[str]:
     files = repository_files(root)
     for path in files:
@@ -138,6 +147,7 @@ def violations(root: Path) -> Iterator[str]:
     yield from size_violations(root, files)
     yield from statement_rules.violations()
     yield from prose_rules.prose_violations(root)
+    yield from generated_violations(root)
 
 
 def main() -> int:

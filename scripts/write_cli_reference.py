@@ -1,4 +1,4 @@
-"""Writes docs/operators/cli.md from the commands themselves. A test compares the two.
+"""Writes docs/operators/cli.md from the commands themselves. `check_repository` compares the two.
 
 python -m scripts.write_cli_reference
 """
@@ -19,19 +19,19 @@ PAGE = Path(__file__).parent.parent / "docs" / "operators" / "cli.md"
 
 HEAD = """# Commands
 
-`.venv/bin/workhook` after `make install`. Every command works beside a running server and without one: it opens the
-database itself, so whoever may read the data folder may do everything. `--json` answers with one line of JSON on
-standard output. Names, flags and JSON are a promise to scripts; a change of one is in the changelog.
+In a checkout, the command is `.venv/bin/workhook` after `make install`. Commands open the database themselves, so they
+work with or without a running server, and anyone who can read the data folder can run all of them.
 
-| exit status | means |
+`--json` prints one line of JSON on standard output. Scripts can rely on names, options and JSON: changes are announced
+in the changelog. Options override variables, and variables override `workhook.toml` ([settings](settings.md)).
+
+| exit status | meaning |
 | --- | --- |
-| 0 | done |
-| 1 | not done; standard error says why, and what to do about it |
-| 2 | an option or a setting that cannot be used; all of them are named at once |
+| 0 | success |
+| 1 | failure; standard error says why, and what to do about it |
+| 2 | invalid options or settings, all listed at once |
 
-Options win over variables, variables over `workhook.toml` ([settings](settings.md)).
-
-Your shell completes commands, options, and values that are paths or one of a few words:
+To complete commands, options and values in your shell:
 
 | shell | do this once |
 | --- | --- |
@@ -42,8 +42,7 @@ Your shell completes commands, options, and values that are paths or one of a fe
 
 
 def commands() -> list[list[str]]:
-    """Return the words of every command, such as `["user", "add"]`, in the order of the help. `[]` is the top-level
-    command."""
+    """Return the words of every command, such as `["user", "add"]`, in the order of the help; `[]` is the root."""
     return list(_below(app, []))
 
 
@@ -54,7 +53,7 @@ def _below(command: click.Command, words: list[str]) -> Iterator[list[str]]:
 
 
 def help_of(words: list[str]) -> str:
-    """Return the output of `--help` for a terminal of 80 columns, without colors."""
+    """Return what `--help` prints on a terminal of 80 columns or more, without colours."""
     said = io.StringIO()
     kept = dict(os.environ)
     os.environ.update(COLUMNS="80", NO_COLOR="1")
@@ -68,7 +67,7 @@ def help_of(words: list[str]) -> str:
 
 
 def section(words: list[str]) -> str:
-    """Return one command's section of the page."""
+    """Return one command's part of the page."""
     name = " ".join(["workhook", *words])
     return f"\n## {name}\n\n```text\n{help_of(words)}```\n"
 

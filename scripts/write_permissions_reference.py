@@ -1,4 +1,7 @@
-"""Writes docs/integrators/permissions.md from the policy table and the operations. A test compares the two."""
+"""Writes docs/integrators/permissions.md from the policy table and the operations. `check_repository` compares the two.
+
+python -m scripts.write_permissions_reference
+"""
 
 from __future__ import annotations
 
@@ -13,96 +16,99 @@ from workhook.identity.tokens.issue import KINDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "integrators" / "permissions.md"
 
-HEAD = """# Tokens and permissions
+HEAD = """# Permissions
 
-A token does what its user may, and no more than it was given: scopes, or permissions on chosen organizations and
-repositories. What the caller or its token does not see is 404, like what is not there. What it sees but may not do is
-403, and the message names the role, the scope or the permission that is missing.
+A token grants at most what its user may do, limited by its scopes, or by its permissions on chosen organizations and
+repositories. Objects that the caller or the token cannot see return 404. Operations that are visible but not allowed
+return 403, with the missing role, scope or permission in the message.
 
-Every answer names what the operation takes: `X-Accepted-OAuth-Scopes` (one of these is enough),
-`X-Accepted-GitHub-Permissions`, and of a token with scopes its own in `X-OAuth-Scopes`. In `/openapi.json` they are
-under `security` and `x-permissions`.
+Every response names what the operation accepts, in `X-Accepted-OAuth-Scopes` (one of these is enough) and
+`X-Accepted-GitHub-Permissions`, and a scoped token's own scopes in `X-OAuth-Scopes`. In `/openapi.json`, they are under
+`security` and `x-permissions`. `GitHub-Authentication-Token-Expiration` says when the token expires, and
+`X-OAuth-Client-Id` which OAuth app it belongs to.
 
-`GitHub-Authentication-Token-Expiration` tells when the token ends, if it does, and `X-OAuth-Client-Id` the client id of
-the OAuth app that the token is of.
+## Kinds of tokens
 
-## Kinds of token
-| kind | begins with | how it is issued | carries |
+| kind | prefix | issued by | grants |
 | --- | --- | --- | --- |
 """
 _ISSUED = {
     "classic": "`POST /user/tokens`, `workhook token create`",
-    "fine_grained": "the same",
-    "oauth": "an OAuth app's authorization code or device flow",
-    "app_user": "the same flows of an app",
-    "installation": "`POST /app/installations/{id}/access_tokens` with the app's JWT; for an hour",
+    "fine_grained": "`POST /user/tokens`, `workhook token create`",
+    "oauth": "an OAuth app's authorization code flow or device flow",
+    "app_user": "an app's authorization code flow or device flow",
+    "installation": "`POST /app/installations/{id}/access_tokens` with the app's JWT; valid for an hour",
 }
 _CARRIES = {
     "classic": "scopes",
-    "fine_grained": "permissions on one organization, or on chosen repositories of it",
+    "fine_grained": "permissions on an organization, or on chosen repositories of it",
     "oauth": "scopes",
-    "app_user": "the permissions of the app's installations, as far as the user has them, or less",
+    "app_user": "at most the permissions that both the app's installations and the user have",
     "installation": "the installation's permissions on its repositories",
 }
 _FOR_SCOPES = {
-    "repo": "webhooks of repositories, and publishing events; collaborators, with a classic token",
-    "admin:repo_hook": "webhooks of repositories, deleting them too; publishing events",
-    "write:repo_hook": "webhooks of repositories, but for deleting; publishing events",
+    "repo": "webhooks of repositories, publishing events; with a classic token also collaborators",
+    "admin:repo_hook": "webhooks of repositories, publishing events",
+    "write:repo_hook": "webhooks of repositories except deleting them, publishing events",
     "read:repo_hook": "reading webhooks of repositories",
-    "admin:org_hook": "webhooks of the organization; its audit log",
+    "admin:org_hook": "webhooks of the organization, its audit log",
     "admin:org": "the organization's audit log; with a classic token also people, OAuth apps, apps and installations",
-    "work": "work management",
-    "work:read": "reading in work management",
-    "site_admin": "people and organizations of the server, for its administrators; with a classic token",
+    "work": "the work API",
+    "work:read": "reading with the work API",
+    "site_admin": "people and organizations of the server, for administrators with a classic token",
 }
 _FOR_PERMISSIONS = {
-    "repository_hooks": "webhooks of repositories, and publishing events",
-    "organization_hooks": "webhooks of the organization, whatever repositories were chosen; its audit log if all were",
-    "work": "work management",
+    "repository_hooks": "webhooks of repositories, publishing events",
+    "organization_hooks": "webhooks of the organization, whichever repositories are chosen; its audit log if all are",
+    "work": "the work API",
 }
 _SCOPES = """
 
 ## Scopes
-| scope | for | has also |
+
+| scope | grants | includes |
 | --- | --- | --- |
 """
 _PERMISSIONS = """
 
-## Permissions
-Each is `read` or `write`, which is also `read`.
+## Fine-grained permissions
 
-| permission | for |
+Each is `read` or `write`; `write` includes `read`.
+
+| permission | grants |
 | --- | --- |
 """
 _WEBHOOKS = """
 ## Webhooks, accounts and apps
-The role is that in the repository or organization that the path names. Of an installation the permission alone decides.
+
+The role is that in the repository or organization named in the path. For installations, only the permission counts.
 """
 _ROLES = """
 ## Roles
-| who | is |
+
+| role | held by |
 | --- | --- |
-| owner | an owner of the organization: an admin of every repository |
-| admin, write, read | somebody who was added to a repository with this role |
-| member | in the organization: has the role write in every project that is not private |
-| client | somebody from outside who looks into a project: no role in its repository |
-| app | an app's installation: a member who sees private projects too, within its repositories; it is never an owner |
+| owner | an owner of the organization, who is an admin of every repository |
+| admin, write, read | a person added to a repository with this role |
+| member | a member of the organization, with the role write in every project that is not private |
+| client | an outside person with limited access to a project, without a role in its repository |
+| app | an app's installation: like a member who also sees private projects, within its repositories; never an owner |
 
-In work management each operation asks for a place in the project rather than for a role:
+In the work API, access depends on the person's place in the project:
 
-| what | owner | member, app | client |
+| object | owner | member, app | client |
 | --- | --- | --- | --- |
-| tasks, columns, files | all | all | read; create tasks and files; change and delete its own |
-| comments | change its own; hide, delete all (an admin too) | change and delete its own | change and delete its own |
-| what is private in a project, timesheets, credits, draft invoices | all | all | does not exist |
-| invoices that were sent, checkouts | all | all | read |
-| services | all | read | does not exist |
-| who is in a project | change (an admin of the project, too) | read | nothing |
-| clients | all | all; an app by itself only reads | itself |
-| deleting a project | yes (an admin of the project, too) | no | no |
+| tasks, columns, files | all | all | read; create tasks and files; change and delete their own |
+| comments | change their own; hide and delete all (admins as well) | change and delete their own | the same |
+| private content, timesheets, credits, draft invoices | all | all | hidden |
+| sent invoices, subscriptions | all | all | read |
+| services | all | read | hidden |
+| people in a project | change (admins of the project as well) | read | hidden |
+| clients | all | all; apps acting for themselves only read | themselves |
+| deleting a project | yes (admins of the project as well) | no | no |
 
-A collaborator with the role read changes nothing. A token of chosen repositories makes no projects and changes no
-services. It starts no timer while the user's other one runs where it does not reach.
+Collaborators with the role read change nothing. A token for chosen repositories cannot create projects or change
+services, and cannot start a timer while the user's other timer runs in a project that the token cannot access.
 """
 _CALLERS = {
     None: "", "read": "read", "write": "write", "admin": "admin", "member": "member", "owner": "owner",
@@ -117,7 +123,7 @@ def render() -> str:
     page = HEAD + "\n".join(lines) + _SCOPES + "\n".join(f"| {row} |" for row in _scopes()) + _PERMISSIONS
     page += "\n".join(f"| `{name}` | {_FOR_PERMISSIONS[name]} |" for name in PERMISSIONS) + "\n" + _ROLES + _WEBHOOKS
     for tag in _tags(operations):
-        page += f"\n### {tag[0].upper() + tag[1:]}\n| operation | scope | permission | role | kinds of token |\n"
+        page += f"\n### {tag[0].upper() + tag[1:]}\n\n| operation | scope | permission | role | kinds of tokens |\n"
         page += "| --- | --- | --- | --- | --- |\n"
         page += "\n".join(_row(each) for each in operations if each.area is WEBHOOK_API and each.tag == tag) + "\n"
     return page + _work(operations)
@@ -151,7 +157,7 @@ def _taken(rule: Rule) -> str:
     if rule.target in ("app", "client"):
         return {"app": "the app's JWT", "client": "the app's client id and secret"}[rule.target]
     if rule.kinds == frozenset(KINDS):
-        return "every"
+        return "all"
     return ", ".join(name.replace("_", " ") for name in KINDS if name in rule.kinds)
 
 
@@ -160,21 +166,23 @@ def _work(operations: list[Operation]) -> str:
     whole = [each for each in operations if each.access == "organization.export"]
     mine = [each for each in operations if each.area is WORK_API and each not in (*own, *whole)]
     reading = sorted({each.tag for each in mine})
-    page = "\n## Work management\nEvery kind of token. Roles: above.\n\n| operations | scope | permission |\n"
+    page = (
+        "\n## Work API\n\nFor every kind of token. See [Roles](#roles) above.\n\n| operations | scope | permission |\n"
+    )
     page += "| --- | --- | --- |\n"
-    for name, what in (("work.read", "every GET"), ("work.write", "everything else")):
+    for name, what in (("work.read", "every GET"), ("work.write", "all others")):
         rule = RULES[name]
         assert rule.permission is not None
         assert all((each.access == name) == ((each.method == "GET") == (name == "work.read")) for each in mine)
         scopes = " or ".join(f"`{scope}`" for scope in SCOPES if expand(frozenset({scope})) & set(rule.scopes))
         page += f"| {what} | {scopes} | `{'='.join(rule.permission)}` |\n"
     page += f"\nResources: {', '.join(reading)}.\n\n"
-    kinds = _taken(RULES["notifications.read"])
-    page += f"{', '.join(sorted({each.tag for each in own}))}: the same scopes; only tokens of the kinds {kinds}.\n\n"
+    kinds = _taken(RULES["notifications.read"]).replace(", ", " and ")
+    page += f"{', '.join(sorted({each.tag for each in own}))}: the same scopes, only for {kinds} tokens.\n\n"
     paths, rule = ", ".join(f"`{each.method} {each.path}`" for each in whole), RULES["organization.export"]
     scopes = " or ".join(f"`{each}`" for each in rule.scopes)
-    return page + f"{paths}: {scopes} and `work:read`, of an owner; only tokens of the kind {_taken(rule)}.\n"
+    return page + f"{paths}: {scopes} and `work:read`, only for owners with a {_taken(rule)} token.\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render())
+    PAGE.write_text(render(), encoding="utf-8")

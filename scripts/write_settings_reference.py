@@ -1,7 +1,11 @@
-"""Writes docs/operators/settings.md from the settings themselves. A test compares the two."""
+"""Writes docs/operators/settings.md from the settings themselves. `check_repository` compares the two.
+
+python -m scripts.write_settings_reference
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,19 +15,25 @@ PAGE = Path(__file__).parent.parent / "docs" / "operators" / "settings.md"
 
 HEAD = """# Settings
 
-Each setting is a flag of `workhook serve`, a variable, and a key in `workhook.toml` in the data folder; flags win over
-variables, variables over the file. Every fault is reported at the start, all at once; a variable `WORKHOOK_…` or a key
-that is not below is one, except variables that container orchestration sets (`WORKHOOK_PORT_8000_TCP`). Where a
-variable is marked *, `…_FILE` names a file that holds the value. 0 turns a limit off.
+Each setting is a flag of `workhook serve`, an environment variable, and a key in `workhook.toml` in the data folder.
+Flags override variables, and variables override the file.
+
+- For variables marked with *, `…_FILE` names a file that contains the value.
+- 0 turns a limit off.
+- All errors are reported at startup, at once. Unknown keys and `WORKHOOK_…` variables are errors, except for variables
+  set by container orchestration (`WORKHOOK_PORT_8000_TCP`).
 
 ```toml
 port = 8080
 delivery_allow_networks = ["10.0.0.0/8", "192.168.0.0/16"]
 ```
 
-| flag | variable | key | default | values | |
+| flag | variable | key | default | values | meaning |
 | --- | --- | --- | --- | --- | --- |
 """
+
+
+_WORDS = re.compile(r"[a-z]+( or [a-z]+)+")
 
 
 def render() -> str:
@@ -33,12 +43,17 @@ def render() -> str:
         variable = f"WORKHOOK_{each.name.upper()}"
         default = "" if each.default in (None, ()) else f"`{each.default}`"
         parse = each.metadata["parse"]
-        values = "" if parse in (str, Path) else str(parse.__doc__).strip()
+        values = "" if parse in (str, Path) else _values(str(parse.__doc__).strip())
         star = " *" if each.metadata["secret"] else ""
         names = f"`{flag_of(each.name)}` | `{variable}`{star} | `{each.name}`"
         rows.append(f"| {names} | {default} | {values} | {each.metadata['help']} |")
     return HEAD + "\n".join(rows) + "\n"
 
 
+def _values(text: str) -> str:
+    """Return the description of the values; as code if it lists them all."""
+    return re.sub(r"\b(?!or\b)[a-z]+", r"`\g<0>`", text) if _WORDS.fullmatch(text) else text
+
+
 if __name__ == "__main__":
-    PAGE.write_text(render())
+    PAGE.write_text(render(), encoding="utf-8")

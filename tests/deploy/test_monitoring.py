@@ -95,7 +95,7 @@ def test_every_alert_has_a_section_of_what_to_do() -> None:
     for rule in RULES:
         _, _, anchor = rule["annotations"]["runbook_url"].partition("/docs/guide/operators/alerts#")
         assert anchor == rule["alert"].lower()
-        for part in ("**Meaning.**", "**Look at**", "**Do.**"):
+        for part in ("**Meaning.**", "**Check**", "**Fix.**"):
             assert part in alerts[rule["alert"]], rule["alert"]
 
 

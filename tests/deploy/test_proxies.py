@@ -132,8 +132,8 @@ def test_metrics_are_not_for_those_outside(site: Site) -> None:
         assert client.get("/healthz").status_code == 200
 
 
-def test_the_page_on_operations_says_what_the_file_does() -> None:
-    page = (ROOT / "docs" / "operators" / "operations.md").read_text(encoding="utf-8")
+def test_the_page_on_proxies_says_what_the_file_does() -> None:
+    page = (ROOT / "docs" / "operators" / "proxy.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```nginx\n(.*?)```", page, re.DOTALL)
     shipped = (ROOT / "deploy" / "nginx" / "workhook.conf").read_text(encoding="utf-8")
     lines = [line.partition("#")[0].strip() for line in block.splitlines()]

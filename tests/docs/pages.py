@@ -18,56 +18,54 @@ from tests.harness.forge import forge
 from tests.harness.waiting import until
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "CHANGELOG.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
+]
 END = "the block has ended: "
 
 
-# Blocks that no test runs or compares, and why: page, language, how the block begins ("": every one of that language).
-# `test_every_block.py` wants each block of each page to be here, or in a call of `blocks`.
+# Blocks that no test runs or compares, and why: page, language, beginning of the block ("": all of that language).
+# A page that ends with "/" is a folder. `test_every_block.py` wants each block to be here, or in a call of `blocks`.
 NOT_RUN = {
-    ("README.md", "", ""): "a picture",
-    (
-        "README.md",
-        "sh",
-        "make run\n",
-    ): "makes an environment; the block with ARGS is done as far as it goes on from there",
-    ("README.md", "sh", "make test\n"): "runs this",
-    ("docs/contributors/architecture.md", "", ""): "pictures",
-    ("docs/integrators/webhooks.md", "hcl", ""): "Terraform is no program that the tests have",
-    ("docs/integrators/github-clients.md", "hcl", ""): "likewise; it was done by hand, as the page tells",
-    ("docs/operators/install.md", "sh", "rm -rf dist"): "fetches what builds it; test_packages.py builds a wheel",
-    (
-        "docs/operators/install.md",
-        "sh",
-        "sudo python3 -m venv",
-    ): "changes the machine; test_packages.py does it elsewhere",
+    ("README.md", "sh", "make run\n"): "creates an environment; the block with ARGS is run from there on",
+    ("README.md", "sh", "pipx run"): "needs an index; test_packages.py installs and runs the wheel",
+    ("README.md", "sh", "docker build"): "needs a container engine; test_containers.py checks it",
+    ("CONTRIBUTING.md", "sh", ""): "these commands run the tests",
+    ("CONTRIBUTING.md", "", ""): "a list of folders",
+    ("docs/contributors/", "", ""): "diagrams",
+    ("docs/integrators/events.md", "json", ""): "test_generated.py compares the whole page",
+    **{
+        ("docs/integrators/verify.md", language, ""): "test_generated.py compares it with the code of test_snippets.py"
+        for language in ("python", "js", "go", "ruby", "php", "java")
+    },
+    ("docs/integrators/github-clients.md", "hcl", ""): "the tests have no Terraform; it was run by hand",
+    ("docs/operators/install.md", "sh", "rm -rf dist"): "needs an index; test_packages.py builds a wheel",
+    ("docs/operators/install.md", "sh", "sudo python3 -m venv"): "changes the machine; test_packages.py does the same",
     ("docs/operators/install.md", "sh", "pipx install"): "needs an index; test_upgrade.py does it without dependencies",
     ("docs/operators/install.md", "sh", "sudo install"): "changes the machine; test_systemd.py tries the units",
-    ("docs/operators/install.md", "sh", "sudo systemctl"): "likewise",
-    ("docs/operators/install.md", "sh", "sudo -u workhook"): "likewise; the command is that of the page on signing in",
-    (
-        "docs/operators/install.md",
-        "sh",
-        "export VERSION",
-    ): "needs an engine for containers; test_containers.py looks at it",
-    ("docs/operators/install.md", "sh", "docker build"): "likewise",
-    ("docs/team/import.md", "sh", "gh issue list"): "needs an account of GitHub; test_import_github.py has its form",
+    ("docs/operators/install.md", "sh", "sudo systemctl"): "changes the machine; test_systemd.py tries the units",
+    ("docs/operators/install.md", "sh", "sudo -u workhook"): "test_how_to_sign_in.py runs the command",
+    ("docs/operators/install.md", "sh", "export VERSION"): "needs a container engine; test_containers.py checks it",
+    ("docs/operators/install.md", "sh", "docker build"): "needs a container engine; test_containers.py checks it",
     ("docs/operators/mail.md", "sh", "export WORKHOOK_SMTP_URL"): "names a mail server; tests/mail has its own",
     ("docs/operators/mail.md", "sh", "workhook mail test"): "tests/mail/test_mailer.py tries it",
-    ("docs/team/e-invoices.md", "sh", ""): "tests/work/test_einvoices.py does the same, and looks at what comes",
     ("docs/operators/many-machines.md", "yaml", ""): "test_failover.py has a cluster with these settings",
-    ("docs/operators/many-machines.md", "text", "listen primary"): "likewise",
-    ("docs/operators/backup.md", "text", "PATH="): "a line of a crontab, whose command the page's other blocks do",
-    (
-        "docs/operators/monitoring.md",
-        "sh",
-        "sudo /opt/workhook",
-    ): "changes the machine; the tests have what it installs",
+    ("docs/operators/many-machines.md", "text", "listen primary"): "test_failover.py has a proxy with these settings",
+    ("docs/operators/backup.md", "text", "PATH="): "a crontab, whose command the other blocks of the page run",
+    ("docs/operators/monitoring.md", "sh", "sudo /opt/workhook"): "changes the machine; the tests have the packages",
     ("docs/operators/monitoring.md", "sh", "export OTEL_"): "needs a collector; test_traces.py has one",
-    ("docs/operators/operations.md", "nginx", ""): "test_proxies.py runs the file that it is part of",
-    ("docs/operators/operations.md", "yaml", ""): "Prometheus is no program that the tests have",
-    ("docs/operators/operations.md", "text", "workhook worker --listen"): "test_watched_worker.py watches one",
+    ("docs/operators/proxy.md", "nginx", ""): "test_proxies.py runs the file that it is part of",
     ("docs/operators/cli.md", "text", ""): "test_cli_reference.py compares the whole page",
+    ("docs/team/import.md", "sh", "gh issue list"): "needs a GitHub account; test_import_github.py has its output",
+    (
+        "docs/team/e-invoices.md",
+        "sh",
+        "pdfdetach",
+    ): "the tests have no pdfdetach; test_einvoices.py reads the attachment",
 }
 
 
@@ -85,7 +83,9 @@ def not_run(page: str, language: str, text: str) -> str:
     named = (
         why
         for (where, tongue, beginning), why in NOT_RUN.items()
-        if (where, tongue) == (page, language) and text.startswith(beginning)
+        if (where == page or (where.endswith("/") and page.startswith(where)))
+        and tongue == language
+        and text.startswith(beginning)
     )
     return next(named, "")
 

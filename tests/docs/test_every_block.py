@@ -40,7 +40,7 @@ def test_every_block_is_tried_or_has_its_reason(page: str, tried: set[tuple[str,
     assert left == [], "run these in a test that unpacks `blocks(page, language)`, or say in `NOT_RUN` why none does"
 
 
-@pytest.mark.parametrize(("page", "language", "beginning"), NOT_RUN)
+@pytest.mark.parametrize(("page", "language", "beginning"), [each for each in NOT_RUN if not each[0].endswith("/")])
 def test_every_reason_is_for_a_block(page: str, language: str, beginning: str) -> None:
     assert any(tongue == language and text.startswith(beginning) for tongue, text in every_block(page))
 

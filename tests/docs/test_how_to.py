@@ -1,4 +1,4 @@
-"""The how-to page's blocks do what the page says of them."""
+"""The examples for publishing, webhooks, the work API and GitHub's clients do what their pages say."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.waiting import until
 from workhook.core.clock import now_ms, to_millis_text
 
-PUBLISH, DISPATCH, GIT_HOOK, LOCAL_GIT_HOOK, ROTATE, REPLAY, INVITE, FOLLOW, GO_ON, BULK = blocks(
-    "docs/integrators/webhooks.md", "sh"
-)
-[PYGITHUB] = blocks("docs/integrators/webhooks.md", "python")
-[OCTOKIT] = blocks("docs/integrators/webhooks.md", "js")
+PUBLISH, DISPATCH, GIT_HOOK, LOCAL_GIT_HOOK = blocks("docs/integrators/publish.md", "sh")
+REPLAY, ROTATE = blocks("docs/integrators/webhooks.md", "sh")
+INVITE, FOLLOW, GO_ON, BULK = blocks("docs/integrators/work-api.md", "sh")
+[PYGITHUB] = blocks("docs/integrators/github-clients.md", "python")
+[OCTOKIT] = blocks("docs/integrators/github-clients.md", "js")
 HOUR_MS = 3_600_000
 
 

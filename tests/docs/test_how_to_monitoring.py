@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT, Program, blocks, new_machine
 from tests.harness.debian import program
 from tests.harness.waiting import until
 
-TOKEN, WORKER = blocks("docs/operators/monitoring.md", "sh")
+WORKER, TOKEN = blocks("docs/operators/monitoring.md", "sh")
 [CONFIGURATION] = blocks("docs/operators/monitoring.md", "yaml")
 [CHECK] = blocks("docs/operators/monitoring.md", "text")
 

@@ -108,7 +108,7 @@ def test_the_supported_versions_of_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     newest = [each for each in project["classifiers"] if ":: Python ::" in each][-1].rpartition(" ")[2]
     [stated] = re.findall(
-        r"^\| Python \| ([0-9.]+) \(.*\) to ([0-9.]+) \|$", text_of("docs/operators/operations.md"), flags=re.M
+        r"^\| Python \| ([0-9.]+) \(.*\) to ([0-9.]+) \|$", text_of("docs/operators/install.md"), flags=re.M
     )
     assert stated == (project["requires-python"].removeprefix(">="), newest)
 

@@ -1,4 +1,4 @@
-"""The page of operations: several processes on one PostgreSQL, started as it says, and the key changed beside them."""
+"""Several processes on one PostgreSQL, started as the page says, and the key rotated while they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.docs.pages import Program, blocks, new_machine
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 
-BLOCK, BACKUP, ROTATION = blocks("docs/operators/operations.md", "sh")
+[BLOCK] = blocks("docs/operators/postgresql.md", "sh")
+[ROTATION] = blocks("docs/operators/keys.md", "sh")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -39,8 +40,8 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
         try:
             [ping] = receiver.wait_for(1)
             assert ping.event == "ping"
-            backup = ["bash", "-ec", BACKUP]
-            subprocess.run(backup, cwd=tmp_path, env=environment, check=True, capture_output=True)
+            backup = "workhook backup backups/monday"
+            subprocess.run(backup.split(), cwd=tmp_path, env=environment, check=True, capture_output=True)
             assert (tmp_path / "backups" / "monday" / "manifest.json").exists()
             rotation = ["bash", "-ec", ROTATION.replace("/somewhere/safe", str(tmp_path))]
             subprocess.run(rotation, cwd=tmp_path, env=environment, check=True, capture_output=True)

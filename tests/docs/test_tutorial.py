@@ -51,9 +51,9 @@ def check(reader: Reader, prose: str, block: str) -> None:
         assert reader.receiver is not None
         reader.receiver.wait_for("^push refs/heads/main")
         same_guid(reader)
-    if shown := re.match(r"shows `([^`]+)`", prose):
+    if shown := re.match(r"The (?:response|output) (?:contains|is) `([^`]+)`", prose):
         until(lambda: shown[1] in reader.said or shown[1] in reader.shell.run(reader.replaced(block)))
-    if prose.startswith("prints `{"):
+    if prose.startswith("The command prints `{"):
         assert json.loads(reader.said)["repository"] == "acme/website"
     if "Stop the receiver" in prose:
         assert reader.receiver is not None
@@ -62,7 +62,7 @@ def check(reader: Reader, prose: str, block: str) -> None:
 
 
 def same_guid(reader: Reader) -> None:
-    """ "Its guid is that of the attempt that failed." """
+    """Check what the page says: its guid is the same as that of the failed attempt."""
     url = reader.replaced('"http://127.0.0.1:8000/repos/acme/website/hooks/$HOOK/deliveries"')
 
     def attempts() -> Any:

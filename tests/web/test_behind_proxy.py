@@ -13,7 +13,7 @@ from tests.web.browser import Browser, forms
 
 pytestmark = pytest.mark.one_database
 
-_PAGE = Path(__file__).parents[2] / "docs" / "operators" / "operations.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "operators" / "proxy.md"
 
 
 def _as_documented(scheme: str, address: str) -> dict[str, str]:

@@ -242,7 +242,7 @@ def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
 def test_each_event_has_a_page_with_its_sample(office: Office) -> None:
     owner = office.visitor()
     page = owner.get("/events/invoice?action=paid")
-    assert "An invoice was drawn up, changed, sent, paid, refunded, credited, voided or deleted." in page.text
+    assert "An invoice was created, edited, sent, paid, refunded, credited, voided or deleted." in page.text
     assert '"action": "paid"' in text_of(page).replace(" :", ":")
     assert 'class="top"' in page.text
     frame = owner.browser.get(f"{owner.base}/events/invoice", headers={"Turbo-Frame": "sample-invoice"}).text
@@ -474,7 +474,7 @@ def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
 
 def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:
     page = office.visitor().get("/new")
-    assert 'href="/docs/guide/integrators/webhooks#an-event-with-a-name-of-your-own"' in page.text
+    assert 'href="/docs/guide/integrators/publish#custom-event-names"' in page.text
     assert "Workhook's, GitHub's and Standard Webhooks'" in text_of(page)
 
 

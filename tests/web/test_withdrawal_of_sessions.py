@@ -94,7 +94,7 @@ class Places:
             "GET /apps/{slug}/installations/new/permissions": f"{self.install}/permissions",
             "GET /docs": "/docs",
             "GET /docs/search": "/docs/search?q=webhook",
-            "GET /docs/guide/{name}": "/docs/guide/integrators/tutorial-webhooks",
+            "GET /docs/guide/{name}": "/docs/guide/team",
             "GET /docs/guide/{folder}/{name}": "/docs/guide/team/web-app",
         }
 

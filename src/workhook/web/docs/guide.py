@@ -74,7 +74,7 @@ def pages() -> dict[str, GuidePage]:
 
 @cache
 def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
-    """Return the title of each section, in English, with its pages."""
+    """Return the title of each section, in English, with its pages, the index first."""
     return tuple((title, tuple(_pages_in(folder))) for title, folder in SECTIONS)
 
 

@@ -109,7 +109,7 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="organization",
         table="accounts",
-        says="The organization itself: one line.",
+        says="The organization, in one line.",
         by="id",
         left_out={
             "id": "the other server gives a new one",
@@ -120,14 +120,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="billing_logos",
-        says="Logos. Their content is in `files/`, by id.",
+        says="Logos on invoices. Their contents are in `files/`, under their IDs.",
         by="account_id",
         left_out={"blob": _BLOB},
     ),
     LineKind(
         name="organization_billing",
         table="account_billing",
-        says="Billing settings, and the default rate.",
+        says="Its billing settings and default rate.",
         by="account_id",
         record=AccountBilling,
         refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
@@ -149,10 +149,10 @@ KINDS: tuple[LineKind, ...] = (
         left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
     LineKind(name="project_billing", says="Billing settings, rates and budgets of projects.", record=ProjectBilling),
-    LineKind(name="project_rates", says="Rates of people in a project, in minor units per hour.", refers=_PERSON),
+    LineKind(name="project_rates", says="Rates of people in projects, in minor units per hour.", refers=_PERSON),
     LineKind(
         name="collaborators",
-        says="Collaborators who are not in the organization.",
+        says="People in a project who are not in the organization.",
         refers=_PERSON,
         types={"role": Literal["read", "write", "admin"]},
     ),
@@ -165,7 +165,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="task_buckets",
-        says="Buckets of columns; with the ranks of tasks, they define the order of tasks.",
+        says="Parts of a column. Their order and the ranks in them give the order of its tasks.",
         through=Through("column_id", "columns"),
         refers={"column_id": Reference("columns")},
         left_out={"size": "counted anew"},
@@ -188,27 +188,27 @@ KINDS: tuple[LineKind, ...] = (
         },
         later="parent_id",
     ),
-    LineKind(name="task_numbers", says="Last task number of each project."),
+    LineKind(name="task_numbers", says="The highest task number in each project."),
     LineKind(
         name="task_assignees",
-        says="Assignees.",
+        says="Assignees of tasks.",
         through=Through("task_id", "tasks"),
         refers={**_PERSON, "task_id": Reference("tasks")},
     ),
     LineKind(
         name="task_blockers",
-        says="Blockers of tasks.",
+        says="Tasks that block other tasks.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
     ),
     LineKind(
         name="unmatched_assignees",
-        says="Imported assignees without an account.",
+        says="Assignees of imported tasks who had no account here.",
         refers={"task_id": Reference("tasks")},
     ),
     LineKind(
         name="closing_commits",
-        says="Commits that have completed tasks.",
+        says="Commits that have completed tasks, so they don't do it twice.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks")},
     ),
@@ -216,19 +216,19 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(name="folders", says="Folders of files."),
     LineKind(
         name="files",
-        says="Files, including those in the trash. Their content is in `files/`, by id.",
+        says="Files, including those in the trash. Their contents are in `files/`, under their IDs.",
         refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
         left_out={"blob": _BLOB},
     ),
     LineKind(name="file_comments", says="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
     LineKind(
         name="file_comment_replies",
-        says="Replies to them.",
+        says="Replies to comments on files.",
         refers={**_PERSON, "file_comment_id": Reference("file_comments")},
     ),
     LineKind(
         name="mentions",
-        says="Mentions.",
+        says="Mentions of people in comments.",
         refers={
             **_PERSON,
             "author_id": Reference(PEOPLE),
@@ -240,14 +240,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="services",
-        says="Services. `prices`: the current ones.",
+        says="Services of the organization. `prices` are the current ones.",
         by="account_id",
         record=Service,
         json={"prices": JsonColumn(list[tuple[Id, int, str, str, int | None]], ("service_prices",))},
     ),
     LineKind(
         name="service_prices",
-        says="All prices of services, current and former.",
+        says="All current and former prices of services.",
         by="account_id",
         through=Through("service_id", "services"),
         record=ServicePrice,
@@ -255,7 +255,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="service_checkouts",
-        says="Checkouts of services.",
+        says="Subscriptions of projects to services.",
         record=Checkout,
         refers={
             **_PERSON,
@@ -265,7 +265,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="task_credits",
-        says="The ledger of credits. `uses`: which grants an entry took from.",
+        says="The ledger of credits. `uses` lists the grants that an entry spent.",
         record=TaskCredit,
         refers={
             **_PERSON,
@@ -276,7 +276,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="invoices",
-        says="Invoices with their lines, including drafts.",
+        says="Invoices with their lines, including drafts. Values frozen at sending are unchanged.",
         record=Invoice,
         refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_gone=True)},
         json={
@@ -307,12 +307,12 @@ KINDS: tuple[LineKind, ...] = (
         json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
         left_out={"account_id": "the organization"},
     ),
-    LineKind(name="invoice_numbers", says="Last invoice number.", by="account_id"),
-    LineKind(name="invoice_year_numbers", says="Last invoice number of each year.", by="account_id"),
-    LineKind(name="credit_note_numbers", says="Last credit note number.", by="account_id"),
+    LineKind(name="invoice_numbers", says="The last invoice number.", by="account_id"),
+    LineKind(name="invoice_year_numbers", says="The last invoice number of each year.", by="account_id"),
+    LineKind(name="credit_note_numbers", says="The last credit note number.", by="account_id"),
     LineKind(
         name="service_checkout_periods",
-        says="Periods of checkouts, with the invoice or credits of each.",
+        says="Subscription periods, with the invoice and the credits of each.",
         through=Through("service_checkout_id", "service_checkouts"),
         refers={
             "service_checkout_id": Reference("service_checkouts"),
@@ -322,14 +322,14 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="timesheets",
-        says="Timesheets. The import pauses running timers at the time of the export.",
+        says="Time entries. The import pauses running timers at the time of the export.",
         record=Timesheet,
         refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
     ),
     LineKind(
         name="webhooks",
         table="hooks",
-        says="Webhooks without secrets. The import disables them.",
+        says="Webhooks without secrets. The import turns them off.",
         by="account_id",
         json={
             "events": JsonColumn(list[str]),
@@ -348,7 +348,7 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="import_links",
-        says="Sources of imported records, so that a repeated import creates nothing twice.",
+        says="The origin of imported objects, so a repeated import creates no duplicates.",
         by="account_id",
     ),
 )

@@ -1,0 +1,71 @@
+"""Writes docs/integrators/events.md from the catalogue of events. `check_repository` compares the two.
+
+python -m scripts.write_events_reference
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from workhook.events.catalog import CATALOG, CatalogEvent
+from workhook.events.samples import sample
+
+PAGE = Path(__file__).parent.parent / "docs" / "integrators" / "events.md"
+
+HEAD = """# Events
+
+A webhook receives the events that it names in `events`, or every event with `["*"]`. `GET /webhook-events` returns this
+list with a JSON Schema for each payload that Workhook creates.
+
+Every payload also contains `repository`, `organization` (in an organization's project) and `sender`, which is null when
+Workhook acted by itself. The action `edited` adds `changes`, with each changed field's value `from` and `to`. See
+[Deliveries](deliveries.md) for the headers.
+
+## Workhook's events
+
+Workhook sends these when something changes. Only admins of a repository and owners of an organization can
+[publish](publish.md) events with these names. Exceptions are {shared}: Git hosts use those names, too, so
+everyone with write access can publish them.
+"""
+_OTHERS = """
+## GitHub's events
+
+Other systems, such as your Git server or CI, [publish](publish.md) these events. Workhook sends their payloads
+unchanged and adds `repository`, `organization` and `sender` where they are missing. Other actions than the listed ones
+are allowed.
+
+| event | published when | actions |
+| --- | --- | --- |
+"""
+
+
+def render() -> str:
+    """Return the whole page."""
+    own = [each for each in CATALOG.values() if each.origin == "own"]
+    others = [each for each in CATALOG.values() if each.origin != "own"]
+    head = HEAD.replace("{shared}", " and ".join(f"`{each.name}`" for each in own if each.shared))
+    return head + "".join(part for each in own for part in _section(each)) + _OTHERS + "".join(map(_row, others))
+
+
+def _section(event: CatalogEvent) -> Iterator[str]:
+    yield f"\n### {event.name}\n\n{event.meaning}\n\n"
+    if event.actions:
+        yield f"Actions: {_codes(event.actions)}.\n\n"
+    if event.targets == {"organization"}:
+        yield "Only webhooks of organizations receive this event.\n\n"
+    example = json.dumps(sample(event.name, around=False), indent=2, ensure_ascii=False)
+    yield f"```json\n{example}\n```\n"
+
+
+def _row(event: CatalogEvent) -> str:
+    return f"| `{event.name}` | {event.meaning} | {_codes(event.actions)} |\n"
+
+
+def _codes(words: tuple[str, ...]) -> str:
+    return ", ".join(f"`{each}`" for each in words)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
