@@ -1,5 +1,5 @@
 """Who issues a token and who ends it at the same moment: nothing is issued behind the back of a revocation, and none of
-the two is told that the database is in trouble (docs/contributors/decisions/0014-oauth.md)."""
+the two is told that the database is in trouble (docs/contributors/decisions/0025-one-actor.md)."""
 
 from __future__ import annotations
 

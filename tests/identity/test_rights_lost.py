@@ -1,4 +1,4 @@
-"""Whatever takes a right away goes through the one door (decision 20), in the transaction that takes it."""
+"""Whatever takes a right away goes through the one door (decision 26), in the transaction that takes it."""
 
 from __future__ import annotations
 

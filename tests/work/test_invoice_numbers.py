@@ -18,7 +18,7 @@ from workhook.work.money.invoices.schemas import invoices
 
 
 async def test_numbers_have_no_gap_when_many_come_at_once_and_some_are_rolled_back(services: Services) -> None:
-    """What is rolled back gives its number back (decision 42)."""
+    """What is rolled back gives its number back (decision 32)."""
     world = await make_world(services)
     repository = must(await identity.find_repository(services.database, world.organization, world.repository))
 

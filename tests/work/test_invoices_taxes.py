@@ -139,7 +139,7 @@ def test_a_discount_on_one_rate_leaves_an_amount_that_is_printed(studio: Studio,
 
 
 # --- currencies ------------------------------------------------------------------------------------------------------
-# Amounts have the digits of their currency: in requests, in answers, on pages and in documents. Decision 54.
+# Amounts have the digits of their currency: in requests, in answers, on pages and in documents. Decision 32.
 
 
 HOUR = 3_600_000

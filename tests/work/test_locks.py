@@ -1,6 +1,6 @@
 """Who waits for whom: changes that meet are done one after the other, and none is told that the database is in trouble.
 
-`docs/contributors/decisions/0013-the-order-of-locks.md` is the order. SQLite has one writer: there these must only end.
+`docs/contributors/decisions/0013-lock-order.md` is the order. SQLite has one writer: there these must only end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Amounts of money: integers in minor units internally, numbers with the decimals of their currency in JSON.
 
 A parameter is parsed as a decimal number before its currency is known, and `minor_of` converts it to minor units once
-it is. Currencies and their decimals are those of ISO 4217. See decision 54.
+it is. Currencies and their decimals are those of ISO 4217. See decision 32.
 """
 
 from __future__ import annotations

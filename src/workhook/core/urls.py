@@ -4,7 +4,7 @@ Configured URLs are sent exactly as written, not as a library would normalize th
 
 Deliveries cannot reach private networks, which is where a newly started server runs. The one exception is
 `{base}/receive/{key}` with the server's own base and a well-formed key: no other path or port on that host, and no
-query. See decision 39.
+query. See decision 10.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ deliveries = sa.Table(
     sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is stored with the event
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
-    # Recording time, if much later than delivered_at, so that the id does not reflect the time (decision 0027).
+    # Recording time, if much later than delivered_at, so that the id does not reflect the time (decision 6).
     sa.Column("recorded_at", Millis),
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),

@@ -1,7 +1,7 @@
 """Invitations: people join an organization or a repository only with their consent.
 
 An invitation is valid for a week, as long as the inviter may invite people there and is not disabled (`removal`).
-Anyone with its link can accept it once (decision 40). There is at most one link, which is valid as long as the
+Anyone with its link can accept it once (decision 27). There is at most one link, which is valid as long as the
 invitation. A new link, a renewal or a change of the role invalidates the old link.
 """
 

@@ -1,7 +1,7 @@
 """Consequences of removing a repository, app, installation or right. `bootstrap` subscribes the packages.
 
 Code that may take a right away calls `rights_lost` in the same transaction, which ends whatever depended on the right
-(decision 20). A superfluous call changes nothing.
+(decision 26). A superfluous call changes nothing.
 
 Invitations end with the inviter's right and the invitee's membership, and do not return with them. Expired ones are
 deleted by `tokens.issue.prune`.

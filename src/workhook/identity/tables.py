@@ -329,7 +329,7 @@ passwords = sa.Table(
     sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
     sa.Column("changed_at", Millis, nullable=False),
     # The unverified address that the user entered. In a browser that knows the user, it can be used to sign in instead
-    # of the login; for all other purposes the user has no address (decision 41).
+    # of the login; for all other purposes the user has no address (decision 27).
     sa.Column("email", sa.Text),
 )
 

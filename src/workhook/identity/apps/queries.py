@@ -109,7 +109,7 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
     """Return whether the app exists, and keep its tokens from being ended together. Whoever issues one locks the app
-    before everything else (docs/contributors/decisions/0014-oauth.md)."""
+    before everything else (docs/contributors/decisions/0025-one-actor.md)."""
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 

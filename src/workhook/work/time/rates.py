@@ -1,7 +1,7 @@
 """The terms of a user's time in a project: its hourly rate, whether it is billable, and how it is rounded.
 
 Rates are looked up from the most specific to the least: the task's, the person's in the project, the project's, the
-person's in the organization, the organization's. Decision 46 describes when a rate is looked up and when it is fixed.
+person's in the organization, the organization's. Decision 33 describes when a rate is looked up and when it is fixed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rates and budgets are stored in minor units. When the currency changes, they keep their value and are rescaled to its
 number of decimals. If an amount has more decimals than the new currency, the change is rejected and the error names the
-amount. See decision 54.
+amount. See decision 32.
 """
 
 from __future__ import annotations

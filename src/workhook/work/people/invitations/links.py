@@ -1,4 +1,4 @@
-"""Invitation links: owners and admins create them, and anyone with the link can accept or decline (decision 40).
+"""Invitation links: owners and admins create them, and anyone with the link can accept or decline (decision 27).
 
 The rules of the API apply. Links are created only on pages.
 """
@@ -36,7 +36,7 @@ class NewAccount(msgspec.Struct):
     """The account that an invited person wants to create.
 
     `login` is checked against the existing logins (`actions.faults_of_login`). `email` is a name for signing in, and is
-    never shown to others as an address (decision 41).
+    never shown to others as an address (decision 27).
     """
 
     login: str

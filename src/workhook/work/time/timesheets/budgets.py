@@ -1,6 +1,6 @@
 """The used part of a project's budget, and the event that announces when most or all of it is used.
 
-A budget is in hours or money. All finished billable time counts, whether invoiced or not; decision 46 describes what
+A budget is in hours or money. All finished billable time counts, whether invoiced or not; decision 33 describes what
 counts when.
 """
 

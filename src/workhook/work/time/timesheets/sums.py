@@ -2,7 +2,7 @@
 
 Triggers note each change of a timesheet in `timesheet_changes`, within its transaction; the chore `add_changes` adds
 the notes to `timesheet_sums` and deletes them. The time spent is always the total of sums and notes, so reports are
-correct without the chore, only slower. A running timesheet is in neither. Decision 34 gives the reasons.
+correct without the chore, only slower. A running timesheet is in neither. Decision 18 gives the reasons.
 """
 
 from __future__ import annotations
