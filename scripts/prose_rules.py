@@ -36,8 +36,8 @@ PATTERNS = (
         20,
         0,
     ),
-    Pattern("nobody, whoever", re.compile(r"\b(?:nobody|whoever)\b", re.IGNORECASE), 20, 0),
-    Pattern("is no, are none", re.compile(r"\b(?:is|are|was|were) (?:no|none)\b(?! longer)"), 10, 0),
+    Pattern("nobody, whoever", re.compile(r"\b(?:nobody|whoever)\b", re.IGNORECASE), 20, 1),  # a value of a setting
+    Pattern("is no, are none", re.compile(r"(?<!there )\b(?:is|are|was|were) (?:no|none)\b(?! longer)"), 10, 0),
     Pattern(
         "preposition and pronoun",
         re.compile(r"\b(?:of|for|in|to|by|from|with|at) (?:which|whom|what)\b"),

@@ -11,7 +11,7 @@ from scripts.prose_rules import PATTERNS, counts, docstrings, paragraphs, subjec
 EXAMPLES = {
     "starts with a relative clause or Of": ("What a text has to be.", "Of a position.", "Whoever cancels keeps it."),
     "nobody, whoever": ("Nobody got it.", "The list of whoever may write."),
-    "is no, are none": ("There is no such task: `ff` is none.", "This is no address."),
+    "is no, are none": ("`ff` is none.", "This is no address."),
     "preposition and pronoun": ("The lanes of which it has something.", "The user for whom it acts."),
     "any more, anew": ("It is not used any more.", "The order is made anew."),
     "stands, is told": ("The name stands in the settings.", "The caller is told."),

@@ -1,1 +1,1 @@
-"""The work API: ten rooms in one order, from `kernel` to `administration`. Begin with docs/contributors/architecture.md."""
+"""The work API: ten layers, from `kernel` to `administration` (docs/contributors/architecture.md)."""
