@@ -7,7 +7,7 @@ from typing import Any
 # A row that is there, with other values in some columns; `n` counts.
 _COPY = (
     "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object({changed}))).*"
-    " FROM (SELECT * FROM {table} ORDER BY 1 LIMIT 1) AS t, generate_series(1, {count}) AS n"
+    " FROM (SELECT * FROM {table} ORDER BY 1 LIMIT 1) AS t, generate_series({start}, {count}) AS n"
 )
 _COPIES: tuple[tuple[str, int, str], ...] = (
     ("accounts", 5000, "'id', 100000 + n, 'login', login || n, 'login_key', login_key || n, 'kind', 'user'"),
@@ -21,34 +21,39 @@ _COPIES: tuple[tuple[str, int, str], ...] = (
 )  # fmt: skip
 _MORE = (
     "INSERT INTO columns (id, repository_id, title, position, finished, start_timer, created_at, updated_at)"
-    " SELECT 'col_' || n, 100000 + n, 'Column', n, false, false, 1, 1 FROM generate_series(1, 1000) AS n",
-    "INSERT INTO task_buckets (id, column_id, rank, size)"
-    " SELECT 1000000 + n, 'col_' || n, 0, 0 FROM generate_series(1, 1000) AS n",
+    " SELECT 'col_' || n, 100000 + n, 'Column', n, false, false, 1, 1 FROM {many} AS n",
+    "INSERT INTO task_buckets (id, column_id, rank, size) SELECT 1000000 + n, 'col_' || n, 0, 0 FROM {many} AS n",
     "INSERT INTO tasks (number, id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels,"
     " user_id, created_at, updated_at)"
     " SELECT m, 'tsk_' || n || '_' || m, 100000 + n, 'col_' || n, 1000000 + n, m << 16, 'Task',"
-    " '{}', '{}', '[]', 100000 + n, 1, 1 FROM generate_series(1, 1000) AS n, generate_series(1, 40) AS m",
+    " '{}', '{}', '[]', 100000 + n, 1, 1 FROM {many} AS n, generate_series(1, 40) AS m",
     # A few columns have most of the tasks.
     "INSERT INTO task_buckets (id, column_id, rank, size)"
-    " SELECT 5000000 + n, 'col_' || n % 8 + 1, n, 0 FROM generate_series(1, 1000) AS n",
+    " SELECT 5000000 + n, 'col_' || n % 8 + 1, n, 0 FROM {many} AS n",
     "INSERT INTO tasks (number, id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels,"
     " user_id, created_at, updated_at)"
     " SELECT n * 50 + m, 'tsk_big_' || n || '_' || m, 100001 + n % 8, 'col_' || n % 8 + 1, 5000000 + n,"
-    " m << 16, 'Task', '{}', '{}', '[]', 100001, 1, 1 FROM generate_series(1, 1000) AS n, generate_series(1, 50) AS m",
-    "INSERT INTO task_numbers SELECT repository_id, max(number) FROM tasks WHERE repository_id > 100000 GROUP BY 1",
+    " m << 16, 'Task', '{}', '{}', '[]', 100001, 1, 1 FROM {many} AS n, generate_series(1, 50) AS m",
+    "INSERT INTO task_numbers SELECT repository_id, max(number) FROM tasks WHERE repository_id > 100000 GROUP BY 1"
+    " ON CONFLICT DO NOTHING",
     "INSERT INTO hooks (id, account_id, repository_id, active, events, config, version, created_at, updated_at)"
-    " SELECT n, 1, 100000 + n, true, '[\"*\"]', '{}', 1, 1, 1 FROM generate_series(1, 1000) AS n",
+    " SELECT n, 1, 100000 + n, true, '[\"*\"]', '{}', 1, 1, 1 FROM {many} AS n",
     "INSERT INTO events (id, account_id, repository_id, name, action, payload, size, created_at)"
-    " SELECT 2000000 + n, 1, 100000 + n % 1000 + 1, 'task', 'created', '{}', 2, n FROM generate_series(1, 40000) AS n",
+    " SELECT 2000000 + n, 1, 100000 + n % 1000 + 1, 'task', 'created', '{}', 2, n FROM {most} AS n",
     "INSERT INTO dispatches (id, event_id, hook_id, guid, attempts, retries, wanted, next_attempt_at, created_at)"
     " SELECT 3000000 + n, 2000000 + n, n % 1000 + 1, gen_random_uuid()::text, 0, 0, 0,"
-    " CASE WHEN n % 4 = 0 THEN n END, n FROM generate_series(1, 40000) AS n",
+    " CASE WHEN n % 4 = 0 THEN n END, n FROM {most} AS n",
 )
 
 
-async def fill(connection: Any) -> None:
-    for table, count, changed in _COPIES:
-        await connection.execute(_COPY.format(table=table, count=count, changed=changed))
+async def fill(connection: Any, *, start: int = 1, count: int = 40_000, analyze: bool = True) -> None:
+    """Make the rows from `start` to `count`, of each kind at most as many as a large server has."""
+    for table, most, changed in _COPIES:
+        numbers = {"start": start, "count": min(most, count)}
+        await connection.execute(_COPY.format(table=table, changed=changed, **numbers))
     for each in _MORE:
+        for name, most in (("{many}", 1_000), ("{most}", 40_000)):
+            each = each.replace(name, f"generate_series({start}, {min(most, count)})")
         await connection.execute(each)
-    await connection.execute("ANALYZE")
+    if analyze:
+        await connection.execute("ANALYZE")

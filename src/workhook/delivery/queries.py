@@ -11,7 +11,7 @@ from workhook.events.payloads import from_stored
 from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.dialects import any_of, arrays, join_few
+from workhook.storage.dialects import any_of, arrays, join_by_key, join_few
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.statements import PerDialect, hot
 
@@ -45,6 +45,7 @@ def _pending() -> sa.Select[Any]:
 
 
 _WORK = ("id", "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at")
+_OF_EVENT = ("action", "repository_id", "installation_id", "size", "traceparent")
 
 
 def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
@@ -85,13 +86,14 @@ def _due(dialect: str) -> sa.Select[Any]:
         .correlate(each)
     )
     joined, few = join_few(dialect, each, top, dispatches)
-    joined = joined.join(events, events.c.id == few.c.event_id).join(hooks, hooks.c.id == few.c.hook_id)
+    joined, event = join_by_key(dialect, joined, events, few.c.event_id, ("name", *_OF_EVENT))
+    joined, hook = join_by_key(dialect, joined, hooks, few.c.hook_id, ("version",))
     return (
         sa.select(
             *(few.c[name] for name in _WORK),
-            events.c.name.label("event"),
-            *(events.c[name] for name in ("action", "repository_id", "installation_id", "size", "traceparent")),
-            hooks.c.version,
+            event.c.name.label("event"),
+            *(event.c[name] for name in _OF_EVENT),
+            hook.c.version,
         )
         .select_from(joined)
         .order_by(few.c.next_attempt_at, few.c.id)

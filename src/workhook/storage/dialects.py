@@ -221,6 +221,21 @@ def join_few(
     return each.join(few, few.c[key].in_(top.with_only_columns(top.selected_columns[key]))), few
 
 
+def join_by_key(
+    dialect: str, rows: sa.Join, table: sa.Table, key: sa.ColumnElement[int], names: Sequence[str]
+) -> tuple[sa.Join, sa.FromClause]:
+    """Join each row with the columns `names` of the row of `table` whose id is `key`.
+
+    Returns the join and that row in it. On PostgreSQL, OFFSET keeps the planner from reading `table` first, which it
+    prefers while its statistics say that the table is nearly empty.
+    """
+    if dialect != "postgresql":
+        return rows.join(table, table.c.id == key), table
+    found = sa.select(*(table.c[name] for name in names)).where(table.c.id == key).offset(sa.literal_column("0"))
+    there = found.lateral(f"{table.name}_by_key")
+    return rows.join(there, sa.true()), there
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """Translate an error of SQLite's driver into the program's own error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
