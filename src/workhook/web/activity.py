@@ -30,66 +30,66 @@ if TYPE_CHECKING:
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "task": {
-        "created": text("%(who)s made the task “%(what)s”."),
-        "edited": text("%(who)s changed the task “%(what)s”."),
+        "created": text("%(who)s created the task “%(what)s”."),
+        "edited": text("%(who)s updated the task “%(what)s”."),
         "moved": text("%(who)s moved “%(what)s” within %(to)s."),
-        "completed": text("%(who)s finished “%(what)s”."),
-        "reopened": text("%(who)s opened “%(what)s” again."),
+        "completed": text("%(who)s completed “%(what)s”."),
+        "reopened": text("%(who)s reopened “%(what)s”."),
         "deleted": text("%(who)s deleted the task “%(what)s”."),
     },
     "column": {
-        "created": text("%(who)s made the column “%(what)s”."),
-        "edited": text("%(who)s changed the column “%(what)s”."),
+        "created": text("%(who)s created the column “%(what)s”."),
+        "edited": text("%(who)s updated the column “%(what)s”."),
         "moved": text("%(who)s moved the column “%(what)s”."),
         "deleted": text("%(who)s deleted the column “%(what)s”."),
     },
     "task_comment": {
         "created": text("%(who)s commented on “%(what)s”."),
-        "edited": text("%(who)s changed a comment on “%(what)s”."),
+        "edited": text("%(who)s edited a comment on “%(what)s”."),
         "deleted": text("%(who)s deleted a comment on “%(what)s”."),
     },
     "file": {
         "created": text("%(who)s uploaded the file “%(what)s”."),
-        "edited": text("%(who)s changed the file “%(what)s”."),
+        "edited": text("%(who)s updated the file “%(what)s”."),
         "deleted": text("%(who)s deleted the file “%(what)s”."),
     },
     "file_comment": {
         "created": text("%(who)s commented on the file “%(what)s”."),
-        "edited": text("%(who)s changed a comment on the file “%(what)s”."),
+        "edited": text("%(who)s edited a comment on the file “%(what)s”."),
         "deleted": text("%(who)s deleted a comment on the file “%(what)s”."),
     },
     "file_comment_reply": {
-        "created": text("%(who)s answered a comment on a file."),
-        "edited": text("%(who)s changed an answer to a comment on a file."),
-        "deleted": text("%(who)s deleted an answer to a comment on a file."),
+        "created": text("%(who)s replied to a comment on a file."),
+        "edited": text("%(who)s edited a reply to a comment on a file."),
+        "deleted": text("%(who)s deleted a reply to a comment on a file."),
     },
     "folder": {
-        "created": text("%(who)s made the folder “%(what)s”."),
-        "edited": text("%(who)s changed the folder “%(what)s”."),
+        "created": text("%(who)s created the folder “%(what)s”."),
+        "edited": text("%(who)s updated the folder “%(what)s”."),
         "deleted": text("%(who)s deleted the folder “%(what)s”."),
     },
     "timesheet": {
         "started": text("%(who)s started a timer."),
         "paused": text("%(who)s paused a timer."),
         "resumed": text("%(who)s resumed a timer."),
-        "finished": text("%(who)s recorded time."),
-        "edited": text("%(who)s changed recorded time."),
-        "deleted": text("%(who)s deleted recorded time."),
+        "finished": text("%(who)s logged time."),
+        "edited": text("%(who)s edited a time entry."),
+        "deleted": text("%(who)s deleted a time entry."),
     },
     "invoice": {
-        "created": text("%(who)s drew up the invoice %(what)s."),
-        "edited": text("%(who)s changed the invoice %(what)s."),
-        "sent": text("%(who)s sent the invoice %(what)s."),
-        "partially_paid": text("%(who)s booked a payment of the invoice %(what)s."),
-        "paid": text("%(who)s booked the invoice %(what)s as paid."),
-        "refunded": text("%(who)s gave back a payment of the invoice %(what)s."),
-        "credited": text("%(who)s credited the invoice %(what)s."),
-        "voided": text("%(who)s voided the invoice %(what)s."),
-        "deleted": text("%(who)s deleted the invoice %(what)s."),
+        "created": text("%(who)s created invoice %(what)s."),
+        "edited": text("%(who)s updated invoice %(what)s."),
+        "sent": text("%(who)s sent invoice %(what)s."),
+        "partially_paid": text("%(who)s recorded a payment for invoice %(what)s."),
+        "paid": text("%(who)s marked invoice %(what)s as paid."),
+        "refunded": text("%(who)s refunded a payment for invoice %(what)s."),
+        "credited": text("%(who)s credited invoice %(what)s."),
+        "voided": text("%(who)s voided invoice %(what)s."),
+        "deleted": text("%(who)s deleted invoice %(what)s."),
     },
     "service_checkout": {
         "created": text("%(who)s bought the service “%(what)s”."),
-        "completed": text("The service “%(what)s” is completed."),
+        "completed": text("The service “%(what)s” was completed."),
         "paused": text("%(who)s paused the service “%(what)s”."),
         "unpaused": text("%(who)s resumed the service “%(what)s”."),
         "canceled": text("%(who)s canceled the service “%(what)s”."),
@@ -97,9 +97,9 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "task_credit": {
         "granted": text("%(who)s granted task credits."),
-        "spent": text("%(who)s spent task credits."),
+        "spent": text("%(who)s used task credits."),
         "expired": text("Task credits expired."),
-        "reversed": text("%(who)s reversed an entry of task credits."),
+        "reversed": text("%(who)s reversed a task credit entry."),
     },
     "client": {
         "added": text("%(who)s added the client %(what)s."),
@@ -110,12 +110,12 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "removed": text("%(who)s removed %(what)s from the team."),
     },
     "project": {
-        "created": text("%(who)s made the project “%(what)s”."),
-        "edited": text("%(who)s changed the project “%(what)s”."),
+        "created": text("%(who)s created the project “%(what)s”."),
+        "edited": text("%(who)s updated the project “%(what)s”."),
         "archived": text("%(who)s archived the project “%(what)s”."),
-        "unarchived": text("%(who)s took the project “%(what)s” out of the archive."),
+        "unarchived": text("%(who)s unarchived the project “%(what)s”."),
         "deleted": text("%(who)s deleted the project “%(what)s”."),
-        "budget_reached": text("Most or all of the budget of “%(what)s” is used."),
+        "budget_reached": text("The budget of “%(what)s” is almost or fully used."),
     },
     "hook": {"deactivated": text("A webhook was turned off.")},
 }
@@ -125,32 +125,32 @@ _RESTORED: Mapping[str, str] = {
     "file": text("%(who)s restored the file “%(what)s”."),
 }
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
-_FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
-_CLOSED_BY = text("%(who)s finished “%(what)s” with the commit %(commit)s “%(message)s”.")
+_FINISHED_BY = text("%(who)s completed “%(what)s” by moving it from %(from)s to %(to)s.")
+_CLOSED_BY = text("%(who)s completed “%(what)s” with commit %(commit)s “%(message)s”.")
 _ATTACHED = text("%(who)s attached the file “%(what)s” to a task.")
-_TAKEN_OFF = text("%(who)s took the file “%(what)s” off its task.")
+_TAKEN_OFF = text("%(who)s removed the file “%(what)s” from its task.")
 _DELETED_OF: Mapping[str, str] = {
-    "task_comment": text("%(who)s deleted a comment of %(whose)s on “%(what)s”."),
-    "file_comment": text("%(who)s deleted a comment of %(whose)s on the file “%(what)s”."),
-    "file_comment_reply": text("%(who)s deleted an answer of %(whose)s to a comment on a file."),
+    "task_comment": text("%(who)s deleted a comment by %(whose)s on “%(what)s”."),
+    "file_comment": text("%(who)s deleted a comment by %(whose)s on the file “%(what)s”."),
+    "file_comment_reply": text("%(who)s deleted a reply by %(whose)s to a comment on a file."),
 }
 """For a comment of somebody else."""
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
-    _SENTENCES["task"]["created"]: text("%(who)s made the task."),
-    _SENTENCES["task"]["edited"]: text("%(who)s changed the task."),
+    _SENTENCES["task"]["created"]: text("%(who)s created the task."),
+    _SENTENCES["task"]["edited"]: text("%(who)s updated the task."),
     _SENTENCES["task"]["moved"]: text("%(who)s moved the task within %(to)s."),
-    _SENTENCES["task"]["completed"]: text("%(who)s finished the task."),
-    _SENTENCES["task"]["reopened"]: text("%(who)s opened the task again."),
+    _SENTENCES["task"]["completed"]: text("%(who)s completed the task."),
+    _SENTENCES["task"]["reopened"]: text("%(who)s reopened the task."),
     _SENTENCES["task"]["deleted"]: text("%(who)s deleted the task."),
     _SENTENCES["task_comment"]["created"]: text("%(who)s commented."),
-    _SENTENCES["task_comment"]["edited"]: text("%(who)s changed a comment."),
+    _SENTENCES["task_comment"]["edited"]: text("%(who)s edited a comment."),
     _SENTENCES["task_comment"]["deleted"]: text("%(who)s deleted a comment."),
-    _DELETED_OF["task_comment"]: text("%(who)s deleted a comment of %(whose)s."),
+    _DELETED_OF["task_comment"]: text("%(who)s deleted a comment by %(whose)s."),
     _RESTORED["task"]: text("%(who)s restored the task."),
     _ACROSS: text("%(who)s moved the task from %(from)s to %(to)s."),
-    _FINISHED_BY: text("%(who)s finished the task: it came from %(from)s to %(to)s."),
-    _CLOSED_BY: text("%(who)s finished the task with the commit %(commit)s “%(message)s”."),
+    _FINISHED_BY: text("%(who)s completed the task by moving it from %(from)s to %(to)s."),
+    _CLOSED_BY: text("%(who)s completed the task with commit %(commit)s “%(message)s”."),
     _CHANGED: text("%(who)s changed the %(fields)s."),
 }
 """The sentences on the page of the task itself, which do not name it."""
@@ -158,19 +158,19 @@ _MENTIONED: Mapping[str, str] = {
     "task": text("%(who)s mentioned the task in the description of “%(what)s”."),
     "task_comment": text("%(who)s mentioned the task in a comment on “%(what)s”."),
     "file_comment": text("%(who)s mentioned the task in a comment on the file “%(what)s”."),
-    "file_comment_reply": text("%(who)s mentioned the task in an answer to a comment on a file."),
+    "file_comment_reply": text("%(who)s mentioned the task in a reply to a comment on a file."),
 }
 _COMMIT_CHARS = 7  # as Git shortens the hash of a commit
 _OTHER = text("%(who)s: %(event)s %(action)s")
-_PUBLISHED = text("published by %(who)s: %(event)s")
+_PUBLISHED = text("%(who)s published the event %(event)s")
 
 KINDS: Mapping[str, str] = {
     "task": text("Tasks"),
-    "task_comment": text("Comments on tasks"),
+    "task_comment": text("Task comments"),
     "column": text("Columns"),
     "file": text("Files"),
-    "file_comment": text("Comments on files"),
-    "file_comment_reply": text("Answers to comments"),
+    "file_comment": text("File comments"),
+    "file_comment_reply": text("Replies"),
     "folder": text("Folders"),
     "timesheet": text("Time"),
     "invoice": text("Invoices"),
@@ -178,7 +178,7 @@ KINDS: Mapping[str, str] = {
     "task_credit": text("Task credits"),
     "client": text("Clients"),
     "member": text("Team"),
-    "project": text("The project"),
+    "project": text("Project"),
     "push": text("Pushes"),
 }
 """The page's filters, without events about webhooks, which are not listed (`outbox.ABOUT_HOOKS`)."""
@@ -187,18 +187,18 @@ _FIELDS: Mapping[str, str] = {
     "title": text("title"),
     "description": text("description"),
     "priority": text("priority"),
-    "deadline": text("deadline"),
-    "assignees": text("people"),
+    "deadline": text("due date"),
+    "assignees": text("assignees"),
     "labels": text("labels"),
-    "cover_url": text("cover"),
-    "fields": text("fields"),
+    "cover_url": text("cover image"),
+    "fields": text("custom fields"),
     "sections": text("checklists"),
     "estimate": text("estimate"),
-    "hourly_rate": text("rate"),
-    "billable": text("billing"),
-    "parent_id": text("task above"),
-    "repeat": text("repetition"),
-    "blocked_by": text("tasks that it waits for"),
+    "hourly_rate": text("hourly rate"),
+    "billable": text("billable status"),
+    "parent_id": text("parent task"),
+    "repeat": text("repeat rule"),
+    "blocked_by": text("blockers"),
 }
 
 

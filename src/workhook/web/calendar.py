@@ -167,7 +167,7 @@ async def calendar(visit: Visit) -> Answer:
         today=formats.today(),
         weekdays=formats.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
-        people={login: gettext("Tasks of %(person)s") % {"person": name} for login, name in people.items()},
+        people={login: gettext("Tasks assigned to %(person)s") % {"person": name} for login, name in people.items()},
         back=paging.with_query(visit),
     )
 
@@ -180,7 +180,9 @@ async def move_deadline(visit: Visit) -> Answer:
     task_id, address = visit.path("task_id"), paging.project_address(visit, "calendar")
     before, after = await edit_task(visit, task_id, edit)
     day = None if after.deadline is None else day_name(shown_day(after.deadline))
-    said = gettext("“%(title)s” has no deadline.") if day is None else gettext("“%(title)s” is due on %(day)s.")
+    said = (
+        gettext("“%(title)s” no longer has a due date.") if day is None else gettext("“%(title)s” is due on %(day)s.")
+    )
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(paging.back_to(visit, address), said % {"title": after.title, "day": day}, undo=undo)
 
@@ -204,7 +206,7 @@ async def page_calendar_feed(call: Call) -> Answer:
         access = await find_access(call.database, actor, found.project_id)
         name, tasks = access.repository.title, await feeds.list_project_due(call.database, access, now_ms())
     else:
-        name = gettext("Deadlines of %(person)s") % {"person": called(found.user)}
+        name = gettext("Due dates for %(person)s") % {"person": called(found.user)}
         tasks = await feeds.list_own_due(call.database, found.user, now_ms())
     body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
@@ -234,7 +236,7 @@ async def end_feed(visit: Visit) -> Answer:
     access = await visit.access()
     repository_id = _chosen(visit, access)
     was_there = await visit.change(lambda write: feeds.end_feed(write, repository_id))
-    text = gettext("The address is turned off: programs that have it get nothing any more.") if was_there else ""
+    text = gettext("The link was turned off. Calendar apps that use it no longer receive updates.") if was_there else ""
     return visit.done(paging.project_address(visit, "calendar", "feed"), text)
 
 

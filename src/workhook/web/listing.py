@@ -140,14 +140,14 @@ def _heading(by: str, key: str) -> str:
         return {
             "overdue": gettext("Overdue"),
             "today": gettext("Due today"),
-            "week": gettext("Due within seven days"),
+            "week": gettext("Due in the next 7 days"),
             "later": gettext("Due later"),
-            "none": gettext("Without a deadline"),
-            "done": gettext("Finished"),
+            "none": gettext("No due date"),
+            "done": gettext("Completed"),
         }[key]
     if key:
         return key
-    return gettext("Nobody") if by == "person" else gettext("Without a label")
+    return gettext("Unassigned") if by == "person" else gettext("No label")
 
 
 # --- changes of one field, and the way back from each -----------------------------------------------------------------
@@ -272,7 +272,7 @@ async def edit_row(visit: Visit) -> Answer:
     address = paging.project_address(visit, "list")
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(
-        paging.back_to(visit, address), gettext("“%(title)s” was changed.") % {"title": after.title}, undo=undo
+        paging.back_to(visit, address), gettext("“%(title)s” was updated.") % {"title": after.title}, undo=undo
     )
 
 

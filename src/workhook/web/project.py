@@ -122,7 +122,7 @@ async def color_label(visit: Visit) -> Answer:
         await edit_project(write, access.repository.project_id, edit)
 
     await visit.change(change)
-    return visit.done(settings_address(visit, "labels"), gettext("The label colours were saved."))
+    return visit.done(settings_address(visit, "labels"), gettext("The label colors were saved."))
 
 
 @places.post("/{owner}/{project}/settings/archive", action="project.edit")
@@ -133,7 +133,7 @@ async def archive(visit: Visit) -> Answer:
     edit = ProjectEdit(archive=archived)
     if archived != access.repository.archive:
         await visit.change(lambda write: edit_project(write, access.repository.project_id, edit))
-    text = gettext("The project is archived.") if archived else gettext("The project can be worked on again.")
+    text = gettext("The project was archived.") if archived else gettext("The project was unarchived.")
     undo = Undo(f"{settings_address(visit)}/archive", {"archive": "0" if archived else "1"})
     return visit.done(settings_address(visit), text, undo=undo)
 
@@ -160,7 +160,7 @@ async def delete(visit: Visit) -> Answer:
     visit.require_recent()
     here = access.repository
     if not names(visit.fields.get("name", ""), here.title, here.name):
-        raise Invalid(gettext("That is not what is to be typed. Nothing was deleted."))
+        raise Invalid(gettext("The text does not match. Nothing was deleted."))
     await visit.change(lambda write: delete_project(write, here.project_id))
     undo = Undo(f"/{here.owner.login}/-/projects/{here.project_id}/restore")
     location = f"/{here.owner.login}" if access.role == "owner" else "/"
@@ -177,4 +177,4 @@ async def restore_project(visit: Visit) -> Answer:
     """Restore a project that was deleted."""
     restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))
     full_name = str(restored.project.full_name)  # type: ignore[attr-defined]
-    return visit.done(f"/{full_name}", gettext("The project is back."))
+    return visit.done(f"/{full_name}", gettext("The project was restored."))

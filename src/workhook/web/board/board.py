@@ -96,7 +96,7 @@ async def move_task(visit: Visit) -> Answer:
     before, after = await visit.change(move, retry=BUSY)
     place = {"column_id": before.column.id, "position": str(before.position), "back": visit.fields.get("back", "")}
     undo = Undo(f"{paging.project_address(visit)}/tasks/{task_id}/move", place)
-    said = gettext("“%(title)s” is number %(number)s in “%(column)s” now.") % {
+    said = gettext("“%(title)s” was moved to position %(number)s in “%(column)s”.") % {
         "title": before.title,
         "number": after.position + 1,
         "column": after.column.title,
@@ -124,9 +124,9 @@ async def change_cards(visit: Visit) -> Answer:
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     change = _CHANGES.get(visit.fields.get("step", ""))
     if change is None or len(chosen) > CARDS_MAX:
-        raise Malformed(gettext("Choose at most %(number)s cards.") % {"number": CARDS_MAX})
+        raise Malformed(gettext("Select at most %(number)s cards.") % {"number": CARDS_MAX})
     if not chosen:
-        return visit.done(board_address(visit), gettext("No card is chosen."))
+        return visit.done(board_address(visit), gettext("Select at least one card first."))
 
     async def apply(write: Write) -> Undo | None:
         also = filter(None, [visit.fields.get("column_id")])
@@ -137,7 +137,7 @@ async def change_cards(visit: Visit) -> Answer:
         return undo
 
     undo = await visit.change(apply, retry=BUSY)
-    said = ngettext("%(num)s card was changed.", "%(num)s cards were changed.", len(chosen)) % {"num": len(chosen)}
+    said = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen)) % {"num": len(chosen)}
     if visit.fields["step"] == "delete":
         said = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {"num": len(chosen)}
     return visit.done(board_address(visit), said, undo=undo)
@@ -218,7 +218,7 @@ def _places_undo(visit: Visit, tasks: Sequence[Task], **more: str) -> Undo:
 def _label(visit: Visit, tasks: Sequence[Task]) -> Planned:
     label = one_line(visit.fields.get("label", ""))
     if not label:
-        raise Malformed(gettext("Write the label that the cards are to have."))
+        raise Malformed(gettext("Enter a label."))
     return _change_list(
         visit, "label", {"label": label}, "labels", {each.id: json.decode(each.labels) for each in tasks}
     )
@@ -227,7 +227,7 @@ def _label(visit: Visit, tasks: Sequence[Task]) -> Planned:
 def _assign(visit: Visit, tasks: Sequence[Task]) -> Planned:
     login = visit.fields.get("login", "")
     if not login:
-        raise Malformed(gettext("Choose who is to do the cards."))
+        raise Malformed(gettext("Choose an assignee."))
     logins = {each.id: [person.login for person in each.assignees] for each in tasks}
     return _change_list(visit, "assign", {"login": login}, "assignees", logins)
 
@@ -294,7 +294,7 @@ async def edit_column(visit: Visit) -> Answer:
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
     kept = {"title": before.title, **{name: "1" for name in flags if getattr(before, name)}}
     undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/edit", kept)
-    return visit.done(board_address(visit), gettext("The column was changed."), undo=undo)
+    return visit.done(board_address(visit), gettext("The column was updated."), undo=undo)
 
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")

@@ -100,7 +100,7 @@ async def delete_file(visit: Visit) -> Answer:
         return locked
 
     gone = await visit.change(delete)
-    text = gettext("“%(title)s” was deleted. It can be restored for 30 days.") % {"title": gone.title}
+    text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.") % {"title": gone.title}
     undo = Undo(f"{files_address(visit)}/{gone.id}/restore")
     return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
 
@@ -111,7 +111,7 @@ async def restore_file(visit: Visit) -> Answer:
     await visit.access()
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
-    text = gettext("“%(title)s” is there again.") % {"title": made.title}
+    text = gettext("“%(title)s” was restored.") % {"title": made.title}
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
@@ -124,7 +124,7 @@ async def create_folder(visit: Visit) -> Answer:
         lambda write: actions.create_folder(write, access.repository.project_id, create.title)
     )
     return visit.done(
-        files_address(visit, made.id), gettext("The folder “%(title)s” is there.") % {"title": made.title}
+        files_address(visit, made.id), gettext("The folder “%(title)s” was created.") % {"title": made.title}
     )
 
 
@@ -168,7 +168,7 @@ async def rename_file(visit: Visit) -> Answer:
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
     before = await _edit(visit, found.id, edit)
     undo = Undo(f"{files_address(visit)}/{found.id}/rename", {"title": before.title, **_where_from(visit)})
-    text = gettext("The file is called “%(title)s” now.") % {"title": edit.title}
+    text = gettext("The file was renamed to “%(title)s”.") % {"title": edit.title}
     return visit.done(_back(visit, found.id), text, undo=undo)
 
 
@@ -192,7 +192,9 @@ async def change_sight(visit: Visit) -> Answer:
     was = {"private": "1" if before.private else "0", **_where_from(visit)}
     undo = Undo(f"{files_address(visit)}/{found.id}/sight", was)
     text = (
-        gettext("“%(title)s” is hidden from clients now.") if edit.private else gettext("Clients see “%(title)s” now.")
+        gettext("“%(title)s” is now hidden from clients.")
+        if edit.private
+        else gettext("“%(title)s” is now visible to clients.")
     )
     return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
 
@@ -206,7 +208,11 @@ async def attach_file(visit: Visit) -> Answer:
     task_id = edit.task_id or before.task_id
     address = f"{paging.project_address(visit)}/tasks/{quote(task_id, safe='')}#files" if task_id else ""
     undo = Undo(f"{files_address(visit)}/{found.id}/task", {"task_id": before.task_id or ""})
-    text = gettext("“%(title)s” is on the task.") if edit.task_id else gettext("“%(title)s” was taken off the task.")
+    text = (
+        gettext("“%(title)s” was attached to the task.")
+        if edit.task_id
+        else gettext("“%(title)s” was removed from the task.")
+    )
     return visit.done(address or _back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
@@ -225,7 +231,7 @@ async def rename_folder(visit: Visit) -> Answer:
     before = await visit.change(rename)
     address = f"{paging.project_address(visit)}/folders/{before.id}/rename"
     undo = Undo(address, {"title": before.title, **_where_from(visit)})
-    text = gettext("The folder is called “%(title)s” now.") % {"title": edit.title}
+    text = gettext("The folder was renamed to “%(title)s”.") % {"title": edit.title}
     return visit.done(_back(visit), text, undo=undo)
 
 
@@ -236,9 +242,9 @@ async def move_files(visit: Visit) -> Answer:
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     chosen += [_ID + each for each in visit.fields.get("files", "").split(".") if each]
     if len(chosen) > view.FILES_MAX:
-        raise Malformed(gettext("Choose at most %(number)s files.") % {"number": view.FILES_MAX})
+        raise Malformed(gettext("Select at most %(number)s files.") % {"number": view.FILES_MAX})
     if not chosen:
-        return visit.done(_back(visit), gettext("No file is chosen."))
+        return visit.done(_back(visit), gettext("Select at least one file first."))
     folder_id = visit.fields.get("folder") or None
     before = await visit.change(lambda write: actions.move_files(write, access, chosen, folder_id))
     text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before)) % {"num": len(before)}

@@ -45,8 +45,19 @@ def shown_day(at_ms: int) -> date:
 
 
 def span_name(first: date, last: date) -> str:
-    """Format both days, with the year of the last: `November 23 to November 29 2026`."""
-    return gettext("%(first)s to %(last)s") % {"first": day_name(first), "last": f"{day_name(last)} {last.year}"}
+    """Format a range of days with the year of the last: `November 23 to 29, 2026`."""
+    if (first.year, first.month) == (last.year, last.month):
+        return gettext("%(month)s %(first)s to %(last)s, %(year)s") % {
+            "month": month_names()[first.month - 1],
+            "first": first.day,
+            "last": last.day,
+            "year": last.year,
+        }
+    return gettext("%(first)s to %(last)s, %(year)s") % {
+        "first": day_name(first),
+        "last": day_name(last),
+        "year": last.year,
+    }
 
 
 def day_name(day: date) -> str:
@@ -210,7 +221,7 @@ def read_number(typed: str) -> str:
     """
     if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
         return found
-    message = gettext("“%(typed)s” is not a number. Write it such as %(example)s.")
+    message = gettext("“%(typed)s” is not a number. Enter one such as %(example)s.")
     raise ValueError(message % _as_example(typed, _read_foreign(typed) or "1.5"))
 
 
@@ -232,7 +243,7 @@ def read_quantity(typed: str) -> str:
     """Parse as `read_number`, but refuse three zeros after the point: many people mean a thousand by `1.000`."""
     found = read_number(typed)
     if found.endswith(".000"):
-        message = gettext("“%(typed)s” can be read in two ways. Write %(one)s or %(thousands)s.")
+        message = gettext("“%(typed)s” is ambiguous. Enter %(one)s or %(thousands)s.")
         whole = found.removesuffix(".000")
         raise ValueError(message % {"typed": typed.strip(), "one": whole, "thousands": f"{whole}000"})
     return found
@@ -249,7 +260,7 @@ def read_amount(typed: str, currency: str | None = None) -> str:
     try:
         found = read_number(typed)
     except ValueError:
-        message = gettext("“%(typed)s” is not an amount. Write it such as %(example)s.")
+        message = gettext("“%(typed)s” is not an amount. Enter one such as %(example)s.")
         raise ValueError(message % _as_example(typed, _read_foreign(typed) or example)) from None
     whole, _, part = found.partition(".")
     if len(part) <= digits:
@@ -257,11 +268,11 @@ def read_amount(typed: str, currency: str | None = None) -> str:
     if len(part) <= HUNDREDTH_DIGITS and not part[digits:].strip("0"):
         return f"{whole}.{part[:digits]}" if digits else whole
     if digits == 0:
-        message = gettext("“%(typed)s” has decimals, and this currency has none. Write the amount such as %(example)s.")
+        message = gettext("“%(typed)s” has decimals, but this currency has none. Enter an amount such as %(example)s.")
     elif digits == HUNDREDTH_DIGITS:
-        message = gettext("“%(typed)s” has more than two decimals. Write the amount such as %(example)s.")
+        message = gettext("“%(typed)s” has more than two decimals. Enter an amount such as %(example)s.")
     else:
-        message = gettext("“%(typed)s” has more than three decimals. Write the amount such as %(example)s.")
+        message = gettext("“%(typed)s” has more than three decimals. Enter an amount such as %(example)s.")
     raise ValueError(message % _as_example(typed, example))
 
 

@@ -170,7 +170,7 @@ def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
     if not problem.faults:
         others.append(problem.message)
     elif by_field:
-        others.insert(0, gettext("Nothing was saved. Look at the fields that are marked."))
+        others.insert(0, gettext("Nothing was saved. Fix the marked fields and try again."))
     return by_field, others
 
 

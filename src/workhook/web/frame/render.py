@@ -84,16 +84,16 @@ def problem_page(problem: Problem, request_id: str) -> Answer:
 
 
 _FORBIDDEN = 403
-_OTHER_TITLE = text("That did not work")
+_OTHER_TITLE = text("Something went wrong")
 _TITLES = {
-    400: text("That cannot be read"),
-    403: text("That is not allowed"),
-    404: text("There is nothing here"),
-    405: text("That cannot be done here"),
-    413: text("That is too much"),
+    400: text("Invalid request"),
+    403: text("Access denied"),
+    404: text("Page not found"),
+    405: text("Action not available"),
+    413: text("Too large"),
     429: text("Too many attempts"),
-    500: text("The server failed"),
-    503: text("Not right now"),
+    500: text("Server error"),
+    503: text("Temporarily unavailable"),
 }
 
 

@@ -113,7 +113,7 @@ class SentForm:
         finally:
             stop_listening()
         if not given:
-            message = gettext("This was done already, when the form was sent for the first time. Load the page again.")
+            message = gettext("This form was already submitted. Reload the page.")
             raise Conflict(message, code="already_sent")
         its = msgspec.msgpack.decode(given, type=_Given)
         return Answer(its.body, its.status, its.headers, its.media_type)

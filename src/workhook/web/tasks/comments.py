@@ -75,7 +75,7 @@ async def preview(visit: Visit) -> Answer:
     """Show what was written, and the form to save it. Nothing is changed."""
     access, task = await task_at(visit)
     if not access.may_write:
-        raise Forbidden(text("You cannot write in this project."), code="missing_role")
+        raise Forbidden(text("You have read-only access to this project."), code="missing_role")
     key, here = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
     people = await choices.list_people(visit.database, access)

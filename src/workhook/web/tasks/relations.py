@@ -108,6 +108,6 @@ async def change_blockers(visit: Visit) -> Answer:
         return visit.done(f"{address(visit)}#waits")
     return visit.done(
         f"{address(visit)}#waits",
-        gettext("The task does not wait for it any more."),
+        gettext("The blocker was removed."),
         undo=Undo(f"{address(visit)}/waits", {"add": gone}),
     )

@@ -169,7 +169,7 @@ async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[st
     access = await visit.access()
     await _change(visit, access.repository.project_id, changed)
     undo = Undo(f"{address(visit)}/{name}", {"add": gone}) if gone else None
-    return visit.done(address(visit), gettext("“%(name)s” was taken off.") % {"name": gone} if gone else "", undo=undo)
+    return visit.done(address(visit), gettext("“%(name)s” was removed.") % {"name": gone} if gone else "", undo=undo)
 
 
 async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[str, object]]) -> None:
@@ -208,7 +208,7 @@ async def duplicate_task(visit: Visit) -> Answer:
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
     location = f"/{access.repository.full_name}/tasks/{made.id}"
-    return visit.done(location, gettext("This is the copy."), undo=Undo(f"{location}/delete"))
+    return visit.done(location, gettext("The task was duplicated. This is the copy."), undo=Undo(f"{location}/delete"))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/delete", action="task.delete")

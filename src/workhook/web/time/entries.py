@@ -37,7 +37,7 @@ Step = Callable[[Write, str], Awaitable[Answer]]
 async def start_timer(visit: Visit) -> Answer:
     """Start a timer for a task; the visitor's other one is paused."""
     create = visit.form(TimesheetCreate, "task_id", "notes")
-    return await _create(visit, create, gettext("The timer runs."))
+    return await _create(visit, create, gettext("The timer was started."))
 
 
 async def _week_again(visit: Visit, form: PageForm) -> Answer:
@@ -52,13 +52,13 @@ async def _week_again(visit: Visit, form: PageForm) -> Answer:
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
     access = await visit.access()
-    return await _create(visit, spent(visit, access.repository.currency), gettext("The time was added."))
+    return await _create(visit, spent(visit, access.repository.currency), gettext("The time entry was added."))
 
 
 @places.post("/{owner}/{project}/time/restore", makes=True, action="timesheet.restore")
 async def restore_entry(visit: Visit) -> Answer:
     """Bring an entry back that was deleted, as a new one."""
-    return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time is there again."))
+    return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time entry was restored."))
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
@@ -107,7 +107,7 @@ async def edit_entry(visit: Visit) -> Answer:
         **_changed_times(visit, zone_of(zone_name(visit))),
     )
     await visit.change(lambda write: actions.edit_timesheet(write, timesheet.id, edit))
-    return visit.done(_back(visit), gettext("The entry was saved."))
+    return visit.done(_back(visit), gettext("The time entry was saved."))
 
 
 def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
@@ -126,9 +126,9 @@ def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
 
 
 _SAID = {
-    "pause": text("The timer is paused."),
-    "resume": text("The timer runs."),
-    "finish": text("The timer is finished."),
+    "pause": text("The timer was paused."),
+    "resume": text("The timer was started."),
+    "finish": text("The timer was finished."),
 }
 
 
@@ -152,7 +152,7 @@ async def delete_entry(visit: Visit) -> Answer:
     """Delete an entry."""
     timesheet, _ = await _find(visit)
     await visit.change(lambda write: actions.delete_timesheet(write, timesheet.id))
-    return visit.done(_back(visit), gettext("The entry was deleted."), undo=_undo(visit, timesheet))
+    return visit.done(_back(visit), gettext("The time entry was deleted."), undo=_undo(visit, timesheet))
 
 
 def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:

@@ -27,11 +27,11 @@ CALLED = {"start_time": "start", "end_time": "end"}
 """The forms' names of fields by those of the API."""
 
 RATES_OF = {
-    "task": text("the rate of the task"),
+    "task": text("the task's rate"),
     "project_member": text("the person's rate in this project"),
-    "project": text("the rate of this project"),
+    "project": text("this project's rate"),
     "member": text("the person's rate in the organization"),
-    "organization": text("the rate of the organization"),
+    "organization": text("the organization's rate"),
 }
 """The labels of the sources of a rate."""
 
@@ -39,9 +39,9 @@ RATES_OF = {
 def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     """Say which rate an empty field means."""
     if rate_minor is None:
-        return gettext("In the currency of the invoice")
+        return gettext("In the invoice currency")
     whose = gettext(RATES_OF[source])
-    return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
+    return gettext("Empty: %(rate)s per hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:

@@ -196,7 +196,7 @@ def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
 @places.post(f"{PATH}/start", makes=True, action="timesheet.create")
 async def start_own_timer(visit: Visit) -> Answer:
     """Start a timer for a task of whatever project; the visitor's other one is paused."""
-    return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
+    return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer was started."))
 
 
 @places.post(f"{PATH}/entries", makes=True, action="timesheet.create")
@@ -206,7 +206,7 @@ async def add_own_entry(visit: Visit) -> Answer:
     currency = DEFAULT_CURRENCY
     if task_id := visit.fields.get("task_id"):  # else the form is refused below
         currency = (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
-    return await _create(visit, spent(visit, currency), gettext("The time was added."))
+    return await _create(visit, spent(visit, currency), gettext("The time entry was added."))
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:

@@ -71,7 +71,7 @@ class ReportLine(NamedTuple):
             return called(self.group.user)
         if self.group.day is not None:
             return f"{day_name(self.group.day)} {self.group.day.year}"
-        return self.group.task.title if self.group.task else gettext("a task that is gone")
+        return self.group.task.title if self.group.task else gettext("deleted task")
 
 
 def chosen_of(visit: Visit) -> Chosen:
@@ -114,7 +114,7 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
     try:
         groups = await _sum_up(visit, query)
     except Invalid:
-        message = gettext("The report has too many rows. Choose a shorter period, or one person.")
+        message = gettext("The report has too many rows. Choose a shorter period or a single person.")
         raise Invalid(faults=[Fault(field="by", message=message)]) from None
     lines = [ReportLine(each) for each in groups]
     return lines if by == "day" else sorted(lines, key=lambda each: -each.spent.duration_ms)
@@ -139,7 +139,7 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     """Describe the chart for screen readers."""
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
-    return gettext("Chart: %(total)s in all, %(billable)s of it billable. Most: %(label)s, %(most)s.") % {
+    return gettext("Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.") % {
         "total": display(total.duration_ms),
         "billable": display(total.billable_ms),
         "label": most.label,
@@ -285,8 +285,8 @@ async def make_invoice(visit: Visit) -> Answer:
     project_id = access.repository.project_id
     invoice = await visit.change(lambda write: actions.draft_invoice(write, project_id, wanted))
     done = ngettext(
-        "The draft has %(num)d entry. Clients see it when it is issued.",
-        "The draft has %(num)d entries. Clients see it when it is issued.",
+        "A draft with %(num)d time entry was created. Clients see it once it is issued.",
+        "A draft with %(num)d time entries was created. Clients see it once it is issued.",
         len(ids),
     )
     return visit.done(paging.project_address(visit, "billing", invoice.id), done % {"num": len(ids)})
@@ -295,9 +295,11 @@ async def make_invoice(visit: Visit) -> Answer:
 def _require_some(ids: Sequence[str]) -> None:
     """Raise `Invalid` for no entries, and for more than an invoice can have."""
     if not ids:
-        message = gettext("Nothing there is finished, billable and on no invoice yet.")
+        message = gettext("There is no unbilled time to invoice. Finish running timers first.")
     elif len(ids) > TIMESHEETS_MAX:
-        message = gettext("An invoice has at most %(number)d entries. Choose a shorter period, or one person.")
+        message = gettext(
+            "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
+        )
         message %= {"number": TIMESHEETS_MAX}
     else:
         return

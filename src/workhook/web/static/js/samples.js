@@ -1,6 +1,6 @@
 // A plugin of Swagger UI: how to call an operation with curl, Python and JavaScript, above its answers.
 const DEPTH_MAX = 4
-const HINT = "An answer of 401 says that no token was sent: press “Authorize” at the top and enter yours, or put it into TOKEN."
+const HINT = "A 401 response means that no token was sent. Select “Authorize” at the top and enter your token, or put it in TOKEN."
 
 export function samples({ React }) {
   const make = React.createElement
