@@ -49,9 +49,9 @@ async def test_files_are_filed(visit: Visits, team: Team) -> None:
     for title in ("Designs", "Texts"):
         await page.goto(path_of(team))
         await page.get_by_text("New folder", exact=True).click()
-        await expect(page.get_by_label("Title of the folder")).to_be_focused()
-        await page.get_by_label("Title of the folder").fill(title)
-        await page.get_by_role("button", name="Create the folder").click()
+        await expect(page.get_by_label("Folder name")).to_be_focused()
+        await page.get_by_label("Folder name").fill(title)
+        await page.get_by_role("button", name="Create folder").click()
         await expect(page.get_by_role("heading", name=title)).to_be_visible()
     await page.goto(path_of(team))
     await choose(page, *((f"{number}.txt", "text/plain", b"text") for number in range(3)))
@@ -106,7 +106,7 @@ async def test_a_file_comes_without_scripts(visit: Visits, team: Team, tmp_path:
     await page.locator("#upload-file").set_input_files(tmp_path / "plain.txt")
     await page.get_by_role("button", name="Upload").click()
     await page.get_by_role("link", name="plain.txt").click()
-    await page.get_by_label("Write a comment").fill("Well written")
+    await page.get_by_label("Add a comment").fill("Well written")
     await page.get_by_role("button", name="Comment", exact=True).click()
     await expect(page.get_by_text("Well written").first).to_be_visible()
 
@@ -124,13 +124,13 @@ async def test_the_pages_of_files(visit: Visits, team: Team, width: int, scheme:
     await picture(page, "files")
     await page.get_by_role("link", name="<b>bold.svg").click()
     await expect(page.locator(".preview img")).to_have_js_property("naturalWidth", 320)
-    await page.get_by_label("Write a comment").fill("Is this the one?")
+    await page.get_by_label("Add a comment").fill("Is this the one?")
     await page.get_by_role("button", name="Comment", exact=True).click()
     await page.get_by_text("Reply", exact=True).click()
     await page.get_by_label("Write a reply").fill("It is.")
-    await page.get_by_role("button", name="Send the reply").click()
+    await page.get_by_role("button", name="Send reply").click()
     await expect(page.locator(".replies")).to_contain_text("It is.")
-    await expect(page.get_by_label("Write a comment")).to_have_value("")
+    await expect(page.get_by_label("Add a comment")).to_have_value("")
     await accessible(page)
     await fits(page)
     assert len(await keyboard(page)) > 6
@@ -152,7 +152,7 @@ async def test_a_pdf_is_shown_page_by_page(visit: Visits, team: Team) -> None:
     blue = """canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]
         .some((value, at, all) => at % 4 === 2 && value > 200 && all[at - 2] < 50)"""
     assert await page.get_by_role("img", name="Page 1 of 2").evaluate(blue), "the circle is drawn"
-    await expect(page.get_by_role("region", name="Pages of the file")).to_contain_text("The second page.")
+    await expect(page.get_by_role("region", name="Pages")).to_contain_text("The second page.")
     await accessible(page)
     await page.set_viewport_size({"width": 360, "height": 740})
     await fits(page)

@@ -283,12 +283,12 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     path = f"{studio.base}/billing/new"
     answer = studio.member.fill(path, bill_to=HOSTILE, currency="EUR", tax="a lot")
     assert answer.status_code == 422
-    assert answer.text.count("“a lot” is not a number. Write it such as 1.5.") == 1
+    assert answer.text.count("“a lot” is not a number. Enter one such as 1.5.") == 1
     assert 'aria-describedby="tax-fault"' in answer.text
     assert HOSTILE in text_of(answer.text)
     path = made_draft(studio)
     for typed, said in (
-        ({"unit_price": "ten"}, "“ten” is not an amount. Write it such as 1250.00."),
+        ({"unit_price": "ten"}, "“ten” is not an amount. Enter one such as 1250.00."),
         ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
         ({"unit_price": "-1"}, "Price of one must be a number of at least 0"),
         ({"unit_price": "9" * 30}, "Price of one must be a number from 0 to 20000000000000"),
@@ -362,7 +362,7 @@ def test_time_whose_line_is_removed_can_be_invoiced_again(studio: Studio) -> Non
     path = f"{studio.base}/billing/{made}"
 
     def held(timesheet: str) -> bool:
-        return "The entry is on an invoice." in page_of(studio.owner, f"{studio.base}/time/{timesheet}")
+        return "This time entry is on an invoice." in page_of(studio.owner, f"{studio.base}/time/{timesheet}")
 
     assert all(held(each) for each in ids)
     form = next(each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")
@@ -384,7 +384,7 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_draft(studio: Stud
     answer = studio.member.post(form.action, {**form.fields, "bill_to": "Mine", "currency": "EUR", "due": "2031-01-01"})
     assert answer.status_code == 409
     text = text_of(answer.text)
-    assert "Somebody else has changed this meanwhile." in text
+    assert "Someone else changed this while you were editing." in text
     assert "Now: Theirs" in text
     assert "Mine" in text
     assert invoice_of(studio, path)["bill_to"] == "Theirs"

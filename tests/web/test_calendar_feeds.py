@@ -98,7 +98,7 @@ def test_a_feed_is_asked_for_again_and_has_not_changed(studio: Studio) -> None:
 def test_an_address_is_shown_once_and_ends_when_it_is_renewed_or_turned_off(server: Server, studio: Studio) -> None:
     place = feed_page(studio)
     assert f'href="{place}"' in page_of(studio.member, f"{studio.base}/calendar")
-    assert "Make an address" in page_of(studio.member, place)
+    assert "Create link" in page_of(studio.member, place)
     first = address_of(studio, studio.member)
     key = first.split("/")[-2]
     assert key not in page_of(studio.member, place)

@@ -111,7 +111,7 @@ def test_an_upload_is_refused_before_its_bytes_are_kept(project: Project) -> Non
     assert project.member.client.post(project.path, content=late + b"--edge--\r\n", headers=sent).status_code == 403
     empty = project.upload(project.member, "", b"")
     assert empty.status_code == 422
-    assert "There are no files yet." in project.member.get(project.path).text
+    assert "No files yet." in project.member.get(project.path).text
 
 
 def test_a_script_is_told_why_an_upload_failed(project: Project) -> None:
@@ -291,7 +291,7 @@ def test_several_files_are_moved_at_once_and_taken_back(project: Project) -> Non
     page = project.member.get(project.path).text
     assert all(f'name="file-{each}"' in page for each in files)
     nothing = moved(project.member, project, folder)
-    assert "No file is chosen." in project.member.get(nothing.headers["location"]).text
+    assert "Select at least one file first." in project.member.get(nothing.headers["location"]).text
     answer = moved(project.member, project, folder, *files[:2])
     assert answer.headers["location"] == project.path
     there = f"{project.path}?folder={folder}"

@@ -52,7 +52,7 @@ def test_filters_narrow_the_list_and_stay_in_its_addresses(studio: Studio) -> No
     page = page_of(studio.owner, path, sort="title", priority="low")
     assert 'aria-sort="ascending"><a href="?sort=-title&amp;priority=low">' in page
     assert 'aria-sort="none"><a href="?sort=deadline&amp;priority=low">' in page
-    assert "No task fits these filters." in page_of(studio.owner, path, q="nowhere")
+    assert "No tasks match these filters." in page_of(studio.owner, path, q="nowhere")
     assert studio.owner.get(f"{path}?priority=urgent").status_code == 422
 
 
@@ -70,8 +70,8 @@ def test_groups_have_headings_and_hold_what_belongs_to_several(studio: Studio) -
         return [(parts[at], titles(parts[at + 1])) for at in range(0, len(parts), 2)]
 
     assert groups("column") == [("To do", ["Logo", "Flyer"])]
-    assert groups("label") == [("print", ["Logo"]), ("Without a label", ["Flyer"])]
-    assert groups("deadline") == [("Overdue", ["Logo"]), ("Without a deadline", ["Flyer"])]
+    assert groups("label") == [("print", ["Logo"]), ("No label", ["Flyer"])]
+    assert groups("deadline") == [("Overdue", ["Logo"]), ("No due date", ["Flyer"])]
     assert groups("person") == [*((each, ["Logo"]) for each in sorted(names, key=str.casefold)), ("Nobody", ["Flyer"])]
     ids = re.findall(r' id="([^"]+)"', page_of(studio.owner, path, group="person"))
     assert len(ids) == len(set(ids))
@@ -184,7 +184,7 @@ def test_hostile_texts_are_texts(studio: Studio) -> None:
 
 
 def test_an_empty_list_says_what_to_do(studio: Studio) -> None:
-    assert "There are no tasks yet. Add the first on the board" in text_of(page_of(studio.owner, f"{studio.base}/list"))
+    assert "No tasks yet. Add a task on the board" in text_of(page_of(studio.owner, f"{studio.base}/list"))
 
 
 def test_who_only_reads_gets_no_forms(studio: Studio) -> None:
@@ -249,7 +249,7 @@ def test_today_is_marked_where_the_address_says_no_month(studio: Studio) -> None
     for page in pages:
         [day] = re.findall(r'id="day-([\d-]+)" class="today[^"]*" aria-current="date"', page)
         assert before.isoformat() <= day <= today().isoformat()
-    assert "Nothing is due in these days." in pages[0]
+    assert "Nothing is due in this period." in pages[0]
     assert 'aria-current="date"' not in page_of(studio.owner, f"{studio.base}/calendar", month="1999-12")
 
 

@@ -33,7 +33,7 @@ def test_a_rule_of_ones_own_is_kept_or_refused(studio: Studio) -> None:
     here = f"{studio.base}/tasks/{task}"
     send(studio.owner, f"{here}/edit", field="repeat", repeat="freq=monthly;bymonthday=-1")
     assert _rule(studio, task) == "FREQ=MONTHLY;BYMONTHDAY=-1"
-    assert "By a rule of its own" in page_of(studio.member, here)
+    assert "Custom" in page_of(studio.member, here)
     answer = send(studio.owner, f"{here}/edit", field="repeat", repeat="FREQ=HOURLY")
     assert answer.status_code == 422
     answer = send(studio.owner, f"{here}/edit", field="repeat", repeat="FREQ=DAILY;COUNT=1")

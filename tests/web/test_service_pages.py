@@ -359,7 +359,7 @@ def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) 
     base = f"{studio.base}/billing/credits"
     task = studio.add_task(studio.add_column("To do"), "Paid for")
     for action, typed, status, said in (
-        ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Write it such as 1250.00."),
+        ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Enter one such as 1250.00."),
         ("grant", {"amount": "0"}, 422, "Amount must be more than 0"),
         ("grant", {"amount": "5", "expires_at": "2020-01-01"}, 422, "The last day must be today or later"),
         ("grant", {"amount": "5", "expires_at": "soon"}, 422, "The last day must be a date"),

@@ -262,9 +262,9 @@ def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Pl
         assert "Between us" not in page
         for hidden in (
             "Hidden from clients",
-            "Hide it from clients",
-            "Start a timer",
-            "Edit the title",
+            "Hide from clients",
+            "Start timer",
+            "Edit title",
             "live-url",
             "/history",
         ):

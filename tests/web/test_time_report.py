@@ -94,7 +94,7 @@ def test_the_report_has_names_days_and_the_currency(spent: Studio) -> None:
     assert invoice["status"] == "draft"
     text = text_of(page_of(spent.owner, f"{spent.base}/time/report", **SPAN))
     assert "January 6 2026" in text
-    assert "of this is billable and on no invoice: 120.00 EUR." in text
+    assert "(120.00 EUR)." in text
 
 
 def test_filters_of_the_address(spent: Studio) -> None:
@@ -168,7 +168,7 @@ def test_a_year_has_bars_of_weeks(spent: Studio) -> None:
 def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
     report = f"{spent.base}/time/report"
     page = spent.member.get(report, params=SPAN)
-    assert "1:30 of this is billable and on no invoice: 120.00 USD." in text_of(page.text)
+    assert "Unbilled time: 1:30 (120.00 USD)." in text_of(page.text)
     made = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert made.status_code == 303, made.text
     draft = page_of(spent.member, made.headers["location"])
@@ -178,7 +178,7 @@ def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
     assert "invoice-form" not in page_of(spent.member, report, **SPAN)
     again = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert again.status_code == 422
-    assert "on no invoice yet" in again.text
+    assert "There is no unbilled time to invoice." in again.text
 
 
 def test_an_invoice_of_one_persons_time(spent: Studio) -> None:
