@@ -1,4 +1,4 @@
-"""The activity of a project, each event in words; and the stream that tells open pages to reload."""
+"""The activity page of a project, and the event stream that makes open pages reload."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def found_in(payload: object, *names: str) -> str:
 
 
 class ProjectNames(NamedTuple):
-    """A project: its address, the titles of its columns by their ids, and the names of its people by their logins."""
+    """A project's address, its column titles by id, and its people's names by login."""
 
     base: str
     columns: Mapping[str, str]
@@ -227,8 +227,11 @@ def sentence(
     published: bool,
     among_itself: bool = False,
 ) -> Markup:
-    """Describe an event as HTML, with a link if the object has a page. A `published` event is described without the
-    texts of its publisher. `among_itself`: for the page of the task, which is not named again."""
+    """Describe an event as HTML, with a link if the object has a page.
+
+    The description of a `published` event contains no text by its publisher. `among_itself` omits the task's title, for
+    the task's own page.
+    """
     from markupsafe import Markup
 
     bold = Markup("<strong>{}</strong>")
@@ -253,7 +256,7 @@ def sentence(
 
 
 def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
-    """Describe as HTML, for the page of a task, that a text mentioned it."""
+    """Describe as HTML that a text mentioned a task, for the page of that task."""
     from markupsafe import Markup
 
     facts = {
@@ -284,13 +287,13 @@ def _template(event: str, action: str | None, payload: Any) -> str:
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
-    """Tell whether a comment was deleted by emptying it, since its replies remain."""
+    """Tell whether a comment with replies was deleted, which empties its text instead."""
     change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
     return change is not None and change.get("to") == ""
 
 
 def _was_there(event: str, payload: Any) -> bool:
-    """Tell whether the object was restored: events of restored objects have the action `created`."""
+    """Tell whether the object was restored, which also has the action `created`."""
     made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
     return made != changed
 
@@ -316,11 +319,11 @@ _TITLES: Mapping[str, tuple[str, ...]] = {
 
 
 def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> Markup:
-    """Return the title of the object, linked to its page if there is one."""
+    """Return the object's title as HTML, linked to its page if it has one."""
     from markupsafe import Markup
 
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
-    if event == "invoice":  # its name in the payload is English
+    if event == "invoice":  # the title in the payload is always English
         title = found_in(payload, event, "invoice_number") or gettext("(draft)")
     if event in ("member", "client"):
         title = place.people.get(title, title)
@@ -356,7 +359,7 @@ ROWS = 50
 
 
 class ActivityEntry(msgspec.Struct, frozen=True):
-    """A line of the page. `sentence` is HTML."""
+    """An entry of the page. `sentence` is HTML."""
 
     id: int
     who: PersonShape | None
@@ -368,7 +371,7 @@ class ActivityEntry(msgspec.Struct, frozen=True):
 
 @places.get("/{owner}/{project}/activity")
 async def activity(visit: Visit) -> Answer:
-    """Show what happened in a project, the newest first."""
+    """Show the events of a project, newest first."""
     access = await visit.follow()
     access.require_member("see what happens in a project")
     given = paging.given(visit)
@@ -398,7 +401,7 @@ async def activity(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/activity/{event_id}")
 async def payload(visit: Visit) -> Answer:
-    """Show what webhooks get of an event: a part of the page, or a page of its own without JavaScript."""
+    """Show the webhook payload of an event, as a frame of the page or, without JavaScript, as a page."""
     access = await visit.access()
     access.require_member("see what happens in a project")
     event_id = visit.call.path_integer("event_id")
@@ -412,7 +415,7 @@ async def payload(visit: Visit) -> Answer:
     return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
 
 
-# --- the stream that tells a page that something has happened in its project ------------------------------------------
+# --- the stream that makes open pages reload --------------------------------------------------------------------------
 
 live_places = Places("live")
 
@@ -420,7 +423,7 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """A frame for each part of the project's stream. `is_late`: something has happened already."""
+    """One frame for each event of the project's stream. `is_late` sends a frame at once for events before it opened."""
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late
@@ -439,12 +442,12 @@ class Changes(AsyncIterator[bytes]):
 
 @live_places.get("/{owner}/{project}/live", head=False)
 async def live(visit: Visit) -> Answer:
-    """Tell a page when something has happened. Not for clients, who must not learn of what is private."""
+    """Stream the project's changes to an open page. Clients get none: the timing would reveal private changes."""
     access = await visit.access()
     access.require_member("follow what happens in a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
     stream = await follow(visit.call.services, access.repository.id, listener, None)
     seen = visit.query_id("seen")
     is_late = seen is not None and await order.happened(visit.database, access.repository.id, seen, stream.position)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is nginx's
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is for nginx
     return Answer(Changes(stream, is_late=is_late), headers=headers, media_type="text/event-stream")

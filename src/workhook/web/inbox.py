@@ -1,4 +1,4 @@
-"""The inbox: the visitor's notifications of all projects, in words, read and unread."""
+"""The inbox: the visitor's notifications from all projects."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ROWS = 50
 
 @places.get("/inbox")
 async def inbox(visit: Visit) -> Answer:
-    """Show what the visitor was told of."""
+    """Show the visitor's notifications."""
     unread, before = visit.query("unread") == "1", visit.query_id("before")
     found = await queries.find_notifications(
         visit.database,
@@ -103,7 +103,7 @@ async def read_one(visit: Visit) -> Answer:
 
 @places.post("/inbox/read", action="notification.mark_read")
 async def read_all(visit: Visit) -> Answer:
-    """Mark what the visitor has seen, and what is older, as read."""
+    """Mark all notifications up to the newest shown one as read."""
     upto = visit.fields.get("upto", "")
     number = int(upto) if upto.isascii() and upto.isdigit() and len(upto) <= 15 else 0
     await visit.change(lambda write: queries.mark_all_read(write.tx, write.actor, write.now, number))
