@@ -59,7 +59,7 @@ async def test_a_delivery_is_seen_within_two_minutes(first_visit: Visits, script
     await page.get_by_label("Name of your organization").fill("Acme")
     await page.get_by_label("Your name").fill("Ada")
     await page.get_by_label("A password").fill(PASSWORD)
-    await page.get_by_label("Confirm password").fill(PASSWORD)
+    await page.get_by_label("The same again").fill(PASSWORD)
     await page.get_by_role("button", name="Save and go on").click()
     await page.get_by_label("Title").fill("Website")
     await page.get_by_role("button", name="Make the project").click()

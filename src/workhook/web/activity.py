@@ -96,10 +96,10 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "deleted": text("%(who)s deleted the purchase of the service “%(what)s”."),
     },
     "task_credit": {
-        "granted": text("%(who)s granted task credits."),
-        "spent": text("%(who)s used task credits."),
-        "expired": text("Task credits expired."),
-        "reversed": text("%(who)s reversed a task credit entry."),
+        "granted": text("%(who)s granted credits."),
+        "spent": text("%(who)s used credits."),
+        "expired": text("Credits expired."),
+        "reversed": text("%(who)s reversed a credit entry."),
     },
     "client": {
         "added": text("%(who)s added the client %(what)s."),
@@ -175,7 +175,7 @@ KINDS: Mapping[str, str] = {
     "timesheet": text("Time"),
     "invoice": text("Invoices"),
     "service_checkout": text("Services"),
-    "task_credit": text("Task credits"),
+    "task_credit": text("Credits"),
     "client": text("Clients"),
     "member": text("Team"),
     "project": text("Project"),

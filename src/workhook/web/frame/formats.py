@@ -326,7 +326,7 @@ _HUES = {
 def hue(name: str, colors: Mapping[str, str] | None = None) -> int:
     """Return the hue of a name, from 0 to 11.
 
-    It comes from `colors`, from the name itself if that is a color such as `Dark red`, or else is derived from the name.
+    It comes from `colors`, or from the name itself if that is a color such as `Dark red`, or is derived from the name.
     """
     color = (colors or {}).get(name) or name.lower().removeprefix("light ").removeprefix("dark ")
     return _HUES.get(color, sum(name.encode()) % 12)
