@@ -85,16 +85,16 @@ async def test_what_is_pressed_before_its_script_has_come_is_done_then(
 
 
 @pytest.mark.variants("locale", "shown")
-@pytest.mark.parametrize(("locale", "shown"), [("en-GB", "24 Nov 2026"), ("en-US", "Nov 24, 2026"), ("fr-FR", None)])
+@pytest.mark.parametrize(("locale", "shown"), [("en-GB", "24 Nov"), ("en-US", "Nov 24"), ("fr-FR", None)])
 async def test_dates_are_those_of_the_readers_region(
     visit: Visits, server: Server, team: Team, locale: str, shown: str | None
 ) -> None:
     with server.client(team.owner.token) as api:
         column = api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "To do"}).json()["column"]
-        given = {"title": "Logo", "deadline": "2026-11-24", "assignees": [team.member.login]}
+        given = {"title": "Logo", "deadline": f"{today().year}-11-24", "assignees": [team.member.login]}
         api.post(f"/api/v1/columns/{column['id']}/tasks", json=given)
     page = await visit("/", team.member, locale=locale)
-    await expect(page.locator(".work-list time")).to_have_text(shown or "Nov 24, 2026")
+    await expect(page.locator(".work-list time")).to_have_text(shown or "Nov 24")
 
 
 async def test_a_priority_is_changed_in_its_row_and_back(visit: Visits, server: Server, team: Team) -> None:

@@ -117,7 +117,7 @@ def test_what_is_wrong_stands_beside_the_form(office: Office) -> None:
     ):
         answer = owner.fill(office.path, **fields)
         assert answer.status_code == 422, fields
-        assert said in text_of(answer.text).partition("Added people")[0]
+        assert said in text_of(answer.text).partition("People with direct access")[0]
         assert f'value="{fields["title"].strip() or " "}"' in answer.text, "what was typed is kept"
     assert studio.call("GET", studio.project)["project"]["title"] == "Website"
 
