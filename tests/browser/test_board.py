@@ -79,7 +79,7 @@ async def test_a_card_is_dragged_and_the_other_sees_it(visit: Visits, team: Team
     await ready(page)
     await page.locator(f"#{filled.tasks[0]} .card-facts").drag_to(page.locator(f"#{filled.other}"))
     await expect(filled.card(page, filled.tasks[0], 1)).to_be_visible()
-    await expect(page.get_by_text("“Logo” is number")).to_be_visible()
+    await expect(page.get_by_text("“Logo” was moved to position")).to_be_visible()
     await expect(filled.card(other, filled.tasks[0], 1)).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
     await expect(filled.card(other, filled.tasks[0], 0)).to_be_visible()
@@ -136,7 +136,7 @@ async def test_a_card_is_dragged_by_a_finger(visit: Visits, team: Team, filled: 
     await finger.move(target)
     await expect(page.locator("[data-busy]")).to_be_attached()
     await finger.up()
-    await expect(page.get_by_text("“Logo” is number")).to_be_visible()
+    await expect(page.get_by_text("“Logo” was moved to position")).to_be_visible()
     await expect(filled.card(page, filled.tasks[0], onto)).to_be_visible()
 
 
@@ -172,7 +172,7 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
             await finger.move(last, steps=2)
     await finger.up()
     await expect(filled.card(page, filled.tasks[2], 2)).to_be_visible()
-    await expect(page.get_by_text("is number 1 in “Done” now.")).to_be_visible()
+    await expect(page.get_by_text("was moved to position 1 in “Done”.")).to_be_visible()
 
 
 # When the page has not moved for twenty frames: it scrolls on for a while after the finger.

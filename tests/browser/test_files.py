@@ -158,7 +158,7 @@ async def test_a_pdf_is_shown_page_by_page(visit: Visits, team: Team) -> None:
     await fits(page)
     await picture(page, "file-pdf")
     plain = await visit(urlsplit(page.url).path, team.member, scripts=False)
-    await expect(plain.get_by_text("A file of this kind is not shown here.")).to_be_visible()
+    await expect(plain.get_by_text("There’s no preview for this type of file.")).to_be_visible()
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/pdf"])
@@ -168,5 +168,5 @@ async def test_what_a_file_holds_never_runs(visit: Visits, team: Team, kind: str
     await page.get_by_role("link", name="page.html").click()
     await expect(page.get_by_role("heading", name="page.html")).to_be_visible()
     if kind == "application/pdf":
-        await expect(page.get_by_text("This PDF cannot be shown here.")).to_be_visible()
+        await expect(page.get_by_text("This PDF can’t be previewed.")).to_be_visible()
     assert "taken" not in await page.title()

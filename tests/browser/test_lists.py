@@ -179,7 +179,7 @@ async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int
     await accessible(page)
     await picture(page, "calendar-feed-off")
     await project.get_by_role("button", name="Turn off link").click()
-    await expect(page.get_by_text("The address is turned off")).to_be_visible()
+    await expect(page.get_by_text("The link was turned off")).to_be_visible()
     await expect(project.get_by_role("button", name="Create link")).to_be_visible()
 
 

@@ -98,7 +98,7 @@ async def test_the_page_is_for_everybody(
     await fits(page)
     assert len(await keyboard(page)) > 10
     await page.locator("#history-section > summary").click()
-    await expect(page.locator(".happened li").last).to_contain_text("made the task")
+    await expect(page.locator(".happened li").last).to_contain_text("created the task")
     await page.evaluate("document.querySelectorAll('details.unfolding').forEach(each => { each.open = true })")
     await accessible(page)
     await fits(page)

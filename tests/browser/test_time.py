@@ -30,7 +30,7 @@ async def test_a_timer_runs_and_is_finished(visit: Visits, server: Server, team:
     await expect(running).to_contain_text("Draw the page")
     await running.get_by_role("button", name="Finish").click()
     await expect(page.get_by_role("region", name="A timer is running")).to_have_count(0)
-    await expect(page.get_by_role("link", name="Edit the entry: Draw the page")).to_be_visible()
+    await expect(page.get_by_role("link", name="Edit time entry: Draw the page")).to_be_visible()
 
 
 async def test_the_page_has_the_days_of_the_browsers_zone(visit: Visits, server: Server, team: Team) -> None:
@@ -108,7 +108,7 @@ async def test_the_report_is_filtered_and_made_an_invoice_of(
     await page.get_by_role("navigation", name="Time", exact=True).get_by_role("link", name="Report").click()
     await page.get_by_role("link", name="This month").click()
     await page.get_by_role("link", name="Person", exact=True).click()
-    await expect(page.get_by_role("img", name="Chart: 4:30 in all, 1:30 of it billable.")).to_be_visible()
+    await expect(page.get_by_role("img", name="Chart: 4:30 in total, 1:30 billable.")).to_be_visible()
     rows = page.get_by_role("row")
     await expect(rows.filter(has_text=team.member.login)).to_contain_text("3:00")
     await page.get_by_role("combobox", name="Person").select_option(team.owner.login)

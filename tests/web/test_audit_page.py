@@ -289,7 +289,7 @@ def test_its_pages_follow_one_another(studio: Studio) -> None:
     [more] = re.findall(r'href="(\?[^"]*)" rel="next"', first)
     second = page_of(studio.owner, f"{studio.base}/activity{html.unescape(more)}")
     assert (len(told(first)), len(told(second))) == (50, 1)
-    assert "made the column" in told(second)[0]
+    assert "created the column" in told(second)[0]
 
 
 def test_the_payload_is_on_a_page_of_its_own(server: Server, studio: Studio) -> None:

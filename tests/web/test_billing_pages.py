@@ -294,7 +294,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
         ({"unit_price": "9" * 30}, "Price of one must be a number from 0 to 20000000000000"),
         ({"qty": "0"}, "Quantity must be a number of more than 0"),
         ({"qty": "1.2345678"}, "with at most six decimals"),
-        ({"qty": ""}, "Quantity must be filled in"),
+        ({"qty": ""}, "Quantity is required"),
         ({"description": " "}, "Description must have 1 to 4000 characters"),
     ):
         fields = {"description": "Kept as it is", "qty": "3", "unit_price": "7", **typed}
@@ -311,9 +311,9 @@ def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
     answer = studio.member.fill(path, f"{path}/lines", description="", qty="x", unit_price="y")
     text = text_of(answer.text)
     assert answer.status_code == 422
-    for said in ("“x” is not a number", "“y” is not an amount", "Description must be filled in"):
+    for said in ("“x” is not a number", "“y” is not an amount", "Description is required"):
         assert said in text
-    assert "Quantity must be filled in" not in text
+    assert "Quantity is required" not in text
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_board_without_columns_gets_some(studio: Studio) -> None:
     assert send(studio.owner, f"{studio.base}/columns", template="board").status_code == 303
     made = studio.api.get(f"/api/v1{studio.project}/columns").json()["columns"]
     assert [(each["title"], each["finished"]) for each in made] == [("To do", False), ("Doing", False), ("Done", True)]
-    assert "Make the columns" not in page_of(studio.client, studio.base)
+    assert "Create columns" not in page_of(studio.client, studio.base)
 
 
 def test_a_card_is_moved_and_back(studio: Studio) -> None:

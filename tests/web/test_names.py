@@ -73,7 +73,7 @@ def test_the_organization_is_called_by_its_name(studio: Studio) -> None:
         f"/{studio.team.world.organization}/people",
     ):
         assert crumbs.search(page_of(studio.owner, path)), path
-    assert "Everybody in Acme works here" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
+    assert "Everyone in Acme already has access" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
 
 
 def test_a_comment_that_an_admin_hid_or_showed_says_who_did(studio: Studio) -> None:
@@ -131,7 +131,7 @@ def test_what_an_admin_deleted_says_so_in_its_place(studio: Studio) -> None:
         assert "First words" not in page
         assert "An answer" not in page
     activity = text_of(page_of(studio.owner, f"{studio.base}/activity"))
-    assert f"Octo deleted an answer of {studio.team.client.login} to a comment" in activity
+    assert f"Octo deleted a reply by {studio.team.client.login} to a comment" in activity
     assert f"Octo deleted a comment by {studio.team.member.login} on the file" in activity
     assert send(studio.owner, f"{comment}/delete").status_code == 303
     assert "Deleted by" not in page_of(studio.member, place)
@@ -162,7 +162,7 @@ def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
     assert "changed by" not in text_of(page_of(studio.owner, week))
     send(studio.member, f"{own}/edit", task_id=task, notes="yours")
     for path in (week, own):
-        assert f"changed by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path
+        assert f"edited by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path
 
 
 def test_clients_filter_by_those_whom_they_can_assign(studio: Studio) -> None:
@@ -206,5 +206,5 @@ def test_a_client_who_was_removed_is_not_offered_a_project(studio: Studio) -> No
     studio.call("DELETE", f"/clients/{client['id']}")
     words = text_of(page_of(studio.client, "/"))
     assert "Create a project" not in words
-    assert "You are in no project at the moment." in words
-    assert "This page is your own." in text_of(page_of(studio.client, f"/{studio.team.client.login}"))
+    assert "You don’t have access to any projects." in words
+    assert "Projects you create here belong to you" in text_of(page_of(studio.client, f"/{studio.team.client.login}"))

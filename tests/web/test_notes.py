@@ -65,7 +65,7 @@ def test_a_note_is_shown_once_and_its_undo_takes_the_change_back(board: Board) -
     board.move(second)
     assert board.column() == second
     page = board.browser.get(board.path)
-    assert "“Paint &amp; &lt;b&gt;dry&lt;/b&gt;” is number 1 in" in page.text
+    assert "“Paint &amp; &lt;b&gt;dry&lt;/b&gt;” was moved to position 1 in" in page.text
     assert "<b>dry" not in page.text
     assert f"{COOKIE}=;" in page.headers["set-cookie"]
     assert "Max-Age=0" in page.headers["set-cookie"]

@@ -145,8 +145,8 @@ def test_a_project_is_deleted_by_its_title_and_comes_back(office: Office) -> Non
         assert "Nothing was deleted." in text_of(answer.text)
     assert studio.call("GET", studio.project)["project"]["title"] == "Website"
     asked = text_of(owner.get(f"{office.path}/delete").text)
-    assert "type the title of the project: Website" in asked
-    assert "Or its address: website" in asked
+    assert "type the project’s title: Website" in asked
+    assert "Or type its address: website" in asked
     answer = owner.fill(f"{office.path}/delete", name=" Website ")
     assert answer.headers["location"] == f"/{studio.team.world.organization}"
     assert owner.get(studio.base).status_code == 404

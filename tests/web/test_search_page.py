@@ -68,7 +68,7 @@ def test_pages_of_results_and_that_there_are_more_than_are_found(studio: Studio)
 
 
 def test_what_is_no_word_finds_nothing(studio: Studio) -> None:
-    assert "Write at least one word" in page_of(studio.owner, "/search", q="*-%")
+    assert "Enter at least one letter" in page_of(studio.owner, "/search", q="*-%")
     assert "Nothing was found" in page_of(studio.owner, "/search", q="n0such")
     assert "Nothing was found" not in page_of(studio.owner, "/search")
     assert studio.owner.get("/search?q=a&cursor=x").status_code == 422

@@ -123,7 +123,7 @@ def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> 
     assert answer.status_code == 422
     assert "Kept" in text
     for said in (
-        "Title must be filled in",
+        "Title is required",
         "“x” is not an amount",
         "Most pauses must be a whole number from 0 to 10000",
     ):

@@ -179,11 +179,11 @@ def test_the_history_names_the_commit_that_completed_the_task(studio: Studio) ->
     body = {"event": "push", "payload": {"ref": "refs/heads/main", "commits": [said]}}
     assert studio.api.post(f"{studio.team.world.repo_path}/events", json=body).status_code == 202
     page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
-    assert told(page)[0].startswith("Octo finished the task with the commit abcdef0 “Draw ")
+    assert told(page)[0].startswith("Octo completed the task with commit abcdef0 “Draw ")
     assert "<code>abcdef0</code>" in page
     assert HOSTILE not in page
     assert studio.call("GET", f"/tasks/{task}")["task"]["column"]["id"] == done
-    assert "with the commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
+    assert "with commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
 
 
 def test_the_history_has_pages(studio: Studio) -> None:
@@ -196,7 +196,7 @@ def test_the_history_has_pages(studio: Studio) -> None:
     assert "Back to the latest" not in first
     second = page_of(studio.owner, html.unescape(more))
     assert (len(told(first)), len(told(second))) == (30, 2)
-    assert "made the task" in told(second)[1]
+    assert "created the task" in told(second)[1]
     assert 'rel="next"' not in second
     assert "Back to the latest" in second
     for odd in ("x", "-1", "9" * 30, "²"):

@@ -71,7 +71,7 @@ def test_a_search_offers_tasks_that_the_list_has_no_room_for(studio: Studio) -> 
         (f"{studio.base}/billing/credits", "spend-task", False),
     ):
         page = page_of(studio.owner, path)
-        assert "Not every task is listed." in page, path
+        assert "Not all tasks are listed." in page, path
         assert (new in options(page, field), old in options(page, field)) == (True, False)
         page = page_of(studio.owner, path, task_q="old")
         assert "Only matching tasks are listed." in page, path
@@ -95,7 +95,7 @@ def test_a_search_on_the_own_page_finds_tasks_without_assignees(studio: Studio) 
     task = studio.add_task(board, "Old logo")
     done = studio.add_task(studio.add_column("Done", finished=True), "Old shop")
     page = page_of(studio.member, "/time")
-    assert "Not every task is listed." in page
+    assert "Not all tasks are listed." in page
     assert task not in page
     page = page_of(studio.member, "/time", task_q="old")
     assert task in options(page, "start-task")
