@@ -96,9 +96,7 @@ async def test_days_are_those_of_the_studio_and_rounding_is_told(
     await fits(page)
     await page.goto(f"{server.url}/{team.world.full_name}/time/report?from=2026-01-26&to=2026-02-08")
     await expect(page.locator("#foreseen")).to_contain_text("The invoice would include 1:00 for 80.50 EUR.")
-    await expect(page.locator("#invoice-form")).to_contain_text(
-        "Unbilled time: 0:50 (67.08 EUR)."
-    )
+    await expect(page.locator("#invoice-form")).to_contain_text("Unbilled time: 0:50 (67.08 EUR).")
     await accessible(page)
     await fits(page)
     await page.get_by_role("button", name="Create invoice").click()

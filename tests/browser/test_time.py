@@ -145,7 +145,7 @@ async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server
     await page.get_by_role("main").get_by_role("button", name="Resume").click()
     await running.get_by_role("button", name="Finish").click()
     await expect(running).to_have_count(0)
-    await expect(page.get_by_role("link", name="Edit the entry")).to_have_count(2)
+    await expect(page.get_by_role("link", name="Edit time entry")).to_have_count(2)
 
 
 async def test_two_keys_lead_to_ones_own_time_or_to_that_of_the_project(

@@ -133,7 +133,7 @@ def test_folders_stand_first_and_an_empty_one_can_be_deleted_and_taken_back(proj
     assert "inside.txt" in project.client.get(there).text
     delete = f"{folders}/{folder_id}/delete"
     full = project.member.fill(there, delete)
-    assert (full.status_code, "The folder holds files" in full.text) == (409, True)
+    assert (full.status_code, "The folder still contains files" in full.text) == (409, True)
     project.member.fill(project.path + f"/{inside['id']}", f"{project.path}/{inside['id']}/delete")
     assert project.member.fill(there, delete).status_code == 303
     undo = next(each for each in forms(project.member.get(project.path)) if "Undo" in each.buttons)
@@ -273,7 +273,7 @@ def test_files_and_folders_are_renamed_and_called_as_before_again(project: Proje
         assert (answer.status_code, answer.headers["location"]) == (303, page), answer.text
         shown = project.member.get(page).text  # this uses up the message
         assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in shown
-        assert "is called" in shown
+        assert "was renamed to" in shown
         again = project.member.fill(page, action, title="Again")
         assert undo(project.member, again).headers["location"] == page
         assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in project.member.get(page).text

@@ -64,7 +64,10 @@ def test_forms_of_a_project(studio: Studio) -> None:
     assert "Fehler:" in refused.text
     missing = studio.owner.get(f"{studio.base}/tasks/tsk_gone")
     assert missing.status_code == 404
-    assert "Seite nicht gefunden Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf. Zur Startseite" in text_of(missing)
+    assert (
+        "Seite nicht gefunden Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf. Zur Startseite"
+        in text_of(missing)
+    )
 
 
 def test_a_client_is_told_in_german_what_they_may_not(studio: Studio) -> None:

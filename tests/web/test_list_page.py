@@ -72,7 +72,10 @@ def test_groups_have_headings_and_hold_what_belongs_to_several(studio: Studio) -
     assert groups("column") == [("To do", ["Logo", "Flyer"])]
     assert groups("label") == [("print", ["Logo"]), ("No label", ["Flyer"])]
     assert groups("deadline") == [("Overdue", ["Logo"]), ("No due date", ["Flyer"])]
-    assert groups("person") == [*((each, ["Logo"]) for each in sorted(names, key=str.casefold)), ("Nobody", ["Flyer"])]
+    assert groups("person") == [
+        *((each, ["Logo"]) for each in sorted(names, key=str.casefold)),
+        ("Unassigned", ["Flyer"]),
+    ]
     ids = re.findall(r' id="([^"]+)"', page_of(studio.owner, path, group="person"))
     assert len(ids) == len(set(ids))
 
@@ -236,7 +239,7 @@ def test_a_month_has_whole_weeks_and_what_is_due_in_them(studio: Studio) -> None
     assert "February 2024" in text_of(page)
     week = page_of(studio.owner, f"{studio.base}/calendar", week="2024-02-01")
     assert list(due(week)) == ["2024-01-29", "2024-01-30", "2024-01-31", *(f"2024-02-0{day}" for day in range(1, 5))]
-    assert "January 29 to February 4 2024" in text_of(week)
+    assert "January 29 to February 4, 2024" in text_of(week)
     assert f"{studio.base}/calendar?week=2024-01-22" in week
 
 
@@ -262,7 +265,10 @@ def test_a_deadline_comes_to_another_day_and_back(studio: Studio) -> None:
     assert studio.task(task)["deadline"] == "2024-02-29T15:30:00.000Z"
     assert undo(studio.member, answer).headers["location"] == f"{studio.base}/calendar{back}"
     assert studio.task(task)["deadline"] == "2024-02-28T15:30:00.000Z"
-    assert "has no deadline" in studio.member.get(send(studio.member, action, deadline="").headers["location"]).text
+    assert (
+        "no longer has a due date"
+        in studio.member.get(send(studio.member, action, deadline="").headers["location"]).text
+    )
     assert studio.task(task)["deadline"] is None
     assert send(studio.member, action, deadline="2024-02-30").status_code == 422
 
@@ -376,7 +382,7 @@ def test_filters_and_groups_follow_the_reader_s_day(studio: Studio, zone: str) -
         studio.add_task(column, name, deadline=(today + timedelta(days=days)).isoformat())
     groups = page_of(studio.owner, f"{studio.base}/list", group="deadline")
     text = groups[groups.index("<table") :]
-    order = [text.index(each) for each in ("Overdue", names[0], "Due today", names[1], "seven days", names[2])]
+    order = [text.index(each) for each in ("Overdue", names[0], "Due today", names[1], "next 7 days", names[2])]
     assert order == sorted(order)
     assert text.index("Due later") < text.index(names[3])
     late = text_of(page_of(studio.owner, studio.base, due="overdue"))

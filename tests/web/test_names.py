@@ -159,7 +159,7 @@ def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
     entry = studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60_000)["timesheet"]["id"]
     studio.call("PATCH", f"/timesheets/{entry}", notes="mine")
     week, own = f"{studio.base}/time", f"{studio.base}/time/{entry}"
-    assert "changed by" not in text_of(page_of(studio.owner, week))
+    assert "edited by" not in text_of(page_of(studio.owner, week))
     send(studio.member, f"{own}/edit", task_id=task, notes="yours")
     for path in (week, own):
         assert f"edited by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path

@@ -224,7 +224,7 @@ def test_a_duration_that_is_refused_is_told_at_its_field(both: Both) -> None:
         "/time", "/time/entries", task_id=both.tasks[1], start="2026-01-05T09:00", duration="30", notes="typed"
     )
     assert answer.status_code == 422
-    assert "Write 0:30 for 30 minutes" in answer.text
+    assert "Enter 0:30 for 30 minutes" in answer.text
     [form] = [each for each in forms(answer) if each.action == "/time/entries"]
     assert (form.fields["duration"], form.fields["notes"]) == ("30", "typed")
     assert both.timers() == []

@@ -77,7 +77,7 @@ def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
     for by in ("day", "user", "task", "billable"):
         page = page_of(spent.member, f"{spent.base}/time/report", **SPAN, by=by)
         assert 'role="img" aria-label="Chart: 1:30:07 in total, 1:30 billable.' in page
-        assert re.search(r"<tfoot>.*?>Sum<.*?>1:30:07<.*?>1\.50<.*?>1:30<.*?>3<.*?>120\.00<", page, re.DOTALL), by
+        assert re.search(r"<tfoot>.*?>Total<.*?>1:30:07<.*?>1\.50<.*?>1:30<.*?>3<.*?>120\.00<", page, re.DOTALL), by
         assert 'id="evil"' not in page
         assert " style=" not in page
 

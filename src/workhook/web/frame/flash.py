@@ -33,7 +33,9 @@ def left(call: Call, csrf: str, note: Note) -> dict[str, str]:
 
     The note is bound to the session by its `csrf`, because another session must not run the undo.
     """
-    assert note.undo is None or safe_return_to(note.undo.action) == note.undo.action, "the undo must be a path here"
+    assert note.undo is None or safe_return_to(note.undo.action) == note.undo.action, (
+        "the undo must stay on this server"
+    )
     value = cookies.seal(call, _PURPOSE, note, csrf)
     return cookies.write(call, COOKIE, value, max_age_s=_KEPT_S) if len(value) <= _LENGTH_MAX else {}
 
