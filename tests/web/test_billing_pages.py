@@ -385,7 +385,7 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_draft(studio: Stud
     assert answer.status_code == 409
     text = text_of(answer.text)
     assert "Someone else changed this while you were editing." in text
-    assert "Now: Theirs" in text
+    assert "Current value: Theirs" in text
     assert "Mine" in text
     assert invoice_of(studio, path)["bill_to"] == "Theirs"
     [again] = [each for each in forms(answer) if each.action == form.action]
@@ -414,12 +414,12 @@ def test_a_line_that_somebody_else_changed_or_removed(studio: Studio) -> None:
     assert studio.owner.post(other.action, {**other.fields, "description": "Theirs"}).status_code == 303
     answer = studio.member.post(form.action, {**form.fields, "description": "Mine"})
     assert answer.status_code == 409
-    assert "Now: Theirs" in text_of(answer.text)
+    assert "Current value: Theirs" in text_of(answer.text)
     gone = next(each for each in forms(studio.owner.get(path)) if each.action == f"{path}/lines/1/remove")
     assert studio.owner.post(gone.action, gone.fields).status_code == 303
     [again] = [each for each in forms(answer) if each.action == form.action]
     answer = studio.member.post(again.action, {**again.fields, "description": "Mine"})
-    assert (answer.status_code, "removed this meanwhile" in answer.text) == (409, True)
+    assert (answer.status_code, "removed this while" in answer.text) == (409, True)
     [again] = [each for each in forms(answer) if each.action == form.action]
     answer = studio.member.post(again.action, {**again.fields, "description": "Mine"})
     assert answer.status_code == 303, answer.text

@@ -127,7 +127,7 @@ def test_a_form_of_another_page_or_site_is_refused(server: Server, world: World,
         ):
             answer = browser.post(path, fields, **headers)
             assert answer.status_code == 403, answer.text
-            assert "out of date" in answer.text
+            assert "has expired" in answer.text
 
 
 def test_a_form_of_another_site_sets_no_cookie(server: Server) -> None:

@@ -38,6 +38,6 @@ def test_a_rule_of_ones_own_is_kept_or_refused(studio: Studio) -> None:
     assert answer.status_code == 422
     answer = send(studio.owner, f"{here}/edit", field="repeat", repeat="FREQ=DAILY;COUNT=1")
     assert answer.status_code == 422
-    assert "There is no next time by this rule" in answer.text
+    assert "This rule has no further dates" in answer.text
     copy = send(studio.owner, f"{here}/duplicate").headers["location"].rpartition("/")[2]
     assert _rule(studio, copy) == "FREQ=MONTHLY;BYMONTHDAY=-1"

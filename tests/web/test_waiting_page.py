@@ -38,7 +38,7 @@ def test_a_circle_is_refused_in_words(studio: Studio) -> None:
     send(studio.owner, f"{studio.base}/tasks/{task}/waits", add=other)
     answer = send(studio.owner, f"{studio.base}/tasks/{other}/waits", add=task)
     assert answer.status_code == 422
-    assert "These tasks would wait for one another" in answer.text
+    assert "These tasks would block one another" in answer.text
 
 
 def test_a_client_sees_it_and_changes_its_own(studio: Studio) -> None:
