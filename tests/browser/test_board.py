@@ -271,7 +271,7 @@ async def test_cards_are_chosen_by_touch(visit: Visits, team: Team, filled: Fill
     await page.get_by_role("button", name="Select cards").locator("visible=true").tap()
     await expect(bar).to_be_visible()
     await page.locator(f"#{filled.tasks[0]} .choose").tap()
-    await expect(bar.get_by_text("1 chosen")).to_be_visible()
+    await expect(bar.get_by_text("1 selected")).to_be_visible()
     await bar.get_by_role("button", name="Clear selection").tap()
     await expect(bar).to_be_hidden()
     await expect(boxes).to_have_count(0)
@@ -338,7 +338,7 @@ async def test_filters_that_were_kept_are_cleared_one_by_one(visit: Visits, team
 async def test_a_folded_column_stays_folded(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
-    await page.get_by_role("button", name="Fold Doing").click()
+    await page.get_by_role("button", name="Collapse Doing").click()
     await expect(page.locator(f"#{filled.other}")).to_be_hidden()
     await page.reload()
     await expect(page.locator(f"#{filled.other}")).to_be_hidden()

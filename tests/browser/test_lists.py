@@ -175,7 +175,7 @@ async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int
     await fits(page)
     assert len(await keyboard(page)) > 6
     await picture(page, "calendar-feed")
-    await project.get_by_text("Turn off").click()
+    await project.get_by_text("Turn off", exact=True).click()
     await accessible(page)
     await picture(page, "calendar-feed-off")
     await project.get_by_role("button", name="Turn off link").click()
@@ -187,7 +187,7 @@ async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int
 async def test_words_filter_while_they_are_typed(visit: Visits, server: Server, team: Team, place: str) -> None:
     fill(server, team)
     page = await visit(f"/{team.world.full_name}{place}", team.member)
-    field = page.get_by_role("searchbox", name="Search tasks")
+    field = page.get_by_role("searchbox", name=re.compile("Search (cards|tasks)"))
     await field.press_sequentially("Logo")
     await expect(page).to_have_url(re.compile(r"[?]q=Logo"))
     await expect(field).to_be_focused()
