@@ -84,7 +84,7 @@ async def test_files_are_filed(visit: Visits, team: Team) -> None:
     await plain.get_by_role("button", name="Move", exact=True).click()
     await plain.get_by_role("link", name="Texts").click()
     await plain.get_by_label("Edit 2.txt").click()
-    await plain.locator("#files").get_by_label("Title", exact=True).fill("Last.txt")
+    await plain.locator("#files").get_by_label("Name", exact=True).fill("Last.txt")
     await plain.locator("#files").get_by_role("button", name="Rename").click()
     await expect(plain.get_by_role("link", name="Last.txt")).to_be_visible()
 

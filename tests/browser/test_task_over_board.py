@@ -272,7 +272,7 @@ async def test_who_comes_too_late_is_shown_both(visit: Visits, team: Team, board
     board.call(f"/tasks/{board.task}", method="PATCH", title="Theirs")
     await expect(dialog.get_by_role("heading", name="Theirs")).to_be_visible()
     await page.keyboard.press("Enter")
-    await expect(dialog.get_by_text("Nothing was saved.")).to_be_visible()
+    await expect(dialog.get_by_text("Your change wasn’t saved.")).to_be_visible()
     await dialog.get_by_role("button", name="Save my version").click()
     await expect(dialog.get_by_role("heading", name="Mine")).to_be_visible()
     await expect(board.card(page)).to_have_text("Mine")
@@ -343,7 +343,7 @@ async def test_it_asks_before_what_is_typed_is_lost(visit: Visits, team: Team, b
     await expect(field).to_have_value("half a sen")
     await expect(page).to_have_url(board.address())
     assert len(stays) == 1
-    assert "not saved yet" in stays[0]
+    assert "unsaved changes" in stays[0]
     await field.fill("")
     await leave()
     await expect(dialog).to_be_hidden()
