@@ -1,4 +1,4 @@
-// Shows a moment in the reader's zone and language.
+// Shows a moment in the reader's time zone and language.
 import { Controller } from "stimulus"
 
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]]
@@ -48,7 +48,7 @@ export default class extends Controller {
     return new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" }).format(Math.round(seconds / size), unit)
   }
 
-  // A day without a time is read as its midnight in UTC.
+  // A day without a time is parsed as midnight UTC.
   day() {
     return this.format({ ...this.short("UTC"), timeZone: "UTC" })
   }
