@@ -132,8 +132,8 @@ def test_no_cell_is_a_formula(studio: Studio) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"from": "soon", "to": "2026-01-11"}, "Choose a day"),
-        ({"from": "2026-01-05"}, "Choose a day"),
+        ({"from": "soon", "to": "2026-01-11"}, "Enter a date"),
+        ({"from": "2026-01-05"}, "Enter a date"),
         ({"from": "2026-01-05", "to": "2026-01-04"}, "must not be before"),
         ({"from": "2024-01-01", "to": "2026-01-01"}, "at most 366 days"),
     ],
