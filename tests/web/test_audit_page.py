@@ -334,16 +334,16 @@ def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) 
     assert studio.api.post(path, json=named).status_code == 202
     page = page_of(studio.member, f"{studio.base}/activity")
     assert told(page)[:6] == [
-        f"{who} published the event task.deleted",
-        f"{who} published the event push",
-        f"{who} published the event task_comment.created",
-        f"{who} published the event task.created",
-        f"{who} published the event invoice.paid",
+        f"{who} published the event task.deleted.",
+        f"{who} published the event push.",
+        f"{who} published the event task_comment.created.",
+        f"{who} published the event task.created.",
+        f"{who} published the event invoice.paid.",
         f"{who} created the task “Logo”.",
     ]
     assert "EVIL" not in page
     history = text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history"))
-    assert f"{who} published the event task.created" in history
+    assert f"{who} published the event task.created." in history
     assert f"{who} created the task." in history
     listed = studio.call("GET", f"{studio.project}/activity")["activity"]
     assert [each["published"] for each in listed[:6]] == [True, True, True, True, True, False]

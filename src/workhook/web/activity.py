@@ -162,7 +162,7 @@ _MENTIONED: Mapping[str, str] = {
 }
 _COMMIT_CHARS = 7  # as Git shortens the hash of a commit
 _OTHER = text("%(who)s: %(event)s %(action)s")
-_PUBLISHED = text("%(who)s published the event %(event)s")
+_PUBLISHED = text("%(who)s published the event %(event)s.")
 
 KINDS: Mapping[str, str] = {
     "task": text("Tasks"),
