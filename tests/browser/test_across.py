@@ -42,7 +42,7 @@ async def test_a_choice_of_a_project_narrows_the_tasks(visit: Visits, server: Se
     page = await visit("/tasks", team.owner)
     await page.get_by_label("Project", exact=True).select_option(label=f"Elsewhere ({team.world.organization})")
     await expect(page.get_by_role("link", name="Draw the page")).to_have_count(1)
-    await page.get_by_role("link", name="Clear").click()
+    await page.get_by_role("link", name="Clear filters").click()
     await expect(page.get_by_role("link", name="Draw the page")).to_have_count(2)
 
 
@@ -51,7 +51,7 @@ async def test_all_invoices_are_for_everybody(
 ) -> None:
     add_work(server, team)
     page = await visit("/", team.owner, width=width, scheme=scheme)
-    await page.locator("summary", has_text="Your menu").click()
+    await page.locator("summary", has_text="Account menu").click()
     await page.get_by_role("link", name="All invoices").click()
     await expect(page.get_by_role("heading", name="All invoices")).to_be_visible()
     await expect(page.get_by_role("link", name="Draft invoice")).to_have_count(2)

@@ -169,7 +169,7 @@ async def test_the_forms_of_invoices_are_for_everybody(
         api.patch(f"/api/v1/invoices/{invoice}", json={"bill_to": "V" * 200}).raise_for_status()
     await page.get_by_label("Bill to").fill("U" * 200)
     await page.get_by_role("button", name="Save").click()
-    await page.get_by_text("Somebody else has changed this meanwhile.").wait_for()
+    await page.get_by_text("Someone else changed this while you were editing.").wait_for()
     await expect(page.get_by_label("Bill to")).to_have_value("U" * 200)
     await accessible(page)
     await fits(page)

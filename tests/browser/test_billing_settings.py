@@ -95,13 +95,11 @@ async def test_days_are_those_of_the_studio_and_rounding_is_told(
     await accessible(page)
     await fits(page)
     await page.goto(f"{server.url}/{team.world.full_name}/time/report?from=2026-01-26&to=2026-02-08")
-    await expect(page.locator("#foreseen")).to_contain_text("An invoice of it would have 1:00: 80.50 EUR.")
-    await expect(page.locator("#invoice-form")).to_contain_text(
-        "0:50 of this is billable and on no invoice: 67.08 EUR."
-    )
+    await expect(page.locator("#foreseen")).to_contain_text("The invoice would include 1:00 for 80.50 EUR.")
+    await expect(page.locator("#invoice-form")).to_contain_text("Unbilled time: 0:50 (67.08 EUR).")
     await accessible(page)
     await fits(page)
-    await page.get_by_role("button", name="Make an invoice of it").click()
+    await page.get_by_role("button", name="Create invoice").click()
     await expect(page.get_by_text("Photos (1 Feb 2026)")).to_be_visible()
     await expect(page.locator("#rounded")).to_contain_text("Worked: 0:50, on this invoice: 1:00.")
     await accessible(page)

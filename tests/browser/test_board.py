@@ -79,7 +79,7 @@ async def test_a_card_is_dragged_and_the_other_sees_it(visit: Visits, team: Team
     await ready(page)
     await page.locator(f"#{filled.tasks[0]} .card-facts").drag_to(page.locator(f"#{filled.other}"))
     await expect(filled.card(page, filled.tasks[0], 1)).to_be_visible()
-    await expect(page.get_by_text("“Logo” is number")).to_be_visible()
+    await expect(page.get_by_text("“Logo” was moved to position")).to_be_visible()
     await expect(filled.card(other, filled.tasks[0], 1)).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
     await expect(filled.card(other, filled.tasks[0], 0)).to_be_visible()
@@ -136,7 +136,7 @@ async def test_a_card_is_dragged_by_a_finger(visit: Visits, team: Team, filled: 
     await finger.move(target)
     await expect(page.locator("[data-busy]")).to_be_attached()
     await finger.up()
-    await expect(page.get_by_text("“Logo” is number")).to_be_visible()
+    await expect(page.get_by_text("“Logo” was moved to position")).to_be_visible()
     await expect(filled.card(page, filled.tasks[0], onto)).to_be_visible()
 
 
@@ -172,7 +172,7 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
             await finger.move(last, steps=2)
     await finger.up()
     await expect(filled.card(page, filled.tasks[2], 2)).to_be_visible()
-    await expect(page.get_by_text("is number 1 in “Done” now.")).to_be_visible()
+    await expect(page.get_by_text("was moved to position 1 in “Done”.")).to_be_visible()
 
 
 # When the page has not moved for twenty frames: it scrolls on for a while after the finger.
@@ -204,7 +204,7 @@ async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, 
     await page.keyboard.press("ArrowDown")
     await expect(page.locator(f"#{filled.tasks[1]} .card-title a")).to_be_focused()
     await page.keyboard.press("Shift+ArrowRight")
-    await expect(page.get_by_text("“Flyer” is number 2 in “Doing” now.")).to_be_visible()
+    await expect(page.get_by_text("“Flyer” was moved to position 2 in “Doing”.")).to_be_visible()
     await expect(filled.card(page, filled.tasks[1], 1).locator(".card-title a")).to_be_focused()
     await page.keyboard.press("u")
     await expect(filled.card(page, filled.tasks[1], 0)).to_be_visible()
@@ -215,7 +215,7 @@ async def test_a_timer_starts_from_a_card_and_the_board_stays(visit: Visits, tea
     await ready(page)
     await page.keyboard.press("j")
     await page.keyboard.press("t")
-    await expect(filled.card(page, filled.tasks[0], 0).get_by_text("A timer runs")).to_be_attached()
+    await expect(filled.card(page, filled.tasks[0], 0).get_by_text("A timer is running")).to_be_attached()
     await expect(page.locator(".top .running")).to_be_visible()
     assert page.url.endswith(f"{filled.base}?priority=high")
 
@@ -251,28 +251,28 @@ async def test_a_telephone_shows_the_tab_of_the_place_and_folds_filters(
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
 async def test_chosen_cards_get_a_label(visit: Visits, team: Team, filled: Filled, scripts: bool) -> None:
     page = await visit(filled.base, team.owner, scripts=scripts)
-    bar = page.get_by_role("form", name="Change the chosen cards")
+    bar = page.get_by_role("form", name="Change selected cards")
     await expect(bar).to_be_visible(visible=not scripts)
     for task in filled.tasks[:2]:
         await page.locator(f"#{task} .choose").check()
     await expect(bar).to_be_visible()
     await bar.get_by_label("Label").fill("summer")
     await bar.get_by_role("button", name="Add").click()
-    await expect(page.get_by_text("2 cards were changed.")).to_be_visible()
+    await expect(page.get_by_text("2 cards were updated.")).to_be_visible()
     await expect(page.locator(".board-card .chip", has_text="summer")).to_have_count(2)
 
 
 async def test_cards_are_chosen_by_touch(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner, width=360, touch=True, is_mobile=True)
     await ready(page)
-    bar, boxes = page.get_by_role("form", name="Change the chosen cards"), page.locator(".choose:visible")
+    bar, boxes = page.get_by_role("form", name="Change selected cards"), page.locator(".choose:visible")
     await expect(boxes).to_have_count(0)
     await page.locator(f"#{filled.columns[0]}-menu > summary").tap()
-    await page.get_by_role("button", name="Choose cards").locator("visible=true").tap()
+    await page.get_by_role("button", name="Select cards").locator("visible=true").tap()
     await expect(bar).to_be_visible()
     await page.locator(f"#{filled.tasks[0]} .choose").tap()
-    await expect(bar.get_by_text("1 chosen")).to_be_visible()
-    await bar.get_by_role("button", name="None").tap()
+    await expect(bar.get_by_text("1 selected")).to_be_visible()
+    await bar.get_by_role("button", name="Clear selection").tap()
     await expect(bar).to_be_hidden()
     await expect(boxes).to_have_count(0)
 
@@ -316,7 +316,7 @@ async def test_filters_stay_until_all_cards_are_wanted(visit: Visits, team: Team
     await expect(telephone.locator(".board-card")).to_have_count(1)
     await telephone.get_by_label("Priority").first.select_option("low")
     await expect(telephone.get_by_text("0 of 5 cards")).to_be_visible()
-    await telephone.get_by_role("button", name="Show all").click()
+    await telephone.get_by_role("button", name="Clear filters").click()
     await expect(telephone.locator(".board-card")).to_have_count(5)
     await expect(telephone.get_by_label("Priority").first).to_have_value("")
     await page.goto(filled.base)
@@ -332,13 +332,13 @@ async def test_filters_that_were_kept_are_cleared_one_by_one(visit: Visits, team
     await ready(page)
     await page.get_by_label("Priority").first.select_option("")
     await expect(page.locator(".board-card")).to_have_count(5)
-    await expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Clear filters")).to_have_count(0)
 
 
 async def test_a_folded_column_stays_folded(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
-    await page.get_by_role("button", name="Fold Doing").click()
+    await page.get_by_role("button", name="Collapse Doing").click()
     await expect(page.locator(f"#{filled.other}")).to_be_hidden()
     await page.reload()
     await expect(page.locator(f"#{filled.other}")).to_be_hidden()

@@ -87,14 +87,14 @@ async def test_deliveries_that_are_not_followed_any_more_say_why(visit: Visits, 
 async def test_undo_is_about_what_was_done_last(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.member)
-    await page.get_by_text("Add time that was spent", exact=True).click()
-    await page.get_by_role("button", name="Add the time").click()
-    await page.get_by_role("link", name="Edit the entry: Draw the page").click()
-    await page.get_by_role("button", name="Delete the entry").click()
+    await page.get_by_text("Add time manually", exact=True).click()
+    await page.get_by_role("button", name="Add time entry").click()
+    await page.get_by_role("link", name="Edit time entry: Draw the page").click()
+    await page.get_by_role("button", name="Delete time entry").click()
     messages = page.locator(".toast")
-    await expect(messages).to_have_text(["The entry was deleted. Undo"])
-    await page.get_by_role("button", name="Start the timer").click()
-    await expect(messages).to_have_text(["The timer runs."])
+    await expect(messages).to_have_text(["The time entry was deleted. Undo"])
+    await page.get_by_role("button", name="Start timer").click()
+    await expect(messages).to_have_text(["The timer was started."])
     await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
 
 

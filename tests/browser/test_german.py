@@ -123,5 +123,5 @@ async def test_what_is_left_in_english_is_found(visit: Visits) -> None:
     whole, filled = english()
     found = {each for each in await page.evaluate(_TEXTS) if each in whole}
     assert {"Login or e-mail address", "Password", "Sign in"} <= found
-    assert filled.fullmatch("Ada changed the task “Logo”.")
+    assert filled.fullmatch("Ada updated the task “Logo”.")
     assert not filled.fullmatch("Ada hat die Aufgabe „Logo“ geändert.")

@@ -167,5 +167,5 @@ async def test_a_comment_on_a_file_names_somebody(visit: Visits, server: Server,
     await picture(page, "mention-file")
     await page.keyboard.press("Enter")
     await expect(field).to_have_value(f"@{team.owner.login} ")
-    await page.get_by_role("button", name="Send the reply").click()
+    await page.get_by_role("button", name="Send reply").click()
     await expect(page.locator(".replies .mention")).to_have_text(f"@{team.owner.login}")

@@ -72,16 +72,16 @@ async def test_a_project_is_renamed_archived_and_deleted(visit: Visits, team: Te
     await page.get_by_role("region", name="Project").get_by_role("button", name="Save").click()
     await expect(page.get_by_text("The project was saved.")).to_be_visible()
     await page.get_by_role("button", name="Archive").click()
-    await expect(page.get_by_text("The project is archived. To change something")).to_be_visible()
+    await expect(page.get_by_text("This project is archived.")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
-    await expect(page.get_by_text("The project is archived. To change something")).to_have_count(0)
+    await expect(page.get_by_text("This project is archived.")).to_have_count(0)
     await expect(page.get_by_label("Title")).to_have_value("The new homepage")
-    await page.get_by_role("link", name="Delete …").click()
-    await page.get_by_label("type the title of the project: The new homepage").fill("the new homepage")
-    await page.get_by_role("button", name="Delete the project").click()
+    await page.get_by_role("link", name="Delete…").click()
+    await page.get_by_label("type the project’s title: The new homepage").fill("the new homepage")
+    await page.get_by_role("button", name="Delete project").click()
     await expect(page.get_by_text("“The new homepage” was deleted.")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
-    await expect(page.get_by_text("The project is back.")).to_be_visible()
+    await expect(page.get_by_text("The project was restored.")).to_be_visible()
 
 
 async def test_the_settings_of_a_project_are_for_everybody(

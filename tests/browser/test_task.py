@@ -98,7 +98,7 @@ async def test_the_page_is_for_everybody(
     await fits(page)
     assert len(await keyboard(page)) > 10
     await page.locator("#history-section > summary").click()
-    await expect(page.locator(".happened li").last).to_contain_text("made the task")
+    await expect(page.locator(".happened li").last).to_contain_text("created the task")
     await page.evaluate("document.querySelectorAll('details.unfolding').forEach(each => { each.open = true })")
     await accessible(page)
     await fits(page)
@@ -122,7 +122,7 @@ async def test_a_comment_is_looked_at_before_it_is_sent(
     page = await visit(path, team.owner, scripts=scripts)
     await page.get_by_label("Add a comment").fill("so **bold** <b>not</b>")
     form = page.locator("#form-comment")
-    await form.get_by_label("Hide it from clients").check()
+    await form.get_by_label("Hide from clients").check()
     await form.get_by_role("button", name="Preview").click()
     shown = page.get_by_role("region", name="Preview")
     await expect(shown.locator("strong")).to_have_text("bold")

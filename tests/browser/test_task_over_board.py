@@ -134,7 +134,7 @@ async def test_the_board_is_as_it_was_when_it_closes(visit: Visits, team: Team, 
     if way == "back":
         await page.go_back()
     elif way == "button":
-        await dialog.get_by_role("button", name="Close the task").click()
+        await dialog.get_by_role("button", name="Close task").click()
     elif way == "escape":
         await page.keyboard.press("Escape")
     else:
@@ -226,7 +226,7 @@ async def test_a_change_is_answered_within_and_shown_beneath(visit: Visits, team
     await expect(dialog.get_by_role("heading", name="Word mark")).to_be_visible()
     await expect(board.card(page)).to_have_text("Word mark")
     await expect(page).to_have_title("Word mark · Workhook")
-    await dialog.get_by_role("button", name="Start a timer").click()
+    await dialog.get_by_role("button", name="Start timer").click()
     await expect(dialog.get_by_role("button", name="Pause")).to_be_visible()
     await expect(page.locator(f"#{board.task} .chip.good")).to_be_attached()
     await expect(dialog.get_by_label("Add a comment")).to_have_value("not yet sent")
@@ -272,8 +272,8 @@ async def test_who_comes_too_late_is_shown_both(visit: Visits, team: Team, board
     board.call(f"/tasks/{board.task}", method="PATCH", title="Theirs")
     await expect(dialog.get_by_role("heading", name="Theirs")).to_be_visible()
     await page.keyboard.press("Enter")
-    await expect(dialog.get_by_text("Nothing was saved.")).to_be_visible()
-    await dialog.get_by_role("button", name="Save yours").click()
+    await expect(dialog.get_by_text("Your change wasn’t saved.")).to_be_visible()
+    await dialog.get_by_role("button", name="Save my version").click()
     await expect(dialog.get_by_role("heading", name="Mine")).to_be_visible()
     await expect(board.card(page)).to_have_text("Mine")
 
@@ -313,7 +313,7 @@ async def test_another_deletes_it_meanwhile(visit: Visits, team: Team, board: Bo
     await dialog.get_by_label("Add a comment").fill("a long thought")
     visit.expect_trouble("status of 404")
     board.call(f"/tasks/{board.task}", method="DELETE")
-    await expect(dialog.get_by_text("Perhaps it was deleted.")).to_be_visible()
+    await expect(dialog.get_by_text("It may have been deleted.")).to_be_visible()
     await expect(dialog.get_by_label("Add a comment")).to_have_value("a long thought")
     await expect(board.card(page)).to_have_count(0)
 
@@ -329,7 +329,7 @@ async def test_it_asks_before_what_is_typed_is_lost(visit: Visits, team: Team, b
         if way == "back":
             await page.evaluate("history.back()")
         elif way == "button":
-            await dialog.get_by_role("button", name="Close the task").click()
+            await dialog.get_by_role("button", name="Close task").click()
         elif way == "escape":
             await page.keyboard.press("Escape")
         else:
@@ -343,7 +343,7 @@ async def test_it_asks_before_what_is_typed_is_lost(visit: Visits, team: Team, b
     await expect(field).to_have_value("half a sen")
     await expect(page).to_have_url(board.address())
     assert len(stays) == 1
-    assert "not saved yet" in stays[0]
+    assert "unsaved changes" in stays[0]
     await field.fill("")
     await leave()
     await expect(dialog).to_be_hidden()
@@ -394,7 +394,7 @@ async def test_a_key_on_a_card_opens_a_part_of_its_task(visit: Visits, team: Tea
     await page.go_back()
     await expect(board.card(page)).to_be_focused()
     await page.keyboard.press("a")
-    await expect(dialog.get_by_label("Assign somebody")).to_be_focused()
+    await expect(dialog.get_by_label("Assign someone")).to_be_focused()
 
 
 async def test_coming_back_from_another_page_shows_the_whole_page(visit: Visits, team: Team, board: Board) -> None:

@@ -25,18 +25,18 @@ def add_task(server: Server, team: Team) -> None:
 async def test_a_timer_runs_and_is_finished(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.member, scripts=scripts)
-    await page.get_by_role("button", name="Start the timer").click()
-    running = page.get_by_role("region", name="A timer runs")
+    await page.get_by_role("button", name="Start timer").click()
+    running = page.get_by_role("region", name="A timer is running")
     await expect(running).to_contain_text("Draw the page")
     await running.get_by_role("button", name="Finish").click()
-    await expect(page.get_by_role("region", name="A timer runs")).to_have_count(0)
-    await expect(page.get_by_role("link", name="Edit the entry: Draw the page")).to_be_visible()
+    await expect(page.get_by_role("region", name="A timer is running")).to_have_count(0)
+    await expect(page.get_by_role("link", name="Edit time entry: Draw the page")).to_be_visible()
 
 
 async def test_the_page_has_the_days_of_the_browsers_zone(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, timezone_id="Pacific/Auckland")
-    await expect(page.get_by_text("time zone Pacific/Auckland")).to_be_visible()
+    await expect(page.get_by_text("Pacific/Auckland time zone")).to_be_visible()
 
 
 async def test_pages_follow_the_browsers_zone_from_the_first_on(visit: Visits, server: Server, team: Team) -> None:
@@ -44,7 +44,7 @@ async def test_pages_follow_the_browsers_zone_from_the_first_on(visit: Visits, s
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}", team.owner, timezone_id="Europe/Berlin")
     await page.get_by_role("navigation").get_by_role("link", name="Time", exact=True).first.click()
-    await expect(page.get_by_text("time zone Europe/Berlin")).to_be_visible()
+    await expect(page.get_by_text("Europe/Berlin time zone")).to_be_visible()
 
 
 async def test_pages_follow_a_browser_that_is_in_another_zone_meanwhile(
@@ -53,7 +53,7 @@ async def test_pages_follow_a_browser_that_is_in_another_zone_meanwhile(
     """The page that Turbo shows next was made for the old zone, and is asked for again."""
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, timezone_id="Europe/Berlin")
-    await expect(page.get_by_text("time zone Europe/Berlin")).to_be_visible()
+    await expect(page.get_by_text("Europe/Berlin time zone")).to_be_visible()
     await page.evaluate("""() => {
         const { resolvedOptions } = Intl.DateTimeFormat.prototype
         Intl.DateTimeFormat.prototype.resolvedOptions = function () {
@@ -62,15 +62,15 @@ async def test_pages_follow_a_browser_that_is_in_another_zone_meanwhile(
     }""")
     places = page.get_by_role("navigation", name="Time", exact=True)
     await places.get_by_role("link", name="Report").click()
-    await expect(page.get_by_text("time zone Pacific/Auckland")).to_be_visible()
+    await expect(page.get_by_text("Pacific/Auckland time zone")).to_be_visible()
 
 
 async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     add_task(server, team)
     path = f"/{team.world.full_name}/time"
     page = await visit(path, team.owner, width=width, scheme=scheme)
-    await page.get_by_text("Add time that was spent", exact=True).click()
-    await page.get_by_role("button", name="Add the time").click()
+    await page.get_by_text("Add time manually", exact=True).click()
+    await page.get_by_role("button", name="Add time entry").click()
     await expect(page.get_by_role("table")).to_contain_text("1:00")
     await page.locator("#toasts .toast").wait_for()
     await page.reload()
@@ -108,13 +108,13 @@ async def test_the_report_is_filtered_and_made_an_invoice_of(
     await page.get_by_role("navigation", name="Time", exact=True).get_by_role("link", name="Report").click()
     await page.get_by_role("link", name="This month").click()
     await page.get_by_role("link", name="Person", exact=True).click()
-    await expect(page.get_by_role("img", name="Chart: 4:30 in all, 1:30 of it billable.")).to_be_visible()
+    await expect(page.get_by_role("img", name="Chart: 4:30 in total, 1:30 billable.")).to_be_visible()
     rows = page.get_by_role("row")
     await expect(rows.filter(has_text=team.member.login)).to_contain_text("3:00")
     await page.get_by_role("combobox", name="Person").select_option(team.owner.login)
-    await page.get_by_role("button", name="Show").click()
-    await expect(rows.filter(has_text="Sum")).to_contain_text("1:30")
-    await page.get_by_role("button", name="Make an invoice of it").click()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(rows.filter(has_text="Total")).to_contain_text("1:30")
+    await page.get_by_role("button", name="Create invoice").click()
     await expect(page.get_by_role("main")).to_contain_text("120.00")
 
 
@@ -137,15 +137,15 @@ async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server
     add_time(server, team)
     page = await visit("/time", team.member, scripts=scripts)
     await expect(page.get_by_role("table")).to_contain_text("3:00")
-    await page.get_by_role("button", name="Start the timer").click()
-    running = page.get_by_role("region", name="A timer runs")
+    await page.get_by_role("button", name="Start timer").click()
+    running = page.get_by_role("region", name="A timer is running")
     await expect(running).to_contain_text("Website")
     await running.get_by_role("button", name="Pause").click()
     await expect(running).to_have_count(0)
     await page.get_by_role("main").get_by_role("button", name="Resume").click()
     await running.get_by_role("button", name="Finish").click()
     await expect(running).to_have_count(0)
-    await expect(page.get_by_role("link", name="Edit the entry")).to_have_count(2)
+    await expect(page.get_by_role("link", name="Edit time entry")).to_have_count(2)
 
 
 async def test_two_keys_lead_to_ones_own_time_or_to_that_of_the_project(
@@ -167,8 +167,8 @@ async def test_ones_own_week_is_for_everybody(
 ) -> None:
     add_time(server, team)
     page = await visit("/time", team.member, width=width, scheme=scheme)
-    await page.get_by_role("button", name="Start the timer").click()
-    await expect(page.get_by_role("region", name="A timer runs")).to_be_visible()
+    await page.get_by_role("button", name="Start timer").click()
+    await expect(page.get_by_role("region", name="A timer is running")).to_be_visible()
     await page.locator("#toasts .toast").wait_for()
     await page.reload()
     await accessible(page)
@@ -179,21 +179,21 @@ async def test_ones_own_week_is_for_everybody(
 
 async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: Team) -> None:
     page = await visit("/", team.client)
-    await page.locator("summary", has_text="Your menu").click()
+    await page.locator("summary", has_text="Account menu").click()
     await expect(page.get_by_role("link", name="Documentation")).to_be_visible()
     await expect(page.get_by_role("link", name="My time")).to_have_count(0)
     await page.goto("/time")
-    await expect(page.get_by_text("You spent nothing in this week.")).to_be_visible()
+    await expect(page.get_by_text("You have no time entries this week.")).to_be_visible()
     await accessible(page)
 
 
 async def test_on_a_phone_the_week_has_the_days_with_time(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, width=360)
-    await page.get_by_text("Add time that was spent", exact=True).click()
+    await page.get_by_text("Add time manually", exact=True).click()
     await page.get_by_label("Duration").fill("0:50:12")
-    await page.get_by_role("button", name="Add the time").click()
-    await expect(page.get_by_text("The time was added.")).to_be_visible()
+    await page.get_by_role("button", name="Add time entry").click()
+    await expect(page.get_by_text("The time entry was added.")).to_be_visible()
     cells = page.locator(".week tbody td:visible")
     await expect(cells).to_have_text(["0:50:12", "0:50:12"])
     assert re.match(r"\w{3} \d+$", await cells.first.get_attribute("data-label") or "")

@@ -253,10 +253,10 @@ async def test_the_pages_are_for_everybody(
 async def test_only_admins_have_the_place(visit: Visits, team: Team, hook: Hook) -> None:
     visit.expect_trouble("status of 404")
     client = await visit(hook.base, team.client)
-    await expect(client.get_by_text("There is nothing here")).to_be_visible()
+    await expect(client.get_by_text("Page not found")).to_be_visible()
     visit.expect_trouble("status of 403")
     member = await visit(hook.base, team.member)
-    await expect(member.get_by_text("That is not allowed")).to_be_visible()
+    await expect(member.get_by_text("Access denied")).to_be_visible()
     board = await member.context.new_page()
     await board.goto(f"/{team.world.full_name}")
     await expect(board.get_by_role("link", name="Webhooks")).to_have_count(0)

@@ -141,11 +141,11 @@ def test_owners_see_to_whom_no_mail_arrives(studio: Studio, mail: MailServer, ow
 
     assert text is not None
     assert (
-        "E-mail does not arrive. There is no such address. (550 5.1.1) Whoever runs the server can enter "
+        "E-mail isn’t being delivered. The address doesn’t exist. (550 5.1.1) An administrator can enter "
         "another address." in text
     )
     assert (
-        "The e-mail did not arrive. There is no such address. (550 5.1.1) Take the invitation back and invite another "
+        "The e-mail wasn’t delivered. The address doesn’t exist. (550 5.1.1) Revoke the invitation and invite another "
         "address." in text
     )
     for each in ("nobody here", "mx.inside.example", f"localhost:{mail.port}"):
@@ -169,8 +169,8 @@ def test_admins_see_which_client_got_no_mail_and_why(studio: Studio, mail: MailS
         mail.rcpt = lambda asked, times: "250 OK"
     assert text is not None
     assert (
-        "Die E-Mail kam nicht an. Ein Mailserver nimmt solche E-Mails von diesem Server nicht an. (550 5.7.1) "
-        "Erstellen Sie einen Link, senden Sie ihn selbst und sagen Sie es dem, der den Server betreibt." in text
+        "Die E-Mail wurde nicht zugestellt. Ein Mailserver hat die E-Mail abgelehnt. (550 5.7.1) "
+        "Erstellen Sie einen Link, senden Sie ihn selbst und informieren Sie die Administration." in text
     )
     assert "10.1.2.3" not in text
 
@@ -202,7 +202,7 @@ def test_the_settings_offer_mail_and_show_a_refused_address(
         task_id = studio.task()
         studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [person.login]})
 
-        said = "No e-mail is sent to it. There is no such address. (550 5.1.1)"
+        said = "No e-mail is sent to it. The address doesn’t exist. (550 5.1.1)"
         until(lambda: said in text_of(browser.get("/settings/notifications").text))
         assert "nobody here" not in browser.get("/settings/notifications").text
     finally:

@@ -143,7 +143,7 @@ def test_another_address_of_a_client_stays_their_own(
     [
         (
             "550 5.1.1 <{}>: unknown user at mx.inside.example",
-            "Send the PDF yourself. There is no such address.",
+            "Send the PDF yourself. The address doesn’t exist.",
         ),
         ("451 4.3.0 <{}>: mx.inside.example is busy", "It could not be mailed to Mia Client yet, and is tried again."),
     ],
@@ -184,4 +184,4 @@ def test_a_message_that_was_tried_in_vain_was_not_refused(
     text = until(lambda: page_with("Send the PDF yourself.", studio, owner, invoice_id))
     assert text is not None
     assert f"It could not be mailed to {address}" in text
-    assert "It was tried for two days, and did not arrive." in text
+    assert "Delivery was attempted for two days without success." in text

@@ -189,7 +189,7 @@ def test_what_has_changed_in_the_other_program(number: int, expected: str) -> No
 @pytest.mark.usefixtures("german")
 def test_the_reason_why_a_card_does_not_wait_is_translated_too() -> None:
     remark = say("task {} does not wait for others here: {}", "'b'", part("Not Found"))
-    said = "Karte 'b' wartet hier nicht auf andere: Das gibt es hier nicht, oder Sie dürfen es nicht sehen."
+    said = "Karte 'b' wartet hier nicht auf andere: Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."
     assert in_words(remark) == said
 
 

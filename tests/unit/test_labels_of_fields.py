@@ -83,4 +83,4 @@ def test_what_is_wrong_with_a_field_is_said_in_words_of_pages(shape: type[msgspe
         parameters.gather(shape, {}, {})
     except Invalid as problem:
         missing = [refusals.in_words(each.message or "") for each in problem.faults if each.field == name]
-        assert missing in ([], [f"{LABELS[name]} must be filled in"])
+        assert missing in ([], [f"{LABELS[name]} is required"])

@@ -117,7 +117,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
 @pytest.mark.parametrize(
     ("english", "expected"),
     [
-        ("Not Found", "Das gibt es hier nicht, oder Sie dürfen es nicht sehen."),
+        ("Not Found", "Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."),
         (
             say("You have been signed out. {}", say("Sign in again.")),
             "Sie wurden abgemeldet. Bitte melden Sie sich neu an.",
@@ -162,12 +162,12 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
         (say("login {} is taken", "ada"), "The login ada is taken. Choose another."),
         (
             "The project is archived; unarchive it (archive: false) to change it.",
-            "The project is archived. Take it out of the archive to change it.",
+            "This project is archived. Unarchive it to make changes.",
         ),
-        ("task_id must be a task of the project", "The task must be one of this project"),
+        ("task_id must be a task of the project", "Choose a task in this project"),
         (
             "start_time is required with end_time, unless there is a duration",
-            "Enter a start or a duration, too.",
+            "Enter a start or a duration as well.",
         ),
         (say("callback_urls may have at most {} URLs", 10), "There may be at most 10 callback addresses"),
         (
@@ -189,7 +189,7 @@ def test_a_sentence_of_a_page_stays_where_it_is_read_again() -> None:
 
 
 _API_NAME = re.compile(r"\w_\w|\b(active|true|false|null|URL|url|slug|client id|timesheet|checkout|task_id)\b")
-_NAMES_OF_NO_FIELD = ("This form is out of date", "The address must have 1 to")
+_NAMES_OF_NO_FIELD = ("This form has expired", "The address must have 1 to")
 _HOLE = re.compile(r"\{(\d*)(?::label)?\}")
 
 

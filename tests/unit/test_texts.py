@@ -57,7 +57,7 @@ def test_every_text_is_translated() -> None:
 
 def test_texts_of_templates_and_code_are_collected() -> None:
     found = {each.id for each in collecting.collected()}
-    assert {"Sign out", "There is nothing here", "Board", "“%(title)s” was moved."} <= found
+    assert {"Sign out", "Page not found", "Board", "“%(title)s” was moved."} <= found
 
 
 def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:

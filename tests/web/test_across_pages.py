@@ -73,7 +73,7 @@ def test_open_tasks_come_first_and_filters_narrow_them(both: Both) -> None:
         "Soon", "Shape",
     ]  # fmt: skip
     assert listed(page_of(both.browser, "/tasks?q=shap")) == ["Shape"]
-    assert "No task fits these filters." in text_of(page_of(both.browser, "/tasks?label=none"))
+    assert "No tasks match these filters." in text_of(page_of(both.browser, "/tasks?label=none"))
     assert both.browser.get("/tasks?sort=colour").status_code == 422
 
 

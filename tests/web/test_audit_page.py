@@ -262,9 +262,9 @@ def test_what_happened_is_told_in_words_the_newest_first(studio: Studio) -> None
         f"{who} deleted the task “Logo”.",
         f"{who} commented on “Logo”.",
         f"{who} moved “Logo” from Done to To do.",
-        f"{who} finished “Logo”: it came from To do to Done.",
+        f"{who} completed “Logo” by moving it from To do to Done.",
         f"{who} changed the priority, labels of “Logo”.",
-        f"{who} made the task “Logo”.",
+        f"{who} created the task “Logo”.",
     ]
     assert page.count(f'href="{studio.base}/tasks/{task}"') == 4, "what was deleted has no page"
     assert re.search(rf'href="{studio.base}/tasks/{task}#\d+"', page)
@@ -274,10 +274,10 @@ def test_it_is_narrowed_down_by_kind_and_person(studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Logo")
     path = f"{studio.base}/activity"
     assert [each.split()[1:4] for each in told(page_of(studio.owner, path, event="task", actor=""))] == [
-        ["made", "the", "task"]
+        ["created", "the", "task"]
     ]
     assert told(page_of(studio.owner, path, actor=studio.team.member.login)) == []
-    assert "Nothing of this kind happened" in page_of(studio.owner, path, actor=studio.team.member.login)
+    assert "No recent activity matches these filters" in page_of(studio.owner, path, actor=studio.team.member.login)
     assert len(told(page_of(studio.owner, path, actor=studio.team.owner.login))) == 2
 
 
@@ -289,7 +289,7 @@ def test_its_pages_follow_one_another(studio: Studio) -> None:
     [more] = re.findall(r'href="(\?[^"]*)" rel="next"', first)
     second = page_of(studio.owner, f"{studio.base}/activity{html.unescape(more)}")
     assert (len(told(first)), len(told(second))) == (50, 1)
-    assert "made the column" in told(second)[0]
+    assert "created the column" in told(second)[0]
 
 
 def test_the_payload_is_on_a_page_of_its_own(server: Server, studio: Studio) -> None:
@@ -334,17 +334,17 @@ def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) 
     assert studio.api.post(path, json=named).status_code == 202
     page = page_of(studio.member, f"{studio.base}/activity")
     assert told(page)[:6] == [
-        f"published by {who}: task.deleted",
-        f"published by {who}: push",
-        f"published by {who}: task_comment.created",
-        f"published by {who}: task.created",
-        f"published by {who}: invoice.paid",
-        f"{who} made the task “Logo”.",
+        f"{who} published the event task.deleted.",
+        f"{who} published the event push.",
+        f"{who} published the event task_comment.created.",
+        f"{who} published the event task.created.",
+        f"{who} published the event invoice.paid.",
+        f"{who} created the task “Logo”.",
     ]
     assert "EVIL" not in page
     history = text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history"))
-    assert f"published by {who} : task.created" in history
-    assert f"{who} made the task." in history
+    assert f"{who} published the event task.created." in history
+    assert f"{who} created the task." in history
     listed = studio.call("GET", f"{studio.project}/activity")["activity"]
     assert [each["published"] for each in listed[:6]] == [True, True, True, True, True, False]
 

@@ -283,18 +283,18 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     path = f"{studio.base}/billing/new"
     answer = studio.member.fill(path, bill_to=HOSTILE, currency="EUR", tax="a lot")
     assert answer.status_code == 422
-    assert answer.text.count("“a lot” is not a number. Write it such as 1.5.") == 1
+    assert answer.text.count("“a lot” is not a number. Enter one such as 1.5.") == 1
     assert 'aria-describedby="tax-fault"' in answer.text
     assert HOSTILE in text_of(answer.text)
     path = made_draft(studio)
     for typed, said in (
-        ({"unit_price": "ten"}, "“ten” is not an amount. Write it such as 1250.00."),
+        ({"unit_price": "ten"}, "“ten” is not an amount. Enter one such as 1250.00."),
         ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
         ({"unit_price": "-1"}, "Price of one must be a number of at least 0"),
         ({"unit_price": "9" * 30}, "Price of one must be a number from 0 to 20000000000000"),
         ({"qty": "0"}, "Quantity must be a number of more than 0"),
         ({"qty": "1.2345678"}, "with at most six decimals"),
-        ({"qty": ""}, "Quantity must be filled in"),
+        ({"qty": ""}, "Quantity is required"),
         ({"description": " "}, "Description must have 1 to 4000 characters"),
     ):
         fields = {"description": "Kept as it is", "qty": "3", "unit_price": "7", **typed}
@@ -311,9 +311,9 @@ def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
     answer = studio.member.fill(path, f"{path}/lines", description="", qty="x", unit_price="y")
     text = text_of(answer.text)
     assert answer.status_code == 422
-    for said in ("“x” is not a number", "“y” is not an amount", "Description must be filled in"):
+    for said in ("“x” is not a number", "“y” is not an amount", "Description is required"):
         assert said in text
-    assert "Quantity must be filled in" not in text
+    assert "Quantity is required" not in text
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_time_whose_line_is_removed_can_be_invoiced_again(studio: Studio) -> Non
     path = f"{studio.base}/billing/{made}"
 
     def held(timesheet: str) -> bool:
-        return "The entry is on an invoice." in page_of(studio.owner, f"{studio.base}/time/{timesheet}")
+        return "This time entry is on an invoice." in page_of(studio.owner, f"{studio.base}/time/{timesheet}")
 
     assert all(held(each) for each in ids)
     form = next(each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")
@@ -384,8 +384,8 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_draft(studio: Stud
     answer = studio.member.post(form.action, {**form.fields, "bill_to": "Mine", "currency": "EUR", "due": "2031-01-01"})
     assert answer.status_code == 409
     text = text_of(answer.text)
-    assert "Somebody else has changed this meanwhile." in text
-    assert "Now: Theirs" in text
+    assert "Someone else changed this while you were editing." in text
+    assert "Current value: Theirs" in text
     assert "Mine" in text
     assert invoice_of(studio, path)["bill_to"] == "Theirs"
     [again] = [each for each in forms(answer) if each.action == form.action]
@@ -414,12 +414,12 @@ def test_a_line_that_somebody_else_changed_or_removed(studio: Studio) -> None:
     assert studio.owner.post(other.action, {**other.fields, "description": "Theirs"}).status_code == 303
     answer = studio.member.post(form.action, {**form.fields, "description": "Mine"})
     assert answer.status_code == 409
-    assert "Now: Theirs" in text_of(answer.text)
+    assert "Current value: Theirs" in text_of(answer.text)
     gone = next(each for each in forms(studio.owner.get(path)) if each.action == f"{path}/lines/1/remove")
     assert studio.owner.post(gone.action, gone.fields).status_code == 303
     [again] = [each for each in forms(answer) if each.action == form.action]
     answer = studio.member.post(again.action, {**again.fields, "description": "Mine"})
-    assert (answer.status_code, "removed this meanwhile" in answer.text) == (409, True)
+    assert (answer.status_code, "removed this while" in answer.text) == (409, True)
     [again] = [each for each in forms(answer) if each.action == form.action]
     answer = studio.member.post(again.action, {**again.fields, "description": "Mine"})
     assert answer.status_code == 303, answer.text

@@ -53,13 +53,13 @@ def test_who_comes_back_has_the_filters_that_they_used_last(two: Studio, server:
 def test_all_tasks_are_shown_again(two: Studio, sent: dict[str, str]) -> None:
     filtered(two, two.owner, q="logo")
     shown = two.owner.get(two.base)
-    assert "Show all" in shown.text
+    assert "Clear filters" in shown.text
     [form] = [each for each in forms(shown) if each.action == f"{two.base}/board/filters"]
     assert form.fields["q"] == "logo"
     assert filtered(two, two.owner, **sent) == two.base
     whole = page_of(two.owner, two.base)
     assert titles(whole) == ["Logo", "Flyer"]
-    assert "Show all" not in whole
+    assert "Clear filters" not in whole
 
 
 def test_an_address_with_filters_shows_these_and_changes_nothing(two: Studio) -> None:

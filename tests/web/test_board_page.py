@@ -52,11 +52,11 @@ def test_a_card_tells_what_matters(studio: Studio) -> None:
     page = page_of(studio.owner, studio.base)
     assert "<img src=x" not in page
     told = card(page, task)
-    for each in (HOSTILE, "print", "High", "Overdue:", "1/2", "Comments: 2", "A timer runs"):
+    for each in (HOSTILE, "print", "High", "Overdue:", "1/2", "Comments: 2", "A timer is running"):
         assert each in told, (each, told)
     for_client = card(page_of(studio.client, studio.base), task)
     assert "Comments: 1" in for_client
-    assert "A timer runs" not in for_client
+    assert "A timer is running" not in for_client
 
 
 def test_filters_narrow_the_board(studio: Studio) -> None:
@@ -82,11 +82,11 @@ def test_filters_narrow_the_board(studio: Studio) -> None:
 
 
 def test_a_board_without_columns_gets_some(studio: Studio) -> None:
-    assert "Make the columns To do, Doing, Done" in page_of(studio.owner, studio.base)
+    assert "Create columns: To do, Doing, Done" in page_of(studio.owner, studio.base)
     assert send(studio.owner, f"{studio.base}/columns", template="board").status_code == 303
     made = studio.api.get(f"/api/v1{studio.project}/columns").json()["columns"]
     assert [(each["title"], each["finished"]) for each in made] == [("To do", False), ("Doing", False), ("Done", True)]
-    assert "Make the columns" not in page_of(studio.client, studio.base)
+    assert "Create columns" not in page_of(studio.client, studio.base)
 
 
 def test_a_card_is_moved_and_back(studio: Studio) -> None:

@@ -98,7 +98,7 @@ def test_a_feed_is_asked_for_again_and_has_not_changed(studio: Studio) -> None:
 def test_an_address_is_shown_once_and_ends_when_it_is_renewed_or_turned_off(server: Server, studio: Studio) -> None:
     place = feed_page(studio)
     assert f'href="{place}"' in page_of(studio.member, f"{studio.base}/calendar")
-    assert "Make an address" in page_of(studio.member, place)
+    assert "Create link" in page_of(studio.member, place)
     first = address_of(studio, studio.member)
     key = first.split("/")[-2]
     assert key not in page_of(studio.member, place)
@@ -106,10 +106,10 @@ def test_an_address_is_shown_once_and_ends_when_it_is_renewed_or_turned_off(serv
     second = address_of(studio, studio.member)
     assert (httpx.get(first).status_code, httpx.get(second).status_code) == (404, 200)
     ended = send(studio.member, f"{place}/end", feed="project")
-    assert "is turned off" in studio.member.get(ended.headers["location"]).text
+    assert "was turned off" in studio.member.get(ended.headers["location"]).text
     assert httpx.get(second).status_code == 404
     nothing = send(studio.member, f"{place}/end", feed="project")
-    assert "is turned off" not in studio.member.get(nothing.headers["location"]).text
+    assert "was turned off" not in studio.member.get(nothing.headers["location"]).text
     assert send(studio.member, f"{place}/renew", feed="everything").status_code == 404
     for wrong in ("x", "x" * 43, "%00", "\u202e" * 43):
         assert httpx.get(f"{server.url}/calendar/{wrong}/calendar.ics").status_code == 404

@@ -111,7 +111,7 @@ def test_an_upload_is_refused_before_its_bytes_are_kept(project: Project) -> Non
     assert project.member.client.post(project.path, content=late + b"--edge--\r\n", headers=sent).status_code == 403
     empty = project.upload(project.member, "", b"")
     assert empty.status_code == 422
-    assert "There are no files yet." in project.member.get(project.path).text
+    assert "No files yet." in project.member.get(project.path).text
 
 
 def test_a_script_is_told_why_an_upload_failed(project: Project) -> None:
@@ -133,7 +133,7 @@ def test_folders_stand_first_and_an_empty_one_can_be_deleted_and_taken_back(proj
     assert "inside.txt" in project.client.get(there).text
     delete = f"{folders}/{folder_id}/delete"
     full = project.member.fill(there, delete)
-    assert (full.status_code, "The folder holds files" in full.text) == (409, True)
+    assert (full.status_code, "The folder still contains files" in full.text) == (409, True)
     project.member.fill(project.path + f"/{inside['id']}", f"{project.path}/{inside['id']}/delete")
     assert project.member.fill(there, delete).status_code == 303
     undo = next(each for each in forms(project.member.get(project.path)) if "Undo" in each.buttons)
@@ -273,7 +273,7 @@ def test_files_and_folders_are_renamed_and_called_as_before_again(project: Proje
         assert (answer.status_code, answer.headers["location"]) == (303, page), answer.text
         shown = project.member.get(page).text  # this uses up the message
         assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in shown
-        assert "is called" in shown
+        assert "was renamed to" in shown
         again = project.member.fill(page, action, title="Again")
         assert undo(project.member, again).headers["location"] == page
         assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in project.member.get(page).text
@@ -291,7 +291,7 @@ def test_several_files_are_moved_at_once_and_taken_back(project: Project) -> Non
     page = project.member.get(project.path).text
     assert all(f'name="file-{each}"' in page for each in files)
     nothing = moved(project.member, project, folder)
-    assert "No file is chosen." in project.member.get(nothing.headers["location"]).text
+    assert "Select at least one file first." in project.member.get(nothing.headers["location"]).text
     answer = moved(project.member, project, folder, *files[:2])
     assert answer.headers["location"] == project.path
     there = f"{project.path}?folder={folder}"

@@ -64,14 +64,17 @@ def test_forms_of_a_project(studio: Studio) -> None:
     assert "Fehler:" in refused.text
     missing = studio.owner.get(f"{studio.base}/tasks/tsk_gone")
     assert missing.status_code == 404
-    assert "Nicht gefunden Das gibt es hier nicht, oder Sie dürfen es nicht sehen. Zur Startseite" in text_of(missing)
+    assert (
+        "Seite nicht gefunden Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf. Zur Startseite"
+        in text_of(missing)
+    )
 
 
 def test_a_client_is_told_in_german_what_they_may_not(studio: Studio) -> None:
     csrf = studio.client.form("/settings", "/settings/profile").fields["csrf"]
     refused = studio.client.post(f"{studio.base}/columns", {"csrf": csrf, "title": "Mine"})
     assert refused.status_code == 403
-    assert "Das ist nicht erlaubt Kunden ist das nicht möglich." in text_of(refused)
+    assert "Kein Zugriff Kunden ist das nicht möglich." in text_of(refused)
 
 
 def test_what_a_script_shows_of_an_upload(studio: Studio) -> None:
@@ -82,7 +85,7 @@ def test_what_a_script_shows_of_an_upload(studio: Studio) -> None:
     fields = {"csrf": csrf, "folder": "fld_gone"}
     refused = studio.owner.client.post(f"{studio.base}/files", data=fields, files=files, headers=sent)
     assert refused.status_code == 422, refused.text
-    assert [each["message"] for each in refused.json()["errors"]] == ["Der Ordner muss zum Projekt gehören"]
+    assert [each["message"] for each in refused.json()["errors"]] == ["Wählen Sie einen Ordner dieses Projekts"]
 
 
 def test_an_app_is_installed(studio: Studio) -> None:

@@ -127,18 +127,18 @@ def test_a_client_finds_what_they_are_asked_to_pay_and_nobody_else_does(
         assert page.count("100.50") == 2
         assert page.count("Overdue") == 1
         assert "<h1>My projects</h1>" in page
-        assert "Nothing waits for you." in page
+        assert "You’re all caught up." in page
         assert theirs not in page
         assert "Draft" not in page
         links = [each for each in page.split('"') if each.startswith(f"/{board.world.full_name}/billing/")]
         assert [browser.get(each).status_code for each in links] == [200, 200]
         join(server, board.world, client, "read")  # who works there pays nothing
         page = browser.get("/").text
-        assert "To pay" not in page
+        assert "Unpaid invoices" not in page
         assert "<h1>My work</h1>" in page
     for person in (member, reader):
         with signed_in(server, person) as browser:
-            assert "To pay" not in browser.get("/").text
+            assert "Unpaid invoices" not in browser.get("/").text
 
 
 def test_archived_and_deleted_projects_have_no_work(server: Server, board: Board) -> None:
@@ -172,7 +172,7 @@ def test_who_has_nothing_is_led_on(server: Server) -> None:
     person = add_person(server)
     with signed_in(server, person) as browser:
         page = browser.get("/").text
-        assert "Nothing is assigned to you." in page
+        assert "No tasks are assigned to you." in page
         assert f'href="/{person.login}"' in page
         answer = browser.fill(f"/{person.login}", title="My first", template="board")
         assert (answer.status_code, answer.headers["location"]) == (303, f"/{person.login}/my-first")

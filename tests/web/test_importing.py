@@ -200,7 +200,7 @@ def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
         assert "3 Hinweise" in said
         assert "Niemand hier ist gone." in said
         assert "Der Name ist auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem ganzen." in said
-        assert "Ihre Frist 'soon' ist keine Zeitangabe. Das Feld trello_due behält sie." in said
+        assert "Die Fälligkeit 'soon' ist kein gültiges Datum. Das Feld trello_due behält sie." in said
         assert HOSTILE not in looked.text
 
 

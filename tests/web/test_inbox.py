@@ -46,7 +46,7 @@ def test_the_bell_counts_and_the_inbox_tells(studio: Studio) -> None:
     assert f'href="{studio.base}/tasks/{task}#comment-' in page
     assert page_of(studio.member, f"{studio.base}/tasks/{task}")
     assert _items(page_of(studio.owner, "/inbox")) == []
-    assert "Nothing has happened that concerns you." in text_of(page_of(studio.owner, "/inbox"))
+    assert "You’re all caught up." in text_of(page_of(studio.owner, "/inbox"))
 
 
 def test_reading_one_and_all(studio: Studio) -> None:
@@ -60,7 +60,7 @@ def test_reading_one_and_all(studio: Studio) -> None:
     assert studio.owner.fill_csrf(f"/inbox/{newest}/read").status_code == 404
     assert studio.member.fill_csrf("/inbox/read", upto=newest).headers["location"] == "/inbox"
     assert _unread(studio.member) == "Inbox"
-    assert "You have read everything." in text_of(page_of(studio.member, "/inbox?unread=1"))
+    assert "No unread notifications." in text_of(page_of(studio.member, "/inbox?unread=1"))
 
 
 def test_who_lost_the_project_is_told_nothing_of_it(studio: Studio) -> None:

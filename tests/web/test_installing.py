@@ -210,7 +210,7 @@ def test_who_is_not_signed_in_comes_back(server: Server) -> None:
         done = browser.post(form.action, {**form.fields, "login": person.login, "password": PASSWORD})
         assert (done.status_code, done.headers["location"]) == (303, f"{ground.path}?state=x")
         assert world.organization in browser.get(done.headers["location"]).text
-        is_page(browser.post(ground.path, {"decision": "install"}), 403, "That is not allowed")
+        is_page(browser.post(ground.path, {"decision": "install"}), 403, "Access denied")
     for each in ground.open:
         each.client.close()
 
@@ -229,7 +229,7 @@ def test_nothing_without_an_owners_right(ground: Ground) -> None:
         for target in (str(number), "0", "", "x", "9" * 400, "²"):
             fields = {"csrf": csrf, "target_id": target, "selection": "all", "decision": "install", "asked": "x"}
             answer = browser.post(ground.path, fields)
-            is_page(answer, 403, "That is not allowed")
+            is_page(answer, 403, "Access denied")
             assert OWNERS_ALONE in answer.text
         assert ground.installations(world) == []
     # The owner of one organization installs nothing on another one, whatever the address or the form says.
@@ -237,13 +237,13 @@ def test_nothing_without_an_owners_right(ground: Ground) -> None:
     form = form_of(ground.owner.get(f"{ground.path}?target_id={elsewhere}"), ground.path)
     assert form.fields["target_id"] == str(number)
     answer = send(ground, fields_of(ground), target_id=str(elsewhere), selection="all")
-    is_page(answer, 403, "That is not allowed")
+    is_page(answer, 403, "Access denied")
     assert ground.installations(ground.here) == []
     # And nobody does who was an owner when the page was shown.
     fields = fields_of(ground)
     ground.join(ground.there, ground.here.owner, "owner")
     ground.join(ground.there, ground.there.owner, "member")
-    is_page(send(ground, fields, selection="all"), 403, "That is not allowed")
+    is_page(send(ground, fields, selection="all"), 403, "Access denied")
     ground.join(ground.there, ground.there.owner, "owner")
     assert ground.installations(ground.there) == []
 
@@ -310,9 +310,9 @@ def test_no_other_app_than_was_shown(ground: Ground) -> None:
     ids=["wrong", "missing"],
 )
 def test_forms_of_others_are_refused(ground: Ground, spoil: Callable[[dict[str, str]], dict[str, str]]) -> None:
-    is_page(send(ground, spoil(fields_of(ground)), selection="all"), 403, "That is not allowed")
+    is_page(send(ground, spoil(fields_of(ground)), selection="all"), 403, "Access denied")
     cross = {**fields_of(ground), "decision": "install", "selection": "all"}
-    is_page(ground.owner.post(ground.path, cross, Sec_Fetch_Site="cross-site"), 403, "That is not allowed")
+    is_page(ground.owner.post(ground.path, cross, Sec_Fetch_Site="cross-site"), 403, "Access denied")
     assert ground.installations(ground.there) == []
 
 
@@ -333,7 +333,7 @@ def test_apps_that_are_not_there(ground: Ground) -> None:
     for slug in ("no-such", private.slug, oauth, "%00", "a%20b"):
         path = f"/apps/{slug}/installations/new"
         if slug != "%00":
-            is_page(ground.owner.get(path), 404, "There is nothing here")
+            is_page(ground.owner.get(path), 404, "Page not found")
         assert ground.owner.get(path).status_code in (400, 404)
         answer = ground.owner.post(path, {"csrf": csrf, "decision": "install", "selection": "all"})
         assert answer.status_code in (400, 404)

@@ -73,7 +73,7 @@ def test_the_organization_is_called_by_its_name(studio: Studio) -> None:
         f"/{studio.team.world.organization}/people",
     ):
         assert crumbs.search(page_of(studio.owner, path)), path
-    assert "Everybody in Acme works here" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
+    assert "Everyone in Acme already has access" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
 
 
 def test_a_comment_that_an_admin_hid_or_showed_says_who_did(studio: Studio) -> None:
@@ -131,8 +131,8 @@ def test_what_an_admin_deleted_says_so_in_its_place(studio: Studio) -> None:
         assert "First words" not in page
         assert "An answer" not in page
     activity = text_of(page_of(studio.owner, f"{studio.base}/activity"))
-    assert f"Octo deleted an answer of {studio.team.client.login} to a comment" in activity
-    assert f"Octo deleted a comment of {studio.team.member.login} on the file" in activity
+    assert f"Octo deleted a reply by {studio.team.client.login} to a comment" in activity
+    assert f"Octo deleted a comment by {studio.team.member.login} on the file" in activity
     assert send(studio.owner, f"{comment}/delete").status_code == 303
     assert "Deleted by" not in page_of(studio.member, place)
 
@@ -146,12 +146,12 @@ def test_the_history_of_a_task_tells_who_deleted_whose_comment(studio: Studio) -
     assert f"{path}/comments/{comment}/delete" not in page
     assert send(studio.member, f"{path}/comments/{comment}/delete").status_code == 403
     owned = page_of(studio.owner, path)
-    assert "Hide it from clients" in owned
+    assert "Hide from clients" in owned
     assert f'id="comment-text-{comment}"' not in owned
     assert send(studio.owner, f"{path}/comments/{comment}/delete").status_code == 303
     assert "Deleted by <bdi>Octo</bdi>" in page_of(studio.client, path)
     history = text_of(page_of(studio.member, f"{path}/history"))
-    assert f"Octo deleted a comment of {studio.team.client.login} ." in history
+    assert f"Octo deleted a comment by {studio.team.client.login} ." in history
 
 
 def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
@@ -159,10 +159,10 @@ def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
     entry = studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60_000)["timesheet"]["id"]
     studio.call("PATCH", f"/timesheets/{entry}", notes="mine")
     week, own = f"{studio.base}/time", f"{studio.base}/time/{entry}"
-    assert "changed by" not in text_of(page_of(studio.owner, week))
+    assert "edited by" not in text_of(page_of(studio.owner, week))
     send(studio.member, f"{own}/edit", task_id=task, notes="yours")
     for path in (week, own):
-        assert f"changed by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path
+        assert f"edited by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path
 
 
 def test_clients_filter_by_those_whom_they_can_assign(studio: Studio) -> None:
@@ -180,8 +180,8 @@ def test_a_file_is_hidden_from_clients_and_shown_again(studio: Studio) -> None:
     upload = {"file": ("offer.txt", b"x", "text/plain")}
     file = studio.api.post(f"/api/v1{studio.project}/files", files=upload).json()["file"]["id"]
     place = f"{studio.base}/files/{file}"
-    assert "Hide it from clients" in page_of(studio.member, place)
-    assert "Hide it from clients" not in page_of(studio.client, place)
+    assert "Hide from clients" in page_of(studio.member, place)
+    assert "Hide from clients" not in page_of(studio.client, place)
     assert send(studio.client, f"{place}/sight", private="1").status_code == 403
     hidden = send(studio.member, f"{place}/sight", private="1")
     assert hidden.headers["location"] == place
@@ -189,7 +189,7 @@ def test_a_file_is_hidden_from_clients_and_shown_again(studio: Studio) -> None:
     assert undo(studio.member, hidden).status_code == 303
     assert studio.client.get(place).status_code == 200
     send(studio.member, f"{place}/sight", private="1")
-    assert "Show it to clients" in page_of(studio.member, place)
+    assert "Show to clients" in page_of(studio.member, place)
     send(studio.member, f"{place}/sight", private="0")
     assert studio.call("PATCH", f"/files/{file}", private=True)["file"]["private"] is True
 
@@ -205,6 +205,6 @@ def test_a_client_who_was_removed_is_not_offered_a_project(studio: Studio) -> No
     [client] = studio.call("GET", f"{studio.project}/clients")["clients"]
     studio.call("DELETE", f"/clients/{client['id']}")
     words = text_of(page_of(studio.client, "/"))
-    assert "Make a project" not in words
-    assert "You are in no project at the moment." in words
-    assert "This page is your own." in text_of(page_of(studio.client, f"/{studio.team.client.login}"))
+    assert "Create a project" not in words
+    assert "You don’t have access to any projects." in words
+    assert "Projects you create here belong to you" in text_of(page_of(studio.client, f"/{studio.team.client.login}"))

@@ -373,7 +373,7 @@ def test_deleted_projects_are_restored_by_who_may(house: House) -> None:
     restore = f"/{house.world.organization}/-/projects/{project}/restore"
     for person in (member, outside):
         assert house.browser(person).fill_csrf(restore).status_code == 404
-    assert "The project is back." in after(house.owner, house.owner.fill(path, restore))
+    assert "The project was restored." in after(house.owner, house.owner.fill(path, restore))
     assert "There is no deleted project" in house.owner.get(path).text
     assert house.owner.get(f"/{house.world.organization}/gone").status_code == 200
 

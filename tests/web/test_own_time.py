@@ -110,7 +110,7 @@ def test_time_is_gone_with_the_right_to_see_the_project(both: Both) -> None:
     leave(both.server, both.second.team.world, both.person)
     page = page_of(both.browser, WEEK)
     assert "Elsewhere" not in page
-    assert "You spent nothing in this week." in text_of(page)
+    assert "You have no time entries this week." in text_of(page)
     again = send(both.browser, "/time/start", task_id=both.tasks[1])
     assert again.status_code == 404
 
@@ -143,7 +143,7 @@ def test_a_timer_pauses_the_other_in_another_project(both: Both) -> None:
     for task in both.tasks:
         assert send(both.browser, "/time/start", task_id=task).status_code == 303
     assert both.timers() == [("Shape", False, False), (HOSTILE, True, False)]
-    assert text_of(page_of(both.browser, "/time")).count("A timer runs") == 1
+    assert text_of(page_of(both.browser, "/time")).count("A timer is running") == 1
 
 
 def test_an_entry_is_started_again_and_corrected_from_there(both: Both) -> None:
@@ -224,7 +224,7 @@ def test_a_duration_that_is_refused_is_told_at_its_field(both: Both) -> None:
         "/time", "/time/entries", task_id=both.tasks[1], start="2026-01-05T09:00", duration="30", notes="typed"
     )
     assert answer.status_code == 422
-    assert "Write 0:30 for 30 minutes" in answer.text
+    assert "Enter 0:30 for 30 minutes" in answer.text
     [form] = [each for each in forms(answer) if each.action == "/time/entries"]
     assert (form.fields["duration"], form.fields["notes"]) == ("30", "typed")
     assert both.timers() == []

@@ -79,7 +79,7 @@ def test_long_texts_fill_several_pages(server: Server) -> None:
             studio.call("POST", f"{studio.project}/task_credits", amount=1, notes=text)
         for place in (f"/tasks/{task}", f"/files/{file}"):
             page = page_of(studio.member, studio.base + place)
-            [later] = re.findall(r'href="([^"]+\?after=\d+)[^"]*"[^>]*>Later comments', page)
+            [later] = re.findall(r'href="([^"]+\?after=\d+)[^"]*"[^>]*>Newer comments', page)
             pages = [page, page_of(studio.member, later)]
             assert max(map(len, pages)) < 3 * TEXTS_MAX_CHARS
             comments = [each for one in pages for each in re.findall(r'id="comment-(\d+)"', one)]

@@ -94,7 +94,7 @@ def test_a_method_that_a_place_does_not_take(server: Server, world: World) -> No
     with Browser.of(server, world.owner) as browser:
         answer = browser.client.delete(f"/{world.full_name}")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
-        assert "That cannot be done here" in answer.text
+        assert "Action not available" in answer.text
 
 
 @pytest.mark.parametrize("operation", OF_PROJECTS, ids=lambda each: f"{each.method} {each.path}")
@@ -127,7 +127,7 @@ def test_a_form_of_another_page_or_site_is_refused(server: Server, world: World,
         ):
             answer = browser.post(path, fields, **headers)
             assert answer.status_code == 403, answer.text
-            assert "out of date" in answer.text
+            assert "has expired" in answer.text
 
 
 def test_a_form_of_another_site_sets_no_cookie(server: Server) -> None:
@@ -162,7 +162,7 @@ def test_problems_stand_among_the_places_of_who_has_signed_in(server: Server) ->
     with Browser.of(server, person.login) as browser, Browser(server) as nobody:
         answer = browser.get(f"/{person.login}/no-such")
         assert answer.status_code == 404
-        assert "<h1>There is nothing here</h1>" in answer.text
+        assert "<h1>Page not found</h1>" in answer.text
         out = [each for each in forms(answer) if each.action == "/logout"]
         assert browser.post("/logout", out[0].fields).headers["location"] == "/login"
         assert [each for each in forms(nobody.get("/a/b/c/d/e")) if each.action == "/logout"] == []

@@ -73,7 +73,7 @@ def test_an_unknown_address(server: Server) -> None:
     with Browser(server) as browser:
         for path in ("/nope/of/any/kind", "/orgs/nobody/nothing/here/at/all", "/a/b/c/%3Cscript%3Ealert(1)"):
             answer = browser.get(path)
-            is_page(answer, 404, "There is nothing here")
+            is_page(answer, 404, "Page not found")
             assert "<script" not in answer.text
         styles = re.findall(r'<link rel="stylesheet" href="([^"]+)">', browser.get("/nope/of/any/kind").text)
         assert "color-scheme: light dark" in "".join(browser.get(each).text for each in styles)
@@ -93,7 +93,7 @@ def test_an_unknown_address(server: Server) -> None:
 def test_a_method_that_an_address_does_not_take(server: Server) -> None:
     with Browser(server) as browser:
         answer = browser.client.delete("/login")
-        is_page(answer, 405, "That cannot be done here")
+        is_page(answer, 405, "Action not available")
         assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
         plain = browser.client.delete("/login", headers={"Accept": "*/*"})
         is_json(plain, 405)
@@ -107,10 +107,10 @@ def test_what_pages_refuse(server: Server) -> None:
         form = browser.form("/", "/logout")
         much = {**form.fields, "more": "a" * 70_000}
         cases: tuple[tuple[str, str, dict[str, str] | None, int, str], ...] = (
-            ("POST", "/logout", {"csrf": "x"}, 403, "That is not allowed"),
-            ("POST", "/logout", much, 413, "That is too much"),
-            ("GET", "/login/link/nope", None, 404, "There is nothing here"),
-            ("GET", "/login?return_to=%00", None, 400, "That cannot be read"),
+            ("POST", "/logout", {"csrf": "x"}, 403, "Access denied"),
+            ("POST", "/logout", much, 413, "Too large"),
+            ("GET", "/login/link/nope", None, 404, "Page not found"),
+            ("GET", "/login?return_to=%00", None, 400, "Invalid request"),
         )
         for method, path, fields, status, title in cases:
             for accept in (None, "*/*"):  # the address is a page's
@@ -132,6 +132,6 @@ def test_a_failure_of_the_server(new_server: Callable[..., Server]) -> None:
     server.run(spoil)
     with Browser(server, Cookie="workhook_session=x") as browser:
         for path in ("/settings/password", "/"):
-            is_page(browser.get(path), 500, "The server failed")
+            is_page(browser.get(path), 500, "Server error")
         is_json(browser.get("/settings/password", headers={"Accept": "application/json"}), 500)
     until(lambda: "no such table" in server.log() or "UndefinedTable" in server.log())

@@ -95,7 +95,7 @@ def test_labels_get_colours_and_lose_them(office: Office) -> None:
     assert '<option value="Urgent">' in page_of(owner, office.path)
     for label, color in (("Urgent", "red"), (f" {HOSTILE} ", "sky"), ("Urgent", "pink")):
         page = after(owner, send(owner, f"{office.path}/labels", label=label, color=color))
-        assert "The label colours were saved." in page
+        assert "The label colors were saved." in page
     assert "<b>Bold" not in page
     assert '<span class="chip hue-11" dir="auto">Urgent</span>' in page
     assert studio.call("GET", studio.project)["project"]["label_colors"] == {"Urgent": "pink", HOSTILE: "sky"}
@@ -117,7 +117,7 @@ def test_what_is_wrong_stands_beside_the_form(office: Office) -> None:
     ):
         answer = owner.fill(office.path, **fields)
         assert answer.status_code == 422, fields
-        assert said in text_of(answer.text).partition("People who were added")[0]
+        assert said in text_of(answer.text).partition("People with direct access")[0]
         assert f'value="{fields["title"].strip() or " "}"' in answer.text, "what was typed is kept"
     assert studio.call("GET", studio.project)["project"]["title"] == "Website"
 
@@ -145,8 +145,8 @@ def test_a_project_is_deleted_by_its_title_and_comes_back(office: Office) -> Non
         assert "Nothing was deleted." in text_of(answer.text)
     assert studio.call("GET", studio.project)["project"]["title"] == "Website"
     asked = text_of(owner.get(f"{office.path}/delete").text)
-    assert "type the title of the project: Website" in asked
-    assert "Or its address: website" in asked
+    assert "type the project’s title: Website" in asked
+    assert "Or type its address: website" in asked
     answer = owner.fill(f"{office.path}/delete", name=" Website ")
     assert answer.headers["location"] == f"/{studio.team.world.organization}"
     assert owner.get(studio.base).status_code == 404
@@ -155,7 +155,7 @@ def test_a_project_is_deleted_by_its_title_and_comes_back(office: Office) -> Non
     assert send(studio.client, restore).status_code == 404
     back = undo(owner, answer)
     assert back.headers["location"] == studio.base
-    assert "The project is back." in after(owner, back)
+    assert "The project was restored." in after(owner, back)
 
 
 def test_an_admin_from_outside_deletes_and_undoes(office: Office) -> None:
@@ -255,7 +255,7 @@ def test_a_long_list_says_that_it_is_longer(office: Office) -> None:
 
     office.server.run(fill)
     page = text_of(page_of(office.studio.owner, office.path))
-    assert page.count("Only the first 100 are shown.") == 1
+    assert page.count("Showing the first 100.") == 1
 
 
 def test_clients_come_and_go(office: Office) -> None:
@@ -295,7 +295,7 @@ def test_who_owns_no_organization_is_offered_to_invite_nobody_by_address(office:
         made = api.post("/api/v1/projects", json={"title": "Mine"}).raise_for_status().json()["project"]
     path = f"/{made['full_name']}/settings"
     page = browser.get(path).text
-    assert "Clients are invited in projects of an organization." in text_of(page)
+    assert "Only projects of an organization can have clients." in text_of(page)
     assert f'action="{path}/clients/invite"' not in page
     for login in (office.studio.team.owner.login, "nobody-at-all"):
         answer = send(browser, f"{path}/people", who=login, role="write")

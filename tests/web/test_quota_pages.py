@@ -47,7 +47,7 @@ def test_a_page_makes_no_more_than_fits_and_goes_on_changing(studio: Studio) -> 
     ]
     for answer in refused:
         assert answer.status_code in (403, 409, 422), answer.text
-        assert f"may have {ROWS} records" in text_of(answer.text), text_of(answer.text)
+        assert f"at most {ROWS} records" in text_of(answer.text), text_of(answer.text)
         assert "organization_max_rows" not in answer.text
     studio.owner.client.headers["Accept-Language"] = "de"
     answer = send(studio.owner, f"{base}/columns", title="New")

@@ -73,11 +73,11 @@ def test_the_page_of_time_shows_the_budget_and_whose_rate_counts(studio: Studio)
     studio.call("PATCH", f"{studio.project}/billing", budget={"hours": 13}, hourly_rate=80, billable=True)
     entry = spend(studio, 11.5)
     page = page_of(studio.member, path)
-    assert "11:30 of 13:00 hours used (88 %) nearly used" in text_of(page)
-    assert "Left empty: 80.00 an hour, the rate of this project" in text_of(page)
-    assert "80.00 an hour, the rate of this project" in text_of(page_of(studio.owner, f"{path}/{entry}"))
+    assert "11:30 of 13:00 hours used (88 %) Almost used up" in text_of(page)
+    assert "Empty: 80.00 per hour, this project's rate" in text_of(page)
+    assert "80.00 per hour, this project's rate" in text_of(page_of(studio.owner, f"{path}/{entry}"))
     studio.call("PATCH", f"{studio.project}/billing", budget={"amount": 920})
-    assert "920.00 of 920.00 used (100 %) used up" in text_of(page_of(studio.member, path))
+    assert "920.00 of 920.00 used (100 %) Used up" in text_of(page_of(studio.member, path))
 
 
 def test_an_entry_that_is_saved_keeps_the_rate_of_its_place(studio: Studio) -> None:

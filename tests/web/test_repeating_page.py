@@ -17,12 +17,12 @@ def test_a_choice_repeats_a_task_and_says_when(studio: Studio) -> None:
         send(studio.owner, f"{here}/edit", field="repeat", repeat="FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR").status_code == 303
     )
     page = page_of(studio.member, here)
-    assert "When this task is finished, the next one is made" in page
+    assert "Completing this task creates the next one" in page
     assert '<time datetime="2026-11-30' in page
     assert "next on" in page_of(studio.client, here)
     done = studio.add_column("Done", finished=True)
     send(studio.owner, f"{studio.base}/tasks/{task}/move", column_id=done, position="0")
-    assert "The next task was made" in page_of(studio.member, here)
+    assert "Next task, created" in page_of(studio.member, here)
     assert "changed the repetition" in page_of(studio.owner, f"{studio.base}/activity")
     assert send(studio.owner, f"{here}/edit", field="repeat", repeat="").status_code == 303
     assert _rule(studio, task) is None
@@ -33,11 +33,11 @@ def test_a_rule_of_ones_own_is_kept_or_refused(studio: Studio) -> None:
     here = f"{studio.base}/tasks/{task}"
     send(studio.owner, f"{here}/edit", field="repeat", repeat="freq=monthly;bymonthday=-1")
     assert _rule(studio, task) == "FREQ=MONTHLY;BYMONTHDAY=-1"
-    assert "By a rule of its own" in page_of(studio.member, here)
+    assert "Custom" in page_of(studio.member, here)
     answer = send(studio.owner, f"{here}/edit", field="repeat", repeat="FREQ=HOURLY")
     assert answer.status_code == 422
     answer = send(studio.owner, f"{here}/edit", field="repeat", repeat="FREQ=DAILY;COUNT=1")
     assert answer.status_code == 422
-    assert "There is no next time by this rule" in answer.text
+    assert "This rule has no further dates" in answer.text
     copy = send(studio.owner, f"{here}/duplicate").headers["location"].rpartition("/")[2]
     assert _rule(studio, copy) == "FREQ=MONTHLY;BYMONTHDAY=-1"

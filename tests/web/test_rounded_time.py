@@ -41,9 +41,9 @@ def draft(studio: Studio, **more: str) -> str:
 
 def test_the_report_says_what_the_invoice_will_say(spent: Studio) -> None:
     text = report(spent)
-    assert "3:20 of this is billable and on no invoice: 268.33 EUR." in text
+    assert "Unbilled time: 3:20 (268.33 EUR)." in text
     assert "Time is rounded on an invoice: each entry to 15 minutes, up." in text
-    assert "An invoice of it would have 3:30: 281.75 EUR." in text
+    assert "The invoice would include 3:30 for 281.75 EUR." in text
     page = text_of(page_of(spent.member, draft(spent)))
     assert "Total: 281.75 EUR" in page
     assert "Time is rounded on an invoice: each entry to 15 minutes, up." in page
@@ -55,7 +55,7 @@ def test_in_german(spent: Studio) -> None:
     settle(spent, round_mode="nearest")
     text = report(spent)
     assert "jeder Eintrag kaufmännisch auf 15 Minuten." in text
-    assert "Eine Rechnung darüber hätte 3:15: 261,63 EUR." in text
+    assert "Die Rechnung würde 3:15 für 261,63 EUR enthalten." in text
     assert "Gearbeitet: 3:20, auf dieser Rechnung: 3:15." in text_of(page_of(spent.member, draft(spent)))
 
 
@@ -82,9 +82,9 @@ def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:
     task = spent.add_task(spent.add_column("Else"), "Else")
     spend(spent, task, "2026-01-06T12:00:00Z", 10 * MINUTE_MS, by=spent.team.member, billable=True)
     page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, user=spent.team.member.login)
-    assert "An invoice of it would have 0:15: 20.13 EUR." in text_of(page)
+    assert "The invoice would include 0:15 for 20.13 EUR." in text_of(page)
     page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, invoiced="true")
-    assert "would have" not in text_of(page)
+    assert "would include" not in text_of(page)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -99,7 +99,7 @@ def test_what_is_foreseen_is_what_the_draft_has(studio: Studio, seed: int) -> No
         rate: dict[str, Any] = {"billable_rate": chance.choice([55, 1, 999])} if chance.random() < 0.5 else {}
         ms = chance.randrange(1, 5 * 3_600_000)
         spend(studio, task, f"2026-01-0{chance.randrange(5, 9)}T09:00:00Z", ms, billable=True, **rate)
-    found = re.search(r"would have (\S+): (\S+) " + currency, report(studio))
+    found = re.search(r"would include (\S+) for (\S+) " + currency, report(studio))
     assert found is not None
     address = draft(studio)
     invoice = studio.call("GET", f"/invoices/{address.split('/')[-1].partition('#')[0]}")["invoice"]

@@ -75,7 +75,7 @@ def test_what_entries_cost_does_not_depend_on_their_grouping(studio: Studio, gro
 def test_a_fraction_of_a_second_does_not_begin_another_quarter(studio: Studio) -> None:
     entries = Entries(studio, 900_350, rate=100, round_minutes=15, round_mode="up")
     assert entries.report()["duration"] == 900_000
-    assert "An invoice of it would have 0:15: 25.00 EUR." in text_of(
+    assert "The invoice would include 0:15 for 25.00 EUR." in text_of(
         page_of(studio.member, f"{studio.base}/time/report", **SPAN)
     )
     made = entries.invoice()
@@ -101,6 +101,6 @@ def test_a_duration_is_the_same_text_everywhere(studio: Studio) -> None:
         assert "16:20:55" in text
         assert "16:21" not in text
     entry = page_of(studio.owner, f"{studio.base}/time/{entries.ids[0]}")
-    assert "The entry is on an invoice" in entry
+    assert "This time entry is on an invoice" in entry
     entries.drop(made)
     assert 'value="16:20:55"' in page_of(studio.owner, f"{studio.base}/time/{entries.ids[0]}")

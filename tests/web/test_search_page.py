@@ -33,7 +33,7 @@ def test_hits_lead_to_their_places(studio: Studio) -> None:
     assert [address for address, _ in hits(page_of(studio.member, "/search", q=word, type="project"))] == [studio.base]
     tasks = page_of(studio.member, "/search", q=word, type="task", project=studio.team.world.full_name)
     assert [address for address, _ in hits(tasks)] == [f"{studio.base}/tasks/{task}"]
-    assert "Only in" in text_of(tasks)
+    assert "Searching in" in text_of(tasks)
 
 
 def test_nobody_finds_what_they_may_not_see(server: Server, studio: Studio) -> None:
@@ -59,18 +59,18 @@ def test_pages_of_results_and_that_there_are_more_than_are_found(studio: Studio)
     studio.call("POST", "/tasks/bulk", operations=create[:50])
     page = page_of(studio.owner, "/search", q=word)
     assert len(hits(page)) == 30
-    assert "There are more results" not in page
+    assert "There are more, older results" not in page
     [more] = re.findall(r'href="(\?[^"]*)" rel="next"', page)
     rest = page_of(studio.owner, "/search" + html.unescape(more))
     assert len(set(hits(page) + hits(rest))) == 50
     studio.call("POST", "/tasks/bulk", operations=create[50:])
-    assert "There are more results" in page_of(studio.owner, "/search", q=word)
+    assert "There are more, older results" in page_of(studio.owner, "/search", q=word)
 
 
 def test_what_is_no_word_finds_nothing(studio: Studio) -> None:
-    assert "Write at least one word" in page_of(studio.owner, "/search", q="*-%")
-    assert "Nothing was found" in page_of(studio.owner, "/search", q="n0such")
-    assert "Nothing was found" not in page_of(studio.owner, "/search")
+    assert "Enter at least one letter" in page_of(studio.owner, "/search", q="*-%")
+    assert "No results." in page_of(studio.owner, "/search", q="n0such")
+    assert "No results." not in page_of(studio.owner, "/search")
     assert studio.owner.get("/search?q=a&cursor=x").status_code == 422
     assert studio.owner.get("/search?q=a&type=user").status_code == 422
     assert studio.owner.get("/search?q=" + "a" * 3000).status_code == 200

@@ -281,7 +281,7 @@ def test_a_form_that_is_sent_twice_is_done_once(server: Server, studio: Studio, 
         assert told(second) == told(first)
     else:  # the page may show a secret
         assert second.status_code == 409, reason(second)
-        assert "This was done already" in second.text
+        assert "This form was already submitted" in second.text
 
 
 TWICE: dict[str, Callable[[Ground], Sent]] = {
@@ -357,7 +357,7 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(
     after = server.run(count_rows)
     answer = submit(studio.owner, sent, fields)
     assert answer.status_code == 409, reason(answer)
-    assert "This was done already" in answer.text
+    assert "This form was already submitted" in answer.text
     assert server.run(count_rows) == after
 
 

@@ -123,7 +123,7 @@ def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> 
     assert answer.status_code == 422
     assert "Kept" in text
     for said in (
-        "Title must be filled in",
+        "Title is required",
         "“x” is not an amount",
         "Most pauses must be a whole number from 0 to 10000",
     ):
@@ -140,7 +140,7 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_service(studio: St
     answer = studio.owner.post(path, {**form.fields, "title": "Mine"})
     text = text_of(answer.text)
     assert answer.status_code == 409
-    assert "Now: Theirs" in text
+    assert "Current value: Theirs" in text
     assert "Now: yes" in text
     [again] = [each for each in forms(answer) if each.action == path]
     assert again.fields["title"] == "Mine"
@@ -359,7 +359,7 @@ def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) 
     base = f"{studio.base}/billing/credits"
     task = studio.add_task(studio.add_column("To do"), "Paid for")
     for action, typed, status, said in (
-        ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Write it such as 1250.00."),
+        ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Enter one such as 1250.00."),
         ("grant", {"amount": "0"}, 422, "Amount must be more than 0"),
         ("grant", {"amount": "5", "expires_at": "2020-01-01"}, 422, "The last day must be today or later"),
         ("grant", {"amount": "5", "expires_at": "soon"}, 422, "The last day must be a date"),

@@ -32,7 +32,7 @@ def test_a_subtask_is_added_finished_and_opened_again(studio: Studio) -> None:
     (made,) = _subtasks(studio, task)
     assert made["completed_at"] is None
     page = page_of(studio.owner, f"{studio.base}/tasks/{made['id']}")
-    assert "Part of" in page
+    assert "Subtask of" in page
     assert f'href="{here}"' in page
     assert "<script>alert" not in page
     assert 'id="form-subtask"' not in page, "a subtask has no subtasks"

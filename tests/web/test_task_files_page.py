@@ -45,7 +45,7 @@ def test_a_file_is_taken_off_and_put_back(studio: Studio) -> None:
     undo(studio.owner, answer)
     assert "plan.txt" in page_of(studio.member, here)
     activity = page_of(studio.owner, f"{studio.base}/activity")
-    assert "took the file" in activity
+    assert "removed the file" in activity
     assert "attached the file" in activity
 
 

@@ -112,7 +112,7 @@ def test_who_comes_too_late_is_shown_both_and_may_insist(place: Place) -> None:
     edit(owner, path, "title", "Theirs")
     late = edit(owner, path, "title", "Mine", was=seen)
     assert late.status_code == 409
-    assert "Somebody else has changed this meanwhile" in late.text
+    assert "Someone else changed this while you were editing" in late.text
     assert ">Theirs<" in late.text
     assert ">Mine<" in late.text
     assert "Theirs" in shown(owner, path)
@@ -262,9 +262,9 @@ def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Pl
         assert "Between us" not in page
         for hidden in (
             "Hidden from clients",
-            "Hide it from clients",
-            "Start a timer",
-            "Edit the title",
+            "Hide from clients",
+            "Start timer",
+            "Edit title",
             "live-url",
             "/history",
         ):

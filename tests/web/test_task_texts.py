@@ -113,7 +113,7 @@ def test_the_history_tells_what_happened_to_the_task_alone(studio: Studio) -> No
         f"{who} commented.",
         f"{who} moved the task from To do to Done.",
         f"{who} changed the priority.",
-        f"{who} made the task.",
+        f"{who} created the task.",
     ]
     assert 'rel="next"' not in page
     assert f'src="{path}/history"' in page_of(studio.owner, path)
@@ -159,13 +159,13 @@ def test_the_history_tells_who_mentioned_the_task_and_where(studio: Studio) -> N
     studio.call("POST", f"/file_comments/{remark}/comments", body="<b>#1</b>")
     page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
     assert told(page) == [
-        f"{who} mentioned the task in an answer to a comment on a file.",
+        f"{who} mentioned the task in a reply to a comment on a file.",
         f"{who} mentioned the task in a comment on the file “a.txt”.",
         f"{who} changed the description.",
         f"{who} mentioned the task in a comment on “Icons of #1”.",
         f"{who} mentioned the task in the description of “Third”.",
         f"{who} mentioned the task in the description of “Icons”.",
-        f"{who} made the task.",
+        f"{who} created the task.",
     ]
     assert f'href="{studio.base}/tasks/{other}#{said["id"]}"' in page
     assert "mentioned" not in "".join(told(page_of(studio.member, f"{studio.base}/tasks/{other}/history")))
@@ -179,11 +179,11 @@ def test_the_history_names_the_commit_that_completed_the_task(studio: Studio) ->
     body = {"event": "push", "payload": {"ref": "refs/heads/main", "commits": [said]}}
     assert studio.api.post(f"{studio.team.world.repo_path}/events", json=body).status_code == 202
     page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
-    assert told(page)[0].startswith("Octo finished the task with the commit abcdef0 “Draw ")
+    assert told(page)[0].startswith("Octo completed the task with commit abcdef0 “Draw ")
     assert "<code>abcdef0</code>" in page
     assert HOSTILE not in page
     assert studio.call("GET", f"/tasks/{task}")["task"]["column"]["id"] == done
-    assert "with the commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
+    assert "with commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
 
 
 def test_the_history_has_pages(studio: Studio) -> None:
@@ -193,12 +193,12 @@ def test_the_history_has_pages(studio: Studio) -> None:
         studio.call("PATCH", f"/tasks/{task}", description=str(number))
     first = page_of(studio.owner, f"{path}/history")
     [more] = re.findall(r'href="([^"]*)" rel="next"', first)
-    assert "To the newest" not in first
+    assert "Back to the latest" not in first
     second = page_of(studio.owner, html.unescape(more))
     assert (len(told(first)), len(told(second))) == (30, 2)
-    assert "made the task" in told(second)[1]
+    assert "created the task" in told(second)[1]
     assert 'rel="next"' not in second
-    assert "To the newest" in second
+    assert "Back to the latest" in second
     for odd in ("x", "-1", "9" * 30, "²"):
         assert len(told(page_of(studio.owner, f"{path}/history", before=odd))) == 30
 

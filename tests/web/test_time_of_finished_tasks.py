@@ -20,7 +20,7 @@ def finished_task(studio: Studio, title: str) -> str:
 def test_a_finished_task_is_offered_behind_the_open_ones_and_marked(studio: Studio) -> None:
     done = finished_task(studio, HOSTILE)
     opened = studio.add_task(studio.add_column("To do"), "Open one", assignees=[studio.team.member.login])
-    for path, label in ((f"{studio.base}/time", "Finished tasks"), ("/time", "Website: finished tasks")):
+    for path, label in ((f"{studio.base}/time", "Completed tasks"), ("/time", "Website: completed tasks")):
         page = page_of(studio.member, path)
         add, start = options(page, "add-task"), options(page, "start-task")
         assert f'<optgroup label="{label}">' in add
@@ -46,7 +46,7 @@ def test_where_all_tasks_are_finished_time_can_still_be_added(studio: Studio) ->
     for path in (f"{studio.base}/time", "/time"):
         page = page_of(studio.member, path)
         assert done in options(page, "add-task")
-        assert "Start the timer" not in page
+        assert "Start timer" not in page
         assert "Add a task to the board first" not in page
 
 
@@ -71,15 +71,15 @@ def test_a_search_offers_tasks_that_the_list_has_no_room_for(studio: Studio) -> 
         (f"{studio.base}/billing/credits", "spend-task", False),
     ):
         page = page_of(studio.owner, path)
-        assert "Not every task is listed." in page, path
+        assert "Not all tasks are listed." in page, path
         assert (new in options(page, field), old in options(page, field)) == (True, False)
         page = page_of(studio.owner, path, task_q="old")
-        assert "Only tasks with these words are listed." in page, path
+        assert "Only matching tasks are listed." in page, path
         assert old in options(page, field), path
         assert (done in options(page, field)) is finished
         for nothing in ("zebra", "?!"):
             page = page_of(studio.owner, path, task_q=nothing)
-            assert "No task has these words." in page, path
+            assert "No tasks match." in page, path
             assert old not in options(page, field)
     # A form that is refused keeps what was chosen.
     sent = {"task_id": old, "start": "2026-01-05T09:00", "duration": "soon", "timezone": "UTC"}
@@ -95,12 +95,12 @@ def test_a_search_on_the_own_page_finds_tasks_without_assignees(studio: Studio) 
     task = studio.add_task(board, "Old logo")
     done = studio.add_task(studio.add_column("Done", finished=True), "Old shop")
     page = page_of(studio.member, "/time")
-    assert "Not every task is listed." in page
+    assert "Not all tasks are listed." in page
     assert task not in page
     page = page_of(studio.member, "/time", task_q="old")
     assert task in options(page, "start-task")
     assert done in options(page, "add-task")
     assert done not in options(page, "start-task")
-    assert "No task has these words." in page_of(studio.member, "/time", task_q="zebra")
+    assert "No tasks match." in page_of(studio.member, "/time", task_q="zebra")
     assert task not in page_of(studio.client, "/time", task_q="old")
     assert 'id="task-q"' not in page_of(studio.client, "/time")

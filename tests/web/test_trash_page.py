@@ -31,7 +31,7 @@ def test_what_was_deleted_comes_back(studio: Studio) -> None:
     happened = text_of(page_of(studio.member, f"{studio.base}/activity"))
     assert "restored the file “ Plan ”." in happened
     assert happened.count("restored the task") == 1
-    assert happened.count("made the task") == 1, "when it was new"
+    assert happened.count("created the task") == 1, "when it was new"
     own = text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history"))
     assert "restored the task." in own
     assert own.count(HOSTILE) == text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history?before=1")).count(

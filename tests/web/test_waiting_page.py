@@ -1,4 +1,4 @@
-"""What a task waits for, on its page: looked for, added, taken away; its card shows it."""
+"""Blockers of a task, on its page: looked for, added, taken away; its card shows it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_a_task_is_found_and_waited_for(studio: Studio) -> None:
     assert _blockers(studio, task) == [other]
     assert f'value="{other}"' not in page_of(studio.owner, f"{here}/waits", q="texts")
     page = page_of(studio.member, here)
-    assert "Another task has to be finished first" in page
+    assert "Complete these tasks first" in page
     assert f'href="{studio.base}/tasks/{other}"' in page
-    assert "Waits for another task" in card(page_of(studio.member, studio.base), task)
+    assert "Blocked" in card(page_of(studio.member, studio.base), task)
     answer = send(studio.owner, f"{here}/waits", remove=other)
     assert _blockers(studio, task) == []
     undo(studio.owner, answer)
@@ -38,7 +38,7 @@ def test_a_circle_is_refused_in_words(studio: Studio) -> None:
     send(studio.owner, f"{studio.base}/tasks/{task}/waits", add=other)
     answer = send(studio.owner, f"{studio.base}/tasks/{other}/waits", add=task)
     assert answer.status_code == 422
-    assert "These tasks would wait for one another" in answer.text
+    assert "These tasks would block one another" in answer.text
 
 
 def test_a_client_sees_it_and_changes_its_own(studio: Studio) -> None:

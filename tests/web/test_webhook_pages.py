@@ -57,7 +57,7 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     owner = office.visitor()
     answer = owner.send(url="ftp://exa mple", retries="x<b>", secret_kind="own", secret="typed it", status=422, **_FORM)
     page = text_of(answer)
-    assert "Nothing was saved. Look at the fields that are marked." in page
+    assert "Nothing was saved. Fix the marked fields and try again." in page
     assert 'id="url-fault"' in answer.text
     assert 'id="retries-fault"' in answer.text
     assert "Retries after a failure must be a whole number from 0 to 50" in page
@@ -464,12 +464,12 @@ def test_a_style_that_needs_another_secret_is_marked(office: Office) -> None:
 def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
     member = office.visitor(office.team.member)
     page = member.get(status=403)
-    assert f'href="/{office.world.full_name}">To the project</a>' in page.text
+    assert f'href="/{office.world.full_name}">Go to the project</a>' in page.text
     assert "Ask one of them." in text_of(page)
     page = member.get(f"/{office.world.organization}/-/webhooks", status=403)
-    assert f'href="/{office.world.organization}">To the organization</a>' in page.text
+    assert f'href="/{office.world.organization}">Go to the organization</a>' in page.text
     hidden = office.visitor(office.server.run(make_team).owner).get(status=404)
-    assert "To the project" not in hidden.text, "whether there is one is not told"
+    assert "Go to the project" not in hidden.text, "whether there is one is not told"
 
 
 def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:

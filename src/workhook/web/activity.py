@@ -1,4 +1,4 @@
-"""The activity of a project, each event in words; and the stream that tells open pages to reload."""
+"""The activity page of a project, and the event stream that makes open pages reload."""
 
 from __future__ import annotations
 
@@ -30,76 +30,76 @@ if TYPE_CHECKING:
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "task": {
-        "created": text("%(who)s made the task “%(what)s”."),
-        "edited": text("%(who)s changed the task “%(what)s”."),
+        "created": text("%(who)s created the task “%(what)s”."),
+        "edited": text("%(who)s updated the task “%(what)s”."),
         "moved": text("%(who)s moved “%(what)s” within %(to)s."),
-        "completed": text("%(who)s finished “%(what)s”."),
-        "reopened": text("%(who)s opened “%(what)s” again."),
+        "completed": text("%(who)s completed “%(what)s”."),
+        "reopened": text("%(who)s reopened “%(what)s”."),
         "deleted": text("%(who)s deleted the task “%(what)s”."),
     },
     "column": {
-        "created": text("%(who)s made the column “%(what)s”."),
-        "edited": text("%(who)s changed the column “%(what)s”."),
+        "created": text("%(who)s created the column “%(what)s”."),
+        "edited": text("%(who)s updated the column “%(what)s”."),
         "moved": text("%(who)s moved the column “%(what)s”."),
         "deleted": text("%(who)s deleted the column “%(what)s”."),
     },
     "task_comment": {
         "created": text("%(who)s commented on “%(what)s”."),
-        "edited": text("%(who)s changed a comment on “%(what)s”."),
+        "edited": text("%(who)s edited a comment on “%(what)s”."),
         "deleted": text("%(who)s deleted a comment on “%(what)s”."),
     },
     "file": {
         "created": text("%(who)s uploaded the file “%(what)s”."),
-        "edited": text("%(who)s changed the file “%(what)s”."),
+        "edited": text("%(who)s updated the file “%(what)s”."),
         "deleted": text("%(who)s deleted the file “%(what)s”."),
     },
     "file_comment": {
         "created": text("%(who)s commented on the file “%(what)s”."),
-        "edited": text("%(who)s changed a comment on the file “%(what)s”."),
+        "edited": text("%(who)s edited a comment on the file “%(what)s”."),
         "deleted": text("%(who)s deleted a comment on the file “%(what)s”."),
     },
     "file_comment_reply": {
-        "created": text("%(who)s answered a comment on a file."),
-        "edited": text("%(who)s changed an answer to a comment on a file."),
-        "deleted": text("%(who)s deleted an answer to a comment on a file."),
+        "created": text("%(who)s replied to a comment on a file."),
+        "edited": text("%(who)s edited a reply to a comment on a file."),
+        "deleted": text("%(who)s deleted a reply to a comment on a file."),
     },
     "folder": {
-        "created": text("%(who)s made the folder “%(what)s”."),
-        "edited": text("%(who)s changed the folder “%(what)s”."),
+        "created": text("%(who)s created the folder “%(what)s”."),
+        "edited": text("%(who)s updated the folder “%(what)s”."),
         "deleted": text("%(who)s deleted the folder “%(what)s”."),
     },
     "timesheet": {
         "started": text("%(who)s started a timer."),
         "paused": text("%(who)s paused a timer."),
         "resumed": text("%(who)s resumed a timer."),
-        "finished": text("%(who)s recorded time."),
-        "edited": text("%(who)s changed recorded time."),
-        "deleted": text("%(who)s deleted recorded time."),
+        "finished": text("%(who)s logged time."),
+        "edited": text("%(who)s edited a time entry."),
+        "deleted": text("%(who)s deleted a time entry."),
     },
     "invoice": {
-        "created": text("%(who)s drew up the invoice %(what)s."),
-        "edited": text("%(who)s changed the invoice %(what)s."),
-        "sent": text("%(who)s sent the invoice %(what)s."),
-        "partially_paid": text("%(who)s booked a payment of the invoice %(what)s."),
-        "paid": text("%(who)s booked the invoice %(what)s as paid."),
-        "refunded": text("%(who)s gave back a payment of the invoice %(what)s."),
-        "credited": text("%(who)s credited the invoice %(what)s."),
-        "voided": text("%(who)s voided the invoice %(what)s."),
-        "deleted": text("%(who)s deleted the invoice %(what)s."),
+        "created": text("%(who)s created invoice %(what)s."),
+        "edited": text("%(who)s updated invoice %(what)s."),
+        "sent": text("%(who)s sent invoice %(what)s."),
+        "partially_paid": text("%(who)s recorded a payment for invoice %(what)s."),
+        "paid": text("%(who)s marked invoice %(what)s as paid."),
+        "refunded": text("%(who)s refunded a payment for invoice %(what)s."),
+        "credited": text("%(who)s credited invoice %(what)s."),
+        "voided": text("%(who)s voided invoice %(what)s."),
+        "deleted": text("%(who)s deleted invoice %(what)s."),
     },
     "service_checkout": {
         "created": text("%(who)s bought the service “%(what)s”."),
-        "completed": text("The service “%(what)s” is completed."),
+        "completed": text("The service “%(what)s” was completed."),
         "paused": text("%(who)s paused the service “%(what)s”."),
         "unpaused": text("%(who)s resumed the service “%(what)s”."),
         "canceled": text("%(who)s canceled the service “%(what)s”."),
         "deleted": text("%(who)s deleted the purchase of the service “%(what)s”."),
     },
     "task_credit": {
-        "granted": text("%(who)s granted task credits."),
-        "spent": text("%(who)s spent task credits."),
-        "expired": text("Task credits expired."),
-        "reversed": text("%(who)s reversed an entry of task credits."),
+        "granted": text("%(who)s granted credits."),
+        "spent": text("%(who)s used credits."),
+        "expired": text("Credits expired."),
+        "reversed": text("%(who)s reversed a credit entry."),
     },
     "client": {
         "added": text("%(who)s added the client %(what)s."),
@@ -110,12 +110,12 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "removed": text("%(who)s removed %(what)s from the team."),
     },
     "project": {
-        "created": text("%(who)s made the project “%(what)s”."),
-        "edited": text("%(who)s changed the project “%(what)s”."),
+        "created": text("%(who)s created the project “%(what)s”."),
+        "edited": text("%(who)s updated the project “%(what)s”."),
         "archived": text("%(who)s archived the project “%(what)s”."),
-        "unarchived": text("%(who)s took the project “%(what)s” out of the archive."),
+        "unarchived": text("%(who)s unarchived the project “%(what)s”."),
         "deleted": text("%(who)s deleted the project “%(what)s”."),
-        "budget_reached": text("Most or all of the budget of “%(what)s” is used."),
+        "budget_reached": text("The budget of “%(what)s” is almost or fully used."),
     },
     "hook": {"deactivated": text("A webhook was turned off.")},
 }
@@ -125,32 +125,32 @@ _RESTORED: Mapping[str, str] = {
     "file": text("%(who)s restored the file “%(what)s”."),
 }
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
-_FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
-_CLOSED_BY = text("%(who)s finished “%(what)s” with the commit %(commit)s “%(message)s”.")
+_FINISHED_BY = text("%(who)s completed “%(what)s” by moving it from %(from)s to %(to)s.")
+_CLOSED_BY = text("%(who)s completed “%(what)s” with commit %(commit)s “%(message)s”.")
 _ATTACHED = text("%(who)s attached the file “%(what)s” to a task.")
-_TAKEN_OFF = text("%(who)s took the file “%(what)s” off its task.")
+_TAKEN_OFF = text("%(who)s removed the file “%(what)s” from its task.")
 _DELETED_OF: Mapping[str, str] = {
-    "task_comment": text("%(who)s deleted a comment of %(whose)s on “%(what)s”."),
-    "file_comment": text("%(who)s deleted a comment of %(whose)s on the file “%(what)s”."),
-    "file_comment_reply": text("%(who)s deleted an answer of %(whose)s to a comment on a file."),
+    "task_comment": text("%(who)s deleted a comment by %(whose)s on “%(what)s”."),
+    "file_comment": text("%(who)s deleted a comment by %(whose)s on the file “%(what)s”."),
+    "file_comment_reply": text("%(who)s deleted a reply by %(whose)s to a comment on a file."),
 }
 """For a comment of somebody else."""
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
-    _SENTENCES["task"]["created"]: text("%(who)s made the task."),
-    _SENTENCES["task"]["edited"]: text("%(who)s changed the task."),
+    _SENTENCES["task"]["created"]: text("%(who)s created the task."),
+    _SENTENCES["task"]["edited"]: text("%(who)s updated the task."),
     _SENTENCES["task"]["moved"]: text("%(who)s moved the task within %(to)s."),
-    _SENTENCES["task"]["completed"]: text("%(who)s finished the task."),
-    _SENTENCES["task"]["reopened"]: text("%(who)s opened the task again."),
+    _SENTENCES["task"]["completed"]: text("%(who)s completed the task."),
+    _SENTENCES["task"]["reopened"]: text("%(who)s reopened the task."),
     _SENTENCES["task"]["deleted"]: text("%(who)s deleted the task."),
     _SENTENCES["task_comment"]["created"]: text("%(who)s commented."),
-    _SENTENCES["task_comment"]["edited"]: text("%(who)s changed a comment."),
+    _SENTENCES["task_comment"]["edited"]: text("%(who)s edited a comment."),
     _SENTENCES["task_comment"]["deleted"]: text("%(who)s deleted a comment."),
-    _DELETED_OF["task_comment"]: text("%(who)s deleted a comment of %(whose)s."),
+    _DELETED_OF["task_comment"]: text("%(who)s deleted a comment by %(whose)s."),
     _RESTORED["task"]: text("%(who)s restored the task."),
     _ACROSS: text("%(who)s moved the task from %(from)s to %(to)s."),
-    _FINISHED_BY: text("%(who)s finished the task: it came from %(from)s to %(to)s."),
-    _CLOSED_BY: text("%(who)s finished the task with the commit %(commit)s “%(message)s”."),
+    _FINISHED_BY: text("%(who)s completed the task by moving it from %(from)s to %(to)s."),
+    _CLOSED_BY: text("%(who)s completed the task with commit %(commit)s “%(message)s”."),
     _CHANGED: text("%(who)s changed the %(fields)s."),
 }
 """The sentences on the page of the task itself, which do not name it."""
@@ -158,27 +158,27 @@ _MENTIONED: Mapping[str, str] = {
     "task": text("%(who)s mentioned the task in the description of “%(what)s”."),
     "task_comment": text("%(who)s mentioned the task in a comment on “%(what)s”."),
     "file_comment": text("%(who)s mentioned the task in a comment on the file “%(what)s”."),
-    "file_comment_reply": text("%(who)s mentioned the task in an answer to a comment on a file."),
+    "file_comment_reply": text("%(who)s mentioned the task in a reply to a comment on a file."),
 }
 _COMMIT_CHARS = 7  # as Git shortens the hash of a commit
 _OTHER = text("%(who)s: %(event)s %(action)s")
-_PUBLISHED = text("published by %(who)s: %(event)s")
+_PUBLISHED = text("%(who)s published the event %(event)s.")
 
 KINDS: Mapping[str, str] = {
     "task": text("Tasks"),
-    "task_comment": text("Comments on tasks"),
+    "task_comment": text("Task comments"),
     "column": text("Columns"),
     "file": text("Files"),
-    "file_comment": text("Comments on files"),
-    "file_comment_reply": text("Answers to comments"),
+    "file_comment": text("File comments"),
+    "file_comment_reply": text("Replies"),
     "folder": text("Folders"),
     "timesheet": text("Time"),
     "invoice": text("Invoices"),
     "service_checkout": text("Services"),
-    "task_credit": text("Task credits"),
+    "task_credit": text("Credits"),
     "client": text("Clients"),
     "member": text("Team"),
-    "project": text("The project"),
+    "project": text("Project"),
     "push": text("Pushes"),
 }
 """The page's filters, without events about webhooks, which are not listed (`outbox.ABOUT_HOOKS`)."""
@@ -187,18 +187,18 @@ _FIELDS: Mapping[str, str] = {
     "title": text("title"),
     "description": text("description"),
     "priority": text("priority"),
-    "deadline": text("deadline"),
-    "assignees": text("people"),
+    "deadline": text("due date"),
+    "assignees": text("assignees"),
     "labels": text("labels"),
-    "cover_url": text("cover"),
-    "fields": text("fields"),
+    "cover_url": text("cover image"),
+    "fields": text("custom fields"),
     "sections": text("checklists"),
     "estimate": text("estimate"),
-    "hourly_rate": text("rate"),
-    "billable": text("billing"),
-    "parent_id": text("task above"),
-    "repeat": text("repetition"),
-    "blocked_by": text("tasks that it waits for"),
+    "hourly_rate": text("hourly rate"),
+    "billable": text("billable status"),
+    "parent_id": text("parent task"),
+    "repeat": text("repeat rule"),
+    "blocked_by": text("blockers"),
 }
 
 
@@ -210,7 +210,7 @@ def found_in(payload: object, *names: str) -> str:
 
 
 class ProjectNames(NamedTuple):
-    """A project: its address, the titles of its columns by their ids, and the names of its people by their logins."""
+    """A project's address, its column titles by id, and its people's names by login."""
 
     base: str
     columns: Mapping[str, str]
@@ -227,8 +227,11 @@ def sentence(
     published: bool,
     among_itself: bool = False,
 ) -> Markup:
-    """Describe an event as HTML, with a link if the object has a page. A `published` event is described without the
-    texts of its publisher. `among_itself`: for the page of the task, which is not named again."""
+    """Describe an event as HTML, with a link if the object has a page.
+
+    The description of a `published` event contains no text by its publisher. `among_itself` omits the task's title, for
+    the task's own page.
+    """
     from markupsafe import Markup
 
     bold = Markup("<strong>{}</strong>")
@@ -253,7 +256,7 @@ def sentence(
 
 
 def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
-    """Describe as HTML, for the page of a task, that a text mentioned it."""
+    """Describe as HTML that a text mentioned a task, for the page of that task."""
     from markupsafe import Markup
 
     facts = {
@@ -284,13 +287,13 @@ def _template(event: str, action: str | None, payload: Any) -> str:
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
-    """Tell whether a comment was deleted by emptying it, since its replies remain."""
+    """Tell whether a comment with replies was deleted, which empties its text instead."""
     change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
     return change is not None and change.get("to") == ""
 
 
 def _was_there(event: str, payload: Any) -> bool:
-    """Tell whether the object was restored: events of restored objects have the action `created`."""
+    """Tell whether the object was restored, which also has the action `created`."""
     made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
     return made != changed
 
@@ -316,11 +319,11 @@ _TITLES: Mapping[str, tuple[str, ...]] = {
 
 
 def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> Markup:
-    """Return the title of the object, linked to its page if there is one."""
+    """Return the object's title as HTML, linked to its page if it has one."""
     from markupsafe import Markup
 
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
-    if event == "invoice":  # its name in the payload is English
+    if event == "invoice":  # the title in the payload is always English
         title = found_in(payload, event, "invoice_number") or gettext("(draft)")
     if event in ("member", "client"):
         title = place.people.get(title, title)
@@ -356,7 +359,7 @@ ROWS = 50
 
 
 class ActivityEntry(msgspec.Struct, frozen=True):
-    """A line of the page. `sentence` is HTML."""
+    """An entry of the page. `sentence` is HTML."""
 
     id: int
     who: PersonShape | None
@@ -368,7 +371,7 @@ class ActivityEntry(msgspec.Struct, frozen=True):
 
 @places.get("/{owner}/{project}/activity")
 async def activity(visit: Visit) -> Answer:
-    """Show what happened in a project, the newest first."""
+    """Show the events of a project, newest first."""
     access = await visit.follow()
     access.require_member("see the activity of a project")
     given = paging.given(visit)
@@ -398,7 +401,7 @@ async def activity(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/activity/{event_id}")
 async def payload(visit: Visit) -> Answer:
-    """Show what webhooks get of an event: a part of the page, or a page of its own without JavaScript."""
+    """Show the webhook payload of an event, as a frame of the page or, without JavaScript, as a page."""
     access = await visit.access()
     access.require_member("see the activity of a project")
     event_id = visit.call.path_integer("event_id")
@@ -412,7 +415,7 @@ async def payload(visit: Visit) -> Answer:
     return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
 
 
-# --- the stream that tells a page that something has happened in its project ------------------------------------------
+# --- the stream that makes open pages reload --------------------------------------------------------------------------
 
 live_places = Places("live")
 
@@ -420,7 +423,7 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """A frame for each part of the project's stream. `is_late`: something has happened already."""
+    """One frame for each event of the project's stream. `is_late` sends a frame at once for events before it opened."""
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late
@@ -439,12 +442,12 @@ class Changes(AsyncIterator[bytes]):
 
 @live_places.get("/{owner}/{project}/live", head=False)
 async def live(visit: Visit) -> Answer:
-    """Tell a page when something has happened. Not for clients, who must not learn of what is private."""
+    """Stream the project's changes to an open page. Clients get none: the timing would reveal private changes."""
     access = await visit.access()
     access.require_member("follow the activity of a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
     stream = await follow(visit.call.services, access.repository.id, listener, None)
     seen = visit.query_id("seen")
     is_late = seen is not None and await order.happened(visit.database, access.repository.id, seen, stream.position)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is nginx's
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is for nginx
     return Answer(Changes(stream, is_late=is_late), headers=headers, media_type="text/event-stream")

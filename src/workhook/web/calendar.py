@@ -1,4 +1,4 @@
-"""The calendar of a project by month or week, and the address at which other programs subscribe to it."""
+"""The calendar page of a project by month or week, and its iCalendar feeds."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Whole weeks from `first` to `last`. `month`: the first day of the shown month, or None for a week."""
+    """The shown weeks, from `first` to `last`. `month` is the first day of the month, or None in the week view."""
 
     first: date
     last: date
     month: date | None
-    before: str  # the query of the span before, after, and of the other kind
+    before: str  # the queries of the previous span, of the next one, and of the other view
     after: str
     other: str
     title: str
@@ -57,7 +57,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """A day. `is_other`: it is not in the shown month."""
+    """A day of the calendar. `is_other` marks days outside the shown month."""
 
     day: date
     name: str
@@ -67,7 +67,7 @@ class Day(msgspec.Struct, frozen=True):
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """`more`: there is more due than is shown."""
+    """`more` tells whether more tasks are due than shown."""
 
     weeks: Sequence[Sequence[Day]]
     count: int
@@ -75,7 +75,7 @@ class Calendar(msgspec.Struct, frozen=True):
 
 
 def span_of(visit: Visit) -> Span:
-    """Return the span that the address asks for, by default this month."""
+    """Return the span in the query, by default the current month."""
     if week := _read(visit.query("week")):
         return _week(week)
     month = _read(f"{visit.query('month')}-01") or today()
@@ -155,7 +155,7 @@ places = Places("calendar")
 
 @places.get("/{owner}/{project}/calendar")
 async def calendar(visit: Visit) -> Answer:
-    """Show the deadlines of a project by month or week."""
+    """Show the due tasks of a project by month or week."""
     access = await visit.follow()
     span = span_of(visit)
     people = await logins_of(visit.database, access)
@@ -167,25 +167,27 @@ async def calendar(visit: Visit) -> Answer:
         today=formats.today(),
         weekdays=formats.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
-        people={login: gettext("Tasks of %(person)s") % {"person": name} for login, name in people.items()},
+        people={login: gettext("Tasks assigned to %(person)s") % {"person": name} for login, name in people.items()},
         back=paging.with_query(visit),
     )
 
 
 @places.post("/{owner}/{project}/calendar/{task_id}", action="task.edit")
 async def move_deadline(visit: Visit) -> Answer:
-    """Give a task another deadline: another day, at the same time of the day."""
+    """Move a task's deadline to another day at the same time of day."""
     access = await visit.access()
     edit = visit.form(TaskEdit, "deadline", project_id=access.repository.project_id)
     task_id, address = visit.path("task_id"), paging.project_address(visit, "calendar")
     before, after = await edit_task(visit, task_id, edit)
     day = None if after.deadline is None else day_name(shown_day(after.deadline))
-    said = gettext("“%(title)s” has no deadline.") if day is None else gettext("“%(title)s” is due on %(day)s.")
+    said = (
+        gettext("“%(title)s” no longer has a due date.") if day is None else gettext("“%(title)s” is due on %(day)s.")
+    )
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(paging.back_to(visit, address), said % {"title": after.title, "day": day}, undo=undo)
 
 
-# --- calendars for other programs -------------------------------------------------------------------------------------
+# --- feeds ------------------------------------------------------------------------------------------------------------
 
 routes = Routes(PAGES, "pages")
 feed_places = Places("calendar_feeds")
@@ -196,15 +198,15 @@ _FEED = "/{owner}/{project}/calendar/feed"
 
 @routes.get("/calendar/{key}/calendar.ics")
 async def page_calendar_feed(call: Call) -> Answer:
-    """The deadlines of a project, or of what is assigned to somebody, for whoever has the address."""
+    """Return the due tasks of a project or of a user as iCalendar, to anyone with the link."""
     found = await feeds.require_feed(call.database, call.path("key"))
-    # With the user's current rights. Repeated requests without them are not recorded in the audit log.
+    # Uses the owner's current rights. Apps poll, so denied requests are kept out of the audit log.
     actor = Actor(found.user, 0, "session", frozenset(policy.SCOPES), address=call.address)
     if found.project_id is not None:
         access = await find_access(call.database, actor, found.project_id)
         name, tasks = access.repository.title, await feeds.list_project_due(call.database, access, now_ms())
     else:
-        name = gettext("Deadlines of %(person)s") % {"person": called(found.user)}
+        name = gettext("Due dates for %(person)s") % {"person": called(found.user)}
         tasks = await feeds.list_own_due(call.database, found.user, now_ms())
     body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
@@ -213,13 +215,13 @@ async def page_calendar_feed(call: Call) -> Answer:
 
 @feed_places.get(_FEED)
 async def show_feeds(visit: Visit) -> Answer:
-    """Show which calendars somebody has for other programs."""
+    """Show the visitor's feeds."""
     return await _page(visit, await visit.access())
 
 
 @feed_places.post(f"{_FEED}/renew", action="calendar_feed.create")
 async def renew_feed(visit: Visit) -> Answer:
-    """Make an address, in place of the one that there was. This page alone shows it."""
+    """Create a feed link in place of the current one. Only this response shows it."""
     visit.require_recent(paging.project_address(visit, "calendar", "feed"))
     access = await visit.access()
     repository_id = _chosen(visit, access)
@@ -230,16 +232,16 @@ async def renew_feed(visit: Visit) -> Answer:
 
 @feed_places.post(f"{_FEED}/end", action="calendar_feed.destroy")
 async def end_feed(visit: Visit) -> Answer:
-    """Turn an address off."""
+    """Turn a feed link off."""
     access = await visit.access()
     repository_id = _chosen(visit, access)
     was_there = await visit.change(lambda write: feeds.end_feed(write, repository_id))
-    text = gettext("The address is turned off: programs that have it get nothing any more.") if was_there else ""
+    text = gettext("The link was turned off. Calendar apps that use it no longer receive updates.") if was_there else ""
     return visit.done(paging.project_address(visit, "calendar", "feed"), text)
 
 
 async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Answer:
-    """`address`: of the feed `made`, if it is new."""
+    """`address` is the link of the feed `made`, if it was just created."""
     of_project, assigned = await feeds.find_feeds(visit.database, visit.actor.user, access.repository.id)
     return visit.page(
         "calendar/feed.html",
@@ -252,7 +254,7 @@ async def _page(visit: Visit, access: Access, *, address: str = "", made: str = 
 
 
 def _chosen(visit: Visit, access: Access) -> int | None:
-    """Return the project of the form's feed, or None for the feed of assigned tasks. Raises `NotFound`."""
+    """Return the id of the project for its feed, or None for the feed of assigned tasks. Raises `NotFound`."""
     which = visit.fields.get("feed")
     if which not in (PROJECT, ASSIGNED):
         raise NotFound()

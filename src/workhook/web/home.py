@@ -1,4 +1,4 @@
-"""`/` and `/{owner}`: what waits for the visitor, and the projects and people of an organization or a user."""
+"""`/`, the visitor's tasks and projects, and `/{owner}`, the projects and people of an account."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workhook.work.time.timesheets.rules import elapsed_ms
 
 
 class ProjectTemplate(NamedTuple):
-    """`columns`: titles, and whether their tasks are finished."""
+    """A set of columns for new projects. `columns` are pairs of title and whether the column completes tasks."""
 
     name: str
     label: str
@@ -74,7 +74,7 @@ PROJECTS_MAX, PEOPLE_MAX = 500, 100
 
 
 class OwnerView(NamedTuple):
-    """An account as the visitor sees it. `role`: theirs, `owner` in their own account; None for strangers."""
+    """An account as the visitor sees it. `role` is `owner` in the visitor's own account, and None without a role."""
 
     account: Account
     role: str | None
@@ -110,7 +110,7 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}", makes=True, action="project.create")
 @form_page(show)
 async def create_project(visit: Visit) -> Answer:
-    """Make a project, with the columns of its template."""
+    """Create a project with the columns of a template."""
     view = await find_owner(visit)
     if not view.may_create:
         raise NotFound()
@@ -121,7 +121,7 @@ async def create_project(visit: Visit) -> Answer:
 
 
 async def find_owner(visit: Visit) -> OwnerView:
-    """Return the account of the path. Raises `NotFound` if the visitor is not in it and sees no project of it."""
+    """Return the account of the path. Raises `NotFound` if the visitor has no role in it and sees no project of it."""
     account, role = await visit.account()
     projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=account.id)
     if role is None and not projects:
@@ -138,7 +138,7 @@ async def home(call: Call) -> Answer:
 
 
 async def my_work(visit: Visit) -> Answer:
-    """Show what somebody has to do."""
+    """Show the visitor's tasks, mentions, unpaid invoices and projects."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
     (assigned, due, mentions, _), running, projects, invitations, (own, _) = await asyncio.gather(
         asyncio.gather(

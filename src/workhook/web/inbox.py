@@ -1,4 +1,4 @@
-"""The inbox: the visitor's notifications of all projects, in words, read and unread."""
+"""The inbox: the visitor's notifications from all projects."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),
     "assignment": text("%(who)s assigned “%(what)s” to you."),
     "deadline": text("“%(what)s” is due soon."),
-    "sent": text("%(who)s sent the invoice %(what)s."),
-    "voided": text("%(who)s voided the invoice %(what)s."),
-    "credited": text("%(who)s credited the invoice %(what)s."),
-    "issued": text("The invoice %(what)s was issued."),
-    "payment": text("A payment of %(amount)s was booked for the invoice %(what)s."),
-    "refund": text("%(amount)s was given back of the invoice %(what)s."),
-    "invitation": text("%(who)s invites you to %(what)s."),
-    "hook_disabled": text("The webhook %(what)s was turned off."),
+    "sent": text("%(who)s sent invoice %(what)s."),
+    "voided": text("%(who)s voided invoice %(what)s."),
+    "credited": text("%(who)s credited invoice %(what)s."),
+    "issued": text("Invoice %(what)s was issued."),
+    "payment": text("A payment of %(amount)s was recorded for invoice %(what)s."),
+    "refund": text("%(amount)s was refunded for invoice %(what)s."),
+    "invitation": text("%(who)s invited you to %(what)s."),
+    "hook_disabled": text("Webhook %(what)s was turned off."),
 }
 ICONS: Mapping[str, str] = {
     "mention": "message-square",
@@ -36,13 +36,13 @@ ICONS: Mapping[str, str] = {
     "hook_disabled": "webhook",
 }
 KINDS: Mapping[str, tuple[str, str]] = {
-    "mention": (text("Mentions"), text("Somebody names you in a comment")),
-    "assignment": (text("Assignments"), text("Somebody assigns a task to you")),
-    "deadline": (text("Deadlines"), text("A task of yours is due within a day")),
-    "invoice": (text("Invoices"), text("An invoice of your project is sent, voided or credited")),
-    "payment": (text("Payments"), text("A payment is booked, or given back")),
-    "invitation": (text("Invitations"), text("Somebody invites you to an organization or a project")),
-    "hook_disabled": (text("Webhooks"), text("Workhook turns off a webhook that you look after")),
+    "mention": (text("Mentions"), text("Someone mentions you in a comment")),
+    "assignment": (text("Assignments"), text("Someone assigns a task to you")),
+    "deadline": (text("Due dates"), text("One of your tasks is due within a day")),
+    "invoice": (text("Invoices"), text("An invoice for your project is sent, voided or credited")),
+    "payment": (text("Payments"), text("A payment is recorded or refunded")),
+    "invitation": (text("Invitations"), text("Someone invites you to an organization or project")),
+    "hook_disabled": (text("Webhooks"), text("Workhook turns off a webhook you manage")),
 }
 """The label and the description of each kind in the settings."""
 
@@ -66,7 +66,7 @@ ROWS = 50
 
 @places.get("/inbox")
 async def inbox(visit: Visit) -> Answer:
-    """Show what the visitor was told of."""
+    """Show the visitor's notifications."""
     unread, before = visit.query("unread") == "1", visit.query_id("before")
     found = await queries.find_notifications(
         visit.database,
@@ -103,11 +103,11 @@ async def read_one(visit: Visit) -> Answer:
 
 @places.post("/inbox/read", action="notification.mark_read")
 async def read_all(visit: Visit) -> Answer:
-    """Mark what the visitor has seen, and what is older, as read."""
+    """Mark all notifications up to the newest shown one as read."""
     upto = visit.fields.get("upto", "")
     number = int(upto) if upto.isascii() and upto.isdigit() and len(upto) <= 15 else 0
     await visit.change(lambda write: queries.mark_all_read(write.tx, write.actor, write.now, number))
-    return visit.done(_back(visit), gettext("Everything is marked as read."))
+    return visit.done(_back(visit), gettext("All notifications were marked as read."))
 
 
 def _back(visit: Visit) -> str:

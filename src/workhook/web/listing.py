@@ -1,4 +1,4 @@
-"""Lists of tasks as tables: of a project, and at `/tasks` of all projects, with changes of one field in place."""
+"""Tables of tasks: of a project, with fields that are edited in place, and at `/tasks` of all projects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SORTS = ("title", "deadline", "updated_at")
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """A task in a list. `day`: of its deadline. `may_edit`: the reader may change it."""
+    """A task in a list. `day` is the day of its deadline, empty without one."""
 
     task: Task
     labels: Sequence[str]
@@ -55,14 +55,14 @@ class TaskRow(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Rows under a heading; the only group of a list without groups has none."""
+    """Rows under a heading. `title` is None in a list without groups."""
 
     title: str | None
     rows: Sequence[TaskRow]
 
 
 def query_of(visit: Visit) -> TasksQuery:
-    """Return the filters of the address. Raises `Invalid`."""
+    """Return the filters in the query. Raises `Invalid`."""
     query = paging.query_of(TasksQuery, paging.given(visit), ROWS)
     query.timezone = str(formats.reader_zone())
     return query
@@ -80,8 +80,10 @@ def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
 
 
 def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
-    """Return for each sort key the query that sorts by it, or reverses the order, and the current `aria-sort`.
-    `otherwise`: the default order."""
+    """Return, for each sort key, the query that sorts by it or reverses the order, and the current `aria-sort`.
+
+    `otherwise` is the default order.
+    """
     now = visit.query("sort") or otherwise
     links = {}
     for name in SORTS:
@@ -95,7 +97,7 @@ def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str
 
 
 def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
-    """Group the rows. One with several people or labels is in the group of each."""
+    """Group the rows. A task with several assignees or labels is in several groups."""
     keys = _KEYS.get(by)
     if keys is None:
         return [Group(None, rows)] if rows else []
@@ -140,21 +142,21 @@ def _heading(by: str, key: str) -> str:
         return {
             "overdue": gettext("Overdue"),
             "today": gettext("Due today"),
-            "week": gettext("Due within seven days"),
+            "week": gettext("Due in the next 7 days"),
             "later": gettext("Due later"),
-            "none": gettext("Without a deadline"),
-            "done": gettext("Finished"),
+            "none": gettext("No due date"),
+            "done": gettext("Completed"),
         }[key]
     if key:
         return key
-    return gettext("Nobody") if by == "person" else gettext("Without a label")
+    return gettext("Unassigned") if by == "person" else gettext("No label")
 
 
-# --- changes of one field, and the way back from each -----------------------------------------------------------------
+# --- changes of one field, and their undo -----------------------------------------------------------------------------
 
 BUSY = Retry(queries.Busy, 20)
 FIELDS = ("priority", "deadline", "column_id", "position")
-PERSON = "person-"  # and a login: a box of the form that chooses people
+PERSON = "person-"  # prefix of an assignee's checkbox, followed by the login
 
 
 def edit_of(visit: Visit, access: Access) -> TaskEdit:
@@ -168,20 +170,20 @@ def edit_of(visit: Visit, access: Access) -> TaskEdit:
 
 
 async def edit_task(visit: Visit, task_id: str, edit: TaskEdit) -> tuple[Task, Task]:
-    """Change a task, and return it as it was before and after. A day without a time keeps the deadline's time."""
+    """Change a task and return it as before and after. A typed day keeps the deadline's time of day."""
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, task_id, edit)
         before = found.task
         keep_time(visit, edit, before)
-        seen = await actions.get_task(write.tx, write.actor, task_id)  # without the people whom a client does not see
+        seen = await actions.get_task(write.tx, write.actor, task_id)  # without assignees that a client may not see
         return seen, await actions.edit_task(write, found, edit)
 
     return await visit.change(change, retry=BUSY)
 
 
 def keep_time(visit: Visit, edit: TaskEdit, before: Task) -> None:
-    """Turn a typed day into the deadline's time of day on that day of the reader."""
+    """Add the deadline's time of day, in the reader's zone, to a typed day."""
     is_typed_day = len(visit.fields.get("deadline", "")) == len("2026-11-24")
     if is_typed_day and isinstance(edit.deadline, int) and before.deadline is not None and is_day(edit.deadline):
         edit.deadline = moved_to(day_in(edit.deadline, UTC), before.deadline, reader_zone())
@@ -235,7 +237,7 @@ async def task_list(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/list.csv")
 async def task_table(visit: Visit) -> Answer:
-    """Download all tasks that fit the filters, as a table."""
+    """Download all tasks that match the filters as CSV."""
     access = await visit.access()
     query = query_of(visit)
     source, sort = in_project(access), listing.sort_of(query)
@@ -246,7 +248,7 @@ async def task_table(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/list/{task_id}/people")
 async def choose_people(visit: Visit) -> Answer:
-    """Choose who does a task: a part of the list, or a page of its own without JavaScript."""
+    """Choose a task's assignees, in a frame of the list or, without JavaScript, on a page."""
     access = await visit.access()
     task = await actions.get_task(
         visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
@@ -265,18 +267,18 @@ async def choose_people(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/list/{task_id}", action="task.edit")
 async def edit_row(visit: Visit) -> Answer:
-    """Change a field of a task where it stands in the list."""
+    """Change a field of a task in the list."""
     access = await visit.access()
     task_id = visit.path("task_id")
     before, after = await edit_task(visit, task_id, edit_of(visit, access))
     address = paging.project_address(visit, "list")
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(
-        paging.back_to(visit, address), gettext("“%(title)s” was changed.") % {"title": after.title}, undo=undo
+        paging.back_to(visit, address), gettext("“%(title)s” was updated.") % {"title": after.title}, undo=undo
     )
 
 
-# --- the tasks of all projects ----------------------------------------------------------------------------------------
+# --- tasks of all projects --------------------------------------------------------------------------------------------
 
 PATH = "/tasks"
 _ALL = "all"
@@ -285,7 +287,7 @@ all_places = Places("all_tasks")
 
 
 def _query_of(visit: Visit) -> AllTasksQuery:
-    """Return the filters of the address, by default open tasks by their deadlines. Raises `Invalid`."""
+    """Return the filters in the query, by default open tasks sorted by deadline. Raises `Invalid`."""
     given = {"finished": "false", "sort": "deadline", **paging.given(visit)}
     if given["finished"] == _ALL:
         del given["finished"]
@@ -298,7 +300,7 @@ def _query_of(visit: Visit) -> AllTasksQuery:
 async def all_tasks(visit: Visit) -> Answer:
     """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
-    # Archived projects are hidden unless the visitor asks for one.
+    # Archived projects are hidden unless the visitor filters by one.
     source, sort = across(visit.actor, query, archived="project_id" in given), listing.sort_of(query)
     filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
 
@@ -326,7 +328,7 @@ async def all_tasks(visit: Visit) -> Answer:
 
 
 async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
-    """Return the names that the filter offers, by login: the visitor, who is `me`, and then the others."""
+    """Return the options of the assignee filter, names by login: the visitor as `me` first, then the others."""
     archived = not isinstance(query.project_id, UnsetType)
     found = await list_all_people(visit.database, visit.actor, query, archived=archived, limit=PEOPLE_MAX)
     me = visit.actor.user
@@ -335,11 +337,11 @@ async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
 
 
 async def _placed(visit: Visit, listed: Sequence[Task]) -> list[tuple[TaskRow, Project, Mapping[str, str]]]:
-    """Return the rows with their projects, and the colours of labels by their names."""
+    """Return the rows with their projects and label colors."""
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     now = now_ms()
     return [
         (row_of(task, now, may_edit=False), project, json.decode(project.label_colors))
         for task in listed
-        if (project := projects.get(task.project.id))  # else it was lost meanwhile
+        if (project := projects.get(task.project.id))  # access may have been lost meanwhile
     ]

@@ -1,4 +1,4 @@
-"""`/{owner}/{project}/settings`: title, address, who sees it, label colours, archiving and deleting."""
+"""`/{owner}/{project}/settings`: title, address, visibility, label colors, archiving and deletion."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ COLOR_NAMES: Mapping[LabelColor, str] = {
 
 
 async def administered(visit: Visit) -> Access:
-    """Return the project of the path, if the visitor is an admin of it. Raises `NotFound`, `Forbidden`."""
+    """Return the access of the visitor, who must be an admin. Raises `NotFound` or `Forbidden`."""
     await visit.repository("repository.people")
     return await visit.access()
 
 
 def settings_address(visit: Visit, section: str = "") -> str:
-    """Return the address of the page, or of a part of it."""
+    """Return the address of the page, or of one of its sections."""
     return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
 
 
@@ -96,7 +96,7 @@ async def _may_invite_strangers(visit: Visit, access: Access) -> bool:
 @places.post("/{owner}/{project}/settings", action="project.edit")
 @form_page(show_settings, section="general", on=(Invalid, Conflict))
 async def save_settings(visit: Visit) -> Answer:
-    """Change the title of a project, its address, and who sees it."""
+    """Change the title, address and visibility of a project."""
     access = await administered(visit)
     values: dict[str, object] = {name: visit.fields.get(name, "") for name in ("title", "name")}
     if access.repository.organization is not None:
@@ -110,7 +110,7 @@ async def save_settings(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/settings/labels", action="project.edit")
 @form_page(show_settings, section="labels")
 async def color_label(visit: Visit) -> Answer:
-    """Choose the colour of a label; without one, it follows from the label's name again."""
+    """Set the color of a label, or reset it to the one derived from the label's name."""
     access = await administered(visit)
     label, color = visit.fields.get("label", "").strip(), visit.fields.get("color", "")
 
@@ -122,25 +122,25 @@ async def color_label(visit: Visit) -> Answer:
         await edit_project(write, access.repository.project_id, edit)
 
     await visit.change(change)
-    return visit.done(settings_address(visit, "labels"), gettext("The label colours were saved."))
+    return visit.done(settings_address(visit, "labels"), gettext("The label colors were saved."))
 
 
 @places.post("/{owner}/{project}/settings/archive", action="project.edit")
 async def archive(visit: Visit) -> Answer:
-    """Archive a project, or take it out of the archive."""
+    """Archive or unarchive a project."""
     access = await administered(visit)
     archived = visit.fields.get("archive") == "1"
     edit = ProjectEdit(archive=archived)
     if archived != access.repository.archive:
         await visit.change(lambda write: edit_project(write, access.repository.project_id, edit))
-    text = gettext("The project is archived.") if archived else gettext("The project can be worked on again.")
+    text = gettext("The project was archived.") if archived else gettext("The project was unarchived.")
     undo = Undo(f"{settings_address(visit)}/archive", {"archive": "0" if archived else "1"})
     return visit.done(settings_address(visit), text, undo=undo)
 
 
 @places.get("/{owner}/{project}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Ask for the title of a project before it is deleted."""
+    """Show the confirmation form before a project is deleted."""
     access = await administered(visit)
     visit.require_recent()
     return visit.page(
@@ -155,12 +155,12 @@ async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/{project}/settings/delete", action="project.delete")
 @form_page(ask_to_delete, on=(Invalid, Conflict))
 async def delete(visit: Visit) -> Answer:
-    """Delete a project, if its title or its address was typed."""
+    """Delete a project if its title or address was typed as confirmation."""
     access = await administered(visit)
     visit.require_recent()
     here = access.repository
     if not names(visit.fields.get("name", ""), here.title, here.name):
-        raise Invalid(gettext("That is not what is to be typed. Nothing was deleted."))
+        raise Invalid(gettext("The text does not match. Nothing was deleted."))
     await visit.change(lambda write: delete_project(write, here.project_id))
     undo = Undo(f"/{here.owner.login}/-/projects/{here.project_id}/restore")
     location = f"/{here.owner.login}" if access.role == "owner" else "/"
@@ -168,13 +168,13 @@ async def delete(visit: Visit) -> Answer:
 
 
 def names(typed: str, *names: str) -> bool:
-    """Tell whether one of the names was typed, with any case and spacing: phones capitalize."""
+    """Tell whether one of the names was typed, ignoring case and spacing, since phones capitalize."""
     return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
 
 
 @places.post("/{owner}/-/projects/{project_id}/restore", action="project.restore")
 async def restore_project(visit: Visit) -> Answer:
-    """Restore a project that was deleted."""
+    """Restore a deleted project."""
     restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))
     full_name = str(restored.project.full_name)  # type: ignore[attr-defined]
-    return visit.done(f"/{full_name}", gettext("The project is back."))
+    return visit.done(f"/{full_name}", gettext("The project was restored."))

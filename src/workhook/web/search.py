@@ -1,4 +1,4 @@
-"""The page of the search, with the searched words marked."""
+"""The search page, with matches highlighted."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")
 
 Part = tuple[str, bool]
-"""A piece of a text, and whether it is one of the words."""
+"""A piece of a text and whether it is a match."""
 
 
 def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
-    """Split a text into its marked and other parts. `words`: the search, from `tasks.matching.words_of`. `inside`:
-    words also match inside of others."""
+    """Split a text into matching and other parts.
+
+    `words` is the search from `tasks.matching.words_of`. With `inside`, words also match within other words.
+    """
     wanted = sorted({folded(word.removeprefix(MARK)) for word in words.split()}, key=len, reverse=True)
     if not wanted or not text:
         return [(text, False)]
     parts: list[Part] = []
     at = 0
     whole = fold(text)
-    # Short words are found where words begin, others also inside.
+    # Short words match only at the beginning of a word.
     each = (("" if len(word) >= PART_MIN and inside else r"(?<!\w)") + re.escape(word) for word in wanted)
     for found in re.finditer("|".join(each), whole.letters):
         start, end = whole.places[found.start()], whole.places[found.end() - 1] + 1
-        if start < at:  # the second letter of one that is spelled with two
+        if start < at:  # the second letter of a character that is spelled with two
             continue
         parts += [(text[at:start], False), (text[start:end], True)]
         at = end
@@ -52,7 +54,7 @@ def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
 
 
 def without_signs(text: str) -> str:
-    """Return the words of Markdown on one line, without the signs of emphasis, headings, checklists and tables."""
+    """Return Markdown as one line, without the markup of emphasis, headings, checklists and tables."""
     plain = _EMPHASIS.sub(r"\2", text)
     return " ".join(_LINE_SIGNS.sub(" ", plain).split())
 
@@ -60,12 +62,12 @@ def without_signs(text: str) -> str:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 places = Places("search")
-PROJECTS = "project"  # a kind that this page alone has
+PROJECTS = "project"  # a kind of result that only this page has
 _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_reply": "reply"}
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A result. `base`: the address of its project. `number`: of the task."""
+    """A result. `base` is the address of its project, `number` the number of the task."""
 
     kind: str
     address: str
@@ -107,7 +109,7 @@ async def search(visit: Visit) -> Answer:
 
 
 async def _project(visit: Visit) -> Repository | None:
-    """Return the project of the parameter `project=owner/name`. Raises `NotFound`."""
+    """Return the project in the query (`project=owner/name`), or None. Raises `NotFound`."""
     if not visit.query("project"):
         return None
     owner, _, name = visit.query("project").partition("/")
@@ -129,7 +131,7 @@ async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -
 
 
 async def _named(visit: Visit, within: Repository | None, words: str, kind: str) -> Sequence[Project]:
-    """Return the projects with the words in their titles, on the first page only."""
+    """Return the projects with the words in their titles; empty after the first page."""
     if within is not None or kind not in ("", PROJECTS) or visit.query("cursor"):
         return []
     return await listing.find_by_title(visit.database, visit.actor, words)
@@ -155,6 +157,6 @@ def _address(result: SearchResult) -> str:
     if result.invoice:
         return f"/billing/{result.invoice.id}"
     found = result.task or result.file
-    assert found is not None, "everything else is about one of these"
+    assert found is not None, "all other results belong to a task or a file"
     place = f"/{'tasks' if result.task else 'files'}/{found.id}"
     return f"{place}#{_ANCHORS[result.type]}-{result.id}" if result.type in _ANCHORS else place

@@ -25,7 +25,7 @@ ROWS = 50
 
 @places.get("/{owner}/{project}/trash")
 async def trash(visit: Visit) -> Answer:
-    """Show what was deleted in a project and can be restored."""
+    """Show the deleted tasks and files of a project that can be restored."""
     access = await visit.follow()
     cursor = visit.query("cursor")
     query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
@@ -44,7 +44,7 @@ async def trash(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/trash/{kind}/{deleted_id}", action="trash.restore")
 async def restore(visit: Visit) -> Answer:
-    """Take a task or a file out of the trash."""
+    """Restore a task or a file."""
     access = await visit.access()
     access.require_member("see deleted items")
     project_id, deleted_id = access.repository.project_id, visit.path("deleted_id")
@@ -60,4 +60,4 @@ async def restore(visit: Visit) -> Answer:
         return str(file.title)
 
     title = await visit.change(take_out, retry=BUSY)
-    return visit.done(paging.project_address(visit, "trash"), gettext("“%(title)s” is back.") % {"title": title})
+    return visit.done(paging.project_address(visit, "trash"), gettext("“%(title)s” was restored.") % {"title": title})

@@ -1,4 +1,4 @@
-"""The board, and the forms of its columns and cards."""
+"""The board page, and the forms of its columns and cards."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def board(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/board/filters", action="page.view")
 async def filter_cards(visit: Visit) -> Answer:
-    """Show the cards that fit, now and whenever the visitor comes back to the board. `all`: show all cards again."""
+    """Save the board's filters for the visitor; `all` clears them."""
     access = await visit.access()
     sent = {} if "all" in visit.fields else visit.fields
     filters = {name: sent[name][:FILTER_MAX] for name in FILTERS if sent.get(name)}
@@ -84,7 +84,7 @@ async def add_task(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/move", action="task.edit")
 async def move_task(visit: Visit) -> Answer:
-    """Move a card: to `column_id`, at `position`."""
+    """Move a card to `position` in `column_id`."""
     access = await visit.access()
     edit = visit.form(TaskEdit, "column_id", "position", project_id=access.repository.project_id)
     task_id = visit.path("task_id")
@@ -96,7 +96,7 @@ async def move_task(visit: Visit) -> Answer:
     before, after = await visit.change(move, retry=BUSY)
     place = {"column_id": before.column.id, "position": str(before.position), "back": visit.fields.get("back", "")}
     undo = Undo(f"{paging.project_address(visit)}/tasks/{task_id}/move", place)
-    said = gettext("“%(title)s” is number %(number)s in “%(column)s” now.") % {
+    said = gettext("“%(title)s” was moved to position %(number)s in “%(column)s”.") % {
         "title": before.title,
         "number": after.position + 1,
         "column": after.column.title,
@@ -105,28 +105,28 @@ async def move_task(visit: Visit) -> Answer:
 
 
 def board_address(visit: Visit) -> str:
-    """Return the address with the filters of the form's page."""
+    """Return the board's address with the filters of the page that sent the form."""
     return paging.back_to(visit, paging.project_address(visit))
 
 
-# --- several cards at once -------------------------------------------------------------------------------------------
+# --- bulk changes ----------------------------------------------------------------------------------------------------
 
 card_places = Places("selection")
 
 CARDS_MAX = 200
-CHOSEN = "card-"  # and an id: a card's box
+CHOSEN = "card-"  # prefix of a card's checkbox, followed by its id
 
 
 @card_places.post("/{owner}/{project}/board/cards", action="task.bulk")
 async def change_cards(visit: Visit) -> Answer:
-    """Change the chosen cards: `step` says what of them."""
+    """Change the selected cards in the way that `step` names."""
     access = await visit.access()
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     change = _CHANGES.get(visit.fields.get("step", ""))
     if change is None or len(chosen) > CARDS_MAX:
-        raise Malformed(gettext("Choose at most %(number)s cards.") % {"number": CARDS_MAX})
+        raise Malformed(gettext("Select at most %(number)s cards.") % {"number": CARDS_MAX})
     if not chosen:
-        return visit.done(board_address(visit), gettext("No card is chosen."))
+        return visit.done(board_address(visit), gettext("Select at least one card first."))
 
     async def apply(write: Write) -> Undo | None:
         also = filter(None, [visit.fields.get("column_id")])
@@ -137,7 +137,7 @@ async def change_cards(visit: Visit) -> Answer:
         return undo
 
     undo = await visit.change(apply, retry=BUSY)
-    said = ngettext("%(num)s card was changed.", "%(num)s cards were changed.", len(chosen)) % {"num": len(chosen)}
+    said = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen)) % {"num": len(chosen)}
     if visit.fields["step"] == "delete":
         said = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {"num": len(chosen)}
     return visit.done(board_address(visit), said, undo=undo)
@@ -145,7 +145,7 @@ async def change_cards(visit: Visit) -> Answer:
 
 @card_places.post("/{owner}/{project}/board/places", action="task.bulk")
 async def put_back(visit: Visit) -> Answer:
-    """Put cards where they were. Those that were deleted come out of the trash first."""
+    """Undo a move or deletion: restore deleted cards, then move all cards back."""
     access = await visit.access()
     wanted = _read_places(visit.fields.get("places", ""))
     project_id = access.repository.project_id
@@ -173,7 +173,7 @@ def moved_to(column_id: str, task_ids: Sequence[str], project_id: str | UnsetTyp
 
 
 def places_of(cards: Mapping[str, Sequence[tuple[int, str]]]) -> str:
-    """Format positions and ids by column for a field of a form: `col_1=0:tsk_1,3:tsk_2;col_2=…`."""
+    """Format card positions by column for a form field: `col_1=0:tsk_1,3:tsk_2;col_2=…`."""
     return ";".join(
         f"{column}=" + ",".join(f"{position}:{task_id}" for position, task_id in sorted(each))
         for column, each in cards.items()
@@ -181,7 +181,7 @@ def places_of(cards: Mapping[str, Sequence[tuple[int, str]]]) -> str:
 
 
 def _read_places(text: str) -> list[tuple[str, int, str]]:
-    """Parse the column, position and id of each card. Raises `Malformed`."""
+    """Parse the output of `places_of` into column, position and id of each card. Raises `Malformed`."""
     found = []
     for part in filter(None, text.split(";")):
         column, _, cards = part.partition("=")
@@ -193,7 +193,7 @@ def _read_places(text: str) -> list[tuple[str, int, str]]:
     return found
 
 
-# --- what can be changed ----------------------------------------------------------------------------------------------
+# --- the changes ------------------------------------------------------------------------------------------------------
 
 Planned = tuple[list[TaskOperation], Undo | None]
 
@@ -218,7 +218,7 @@ def _places_undo(visit: Visit, tasks: Sequence[Task], **more: str) -> Undo:
 def _label(visit: Visit, tasks: Sequence[Task]) -> Planned:
     label = one_line(visit.fields.get("label", ""))
     if not label:
-        raise Malformed(gettext("Write the label that the cards are to have."))
+        raise Malformed(gettext("Enter a label."))
     return _change_list(
         visit, "label", {"label": label}, "labels", {each.id: json.decode(each.labels) for each in tasks}
     )
@@ -227,13 +227,13 @@ def _label(visit: Visit, tasks: Sequence[Task]) -> Planned:
 def _assign(visit: Visit, tasks: Sequence[Task]) -> Planned:
     login = visit.fields.get("login", "")
     if not login:
-        raise Malformed(gettext("Choose who is to do the cards."))
+        raise Malformed(gettext("Choose an assignee."))
     logins = {each.id: [person.login for person in each.assignees] for each in tasks}
     return _change_list(visit, "assign", {"login": login}, "assignees", logins)
 
 
 def _change_list(visit: Visit, step: str, field: dict[str, str], name: str, before: Mapping[str, list[str]]) -> Planned:
-    """Add the value of a form's field to the lists of tasks, or remove it. `name`: of the lists in the API."""
+    """Add the value of a form field to the tasks' list field `name`, or remove it."""
     without, [value] = "without" in visit.fields, field.values()
     operations, chosen = list[TaskOperation](), dict[str, str]()
     for task_id, values in before.items():
@@ -251,7 +251,7 @@ def _change_list(visit: Visit, step: str, field: dict[str, str], name: str, befo
 
 
 def _priority(visit: Visit, tasks: Sequence[Task]) -> Planned:
-    """The undo needs all cards to have had the same priority: a form sets one."""
+    """Set the priority. There is an undo only if all cards had the same one, since a form can restore only one."""
     value = visit.fields.get("priority", "")
     if value not in ("", "low", "medium", "high"):
         raise Malformed("Problems parsing the form")
@@ -274,7 +274,7 @@ column_places = Places("columns")
 
 @column_places.post("/{owner}/{project}/columns", makes=True, action="column.create")
 async def add_column(visit: Visit) -> Answer:
-    """Add a column at the end, or the columns of a template to a board without any."""
+    """Add a column at the end, or the template's columns to an empty board."""
     access = await visit.access()
     if "template" in visit.fields:
         await visit.change(lambda write: add_columns(write, access.repository.project_id, PROJECT_TEMPLATES[0]))
@@ -286,7 +286,7 @@ async def add_column(visit: Visit) -> Answer:
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/edit", action="column.edit")
 async def edit_column(visit: Visit) -> Answer:
-    """Rename a column, and say what happens to cards that come into it."""
+    """Change a column's title and what happens to cards that enter it."""
     _, before, _ = await _column(visit)
     flags = {name: name in visit.fields for name in ("finished", "start_timer")}
     stage = {"stage": None} if before.stage == "done" and not flags["finished"] else {}
@@ -294,12 +294,12 @@ async def edit_column(visit: Visit) -> Answer:
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
     kept = {"title": before.title, **{name: "1" for name in flags if getattr(before, name)}}
     undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/edit", kept)
-    return visit.done(board_address(visit), gettext("The column was changed."), undo=undo)
+    return visit.done(board_address(visit), gettext("The column was updated."), undo=undo)
 
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")
 async def place_column(visit: Visit) -> Answer:
-    """Put a column at `position`."""
+    """Move a column to `position`."""
     _, before, _ = await _column(visit)
     edit = visit.form(columns.ColumnEdit, "position")
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
@@ -349,7 +349,7 @@ async def delete_column(visit: Visit) -> Answer:
 
 @column_places.post("/{owner}/{project}/board/column", makes=True, action="column.restore")
 async def bring_back(visit: Visit) -> Answer:
-    """Make a column again that was deleted, with its cards."""
+    """Recreate a deleted column and move its cards back."""
     access = await visit.access()
     flags = {name: name in visit.fields for name in ("finished", "start_timer")}
     create = visit.form(columns.ColumnCreate, "title", "position", "stage", **flags)
@@ -365,7 +365,7 @@ async def bring_back(visit: Visit) -> Answer:
 
 
 async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
-    """Return the column of the path, and all of its project. Raises `NotFound`."""
+    """Return the access, the column of the path and all columns of the project. Raises `NotFound`."""
     access = await visit.access()
     found = await columns.list_all(visit.database, access.repository.id)
     column = next((each for each in found if each.id == visit.path("column_id")), None)
@@ -375,7 +375,7 @@ async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
 
 
 async def _cards(visit: Visit, write: Write, access: Access, column: Column) -> dict[str, list[tuple[int, str]]]:
-    """Return position and id of the column's cards, as many as one change can have, by the column."""
+    """Return the positions and ids of the column's cards by column id, at most `OPERATIONS_MAX`."""
     read = await column_tasks.read_column(write.tx, visit.actor, column.id, after=None, limit=OPERATIONS_MAX)
     tasks: list[Any] = await column_tasks.to_responses(write.tx, read, read.rows)
     return {column.id: [(task.position, task.id) for task in tasks]}

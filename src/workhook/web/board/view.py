@@ -1,4 +1,4 @@
-"""A board, read as its visitor may see it."""
+"""Reading a board with the visitor's rights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workhook.work.files import schemas as file_schemas
 from workhook.work.kernel.access import Access
 from workhook.work.time.timesheets.queries import list_running
 
-CARDS_MAX = 1000  # of a column
+CARDS_MAX = 1000  # per column
 TIMERS_MAX = 200
 DUE_SOON_DAYS = 7
 FILTERS = ("q", "assignee", "label", "priority", "due")
@@ -29,8 +29,11 @@ TICKED, ITEM = "complete", ("complete", "incomplete")
 
 
 class BoardCard(msgspec.Struct, frozen=True):
-    """A task on the board, in the form of the API. `state`: its urgency. `labels`: each with its colour. `ticked` of
-    `items` of its checklists are done. `runs`: a timer runs."""
+    """A task on the board, as the API returns it.
+
+    `state` is its urgency. `labels` are pairs of name and hue. `ticked` of its `items` checklist items are done. `runs`
+    tells whether a timer is running.
+    """
 
     task: Any
     deadline: int | None
@@ -44,7 +47,10 @@ class BoardCard(msgspec.Struct, frozen=True):
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
-    """A column and its cards that fit the filters. `count`: of all cards. `more`: it has more than a board shows."""
+    """A column and its cards that match the filters.
+
+    `count` includes cards that don't match. `more` tells whether the column has more than `CARDS_MAX` cards.
+    """
 
     column: Column
     cards: Sequence[BoardCard]
@@ -65,7 +71,7 @@ class BoardView(msgspec.Struct, frozen=True):
 
 
 async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
-    """Return all columns of the project with the cards that fit `filters`."""
+    """Return all columns of the project with the cards that match `filters`."""
     found = await columns.list_all(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
     now = now_ms()
@@ -88,14 +94,14 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
 
 
 async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:
-    """Return the tasks in the form of the API, and whether there are more than a board shows."""
+    """Return the column's tasks as the API does, and whether there are more than `CARDS_MAX`."""
     read = await column_tasks.read_column(reader, access.actor, column.id, after=None, limit=CARDS_MAX + 1)
     tasks = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
     return tasks, len(read.rows) > CARDS_MAX or read.cut
 
 
 async def _running(reader: Reader, access: Access) -> set[str]:
-    """Return the tasks with a running timer."""
+    """Return the ids of the tasks with a running timer."""
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 
@@ -126,7 +132,7 @@ def _card(
 
 
 def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
-    """Tell whether a task, in the form of the API, fits the filters."""
+    """Tell whether a task, as the API returns it, matches the filters."""
     for name, value in filters.items():
         if name == "q" and value.casefold() not in task.title.casefold():
             return False
@@ -142,7 +148,7 @@ def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
 
 
 def _is_due(task: Any, span: str, now: int) -> bool:
-    """`span`: none, overdue or week; any other is no filter."""
+    """Tell whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
     if span == "none":
         return task.deadline is None
     if span not in ("overdue", "week"):

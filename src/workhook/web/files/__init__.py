@@ -1,1 +1,1 @@
-"""The files of a project: folders, uploads, a page for each file, and comments."""
+"""The files of a project: folders, uploads, previews and comments."""

@@ -1,4 +1,4 @@
-"""The forms of comments on files and of replies to them."""
+"""The forms of file comments and their replies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def comment(visit: Visit) -> Answer:
 
 @places.post(f"{_COMMENT}/edit", action="file_comment.edit")
 async def edit_comment(visit: Visit) -> Answer:
-    """Change a comment."""
+    """Edit a comment."""
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
     await edit.prepare()
@@ -43,7 +43,7 @@ async def edit_comment(visit: Visit) -> Answer:
 
 @places.post(f"{_COMMENT}/delete", action="file_comment.delete")
 async def delete_comment(visit: Visit) -> Answer:
-    """Delete a comment with the replies to it."""
+    """Delete a comment and its replies."""
     await view.find_file(visit)
     await _on_comment(visit, actions.delete)
     return visit.done(_address(visit), gettext("The comment was deleted."))
@@ -60,7 +60,7 @@ async def reply(visit: Visit) -> Answer:
 
 @places.post(f"{_REPLY}/edit", action="file_comment_reply.edit")
 async def edit_reply(visit: Visit) -> Answer:
-    """Change a reply."""
+    """Edit a reply."""
     access, _ = await view.find_file(visit)
     edit = visit.form(ReplyEdit, "body", **_private(visit, access))
     await _on_reply(visit, lambda write, held: actions.edit(write, held, edit))
@@ -76,7 +76,7 @@ async def delete_reply(visit: Visit) -> Answer:
 
 
 async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]], Awaitable[object]]) -> None:
-    """Change the comment of the path, which has to be on the file of the path. Raises `NotFound`."""
+    """Lock the comment of the path and call `change`. Raises `NotFound` if it is on another file."""
     comment_id = visit.call.path_integer("comment_id")
 
     async def step(write: Write) -> None:
@@ -89,7 +89,7 @@ async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]],
 
 
 async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitable[object]]) -> None:
-    """As `_on_comment`, for the reply of the path."""
+    """Like `_on_comment`, for the reply of the path."""
     reply_id = visit.call.path_integer("reply_id")
 
     async def step(write: Write, held: Held[FileComment]) -> None:
@@ -99,7 +99,7 @@ async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitab
 
 
 def _private(visit: Visit, access: Access) -> dict[str, object]:
-    """Read the box, which is not sent if it is not ticked. Clients have none."""
+    """Read the checkbox: browsers don't send an unticked one, and clients don't have it."""
     return {} if access.is_client else {"private": "private" in visit.fields}
 
 

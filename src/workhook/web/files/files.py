@@ -42,7 +42,7 @@ async def folder(visit: Visit) -> Answer:
 
 @places.upload("/{owner}/{project}/files", makes=True, action="file.create")
 async def upload(visit: Visit) -> Answer:
-    """Upload a file: led to its folder, or told of the file as the API tells of it, if that is what is asked for."""
+    """Upload a file. Redirects to its folder, or returns the API's JSON if the client accepts that."""
     access = await visit.access()
     taken = await receive(visit.call, access, admit=visit.admit)
     async with taken:
@@ -91,7 +91,7 @@ async def file(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/files/{file_id}/delete", action="file.delete")
 async def delete_file(visit: Visit) -> Answer:
-    """Delete a file, which can be restored."""
+    """Move a file to the trash."""
     _, found = await view.find_file(visit)
 
     async def delete(write: Write) -> File:
@@ -100,18 +100,18 @@ async def delete_file(visit: Visit) -> Answer:
         return locked
 
     gone = await visit.change(delete)
-    text = gettext("“%(title)s” was deleted. It can be restored for 30 days.") % {"title": gone.title}
+    text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.") % {"title": gone.title}
     undo = Undo(f"{files_address(visit)}/{gone.id}/restore")
     return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
 
 
 @places.post("/{owner}/{project}/files/{file_id}/restore", action="file.restore")
 async def restore_file(visit: Visit) -> Answer:
-    """Restore a file that was deleted."""
+    """Restore a deleted file."""
     await visit.access()
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
-    text = gettext("“%(title)s” is there again.") % {"title": made.title}
+    text = gettext("“%(title)s” was restored.") % {"title": made.title}
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
@@ -124,13 +124,13 @@ async def create_folder(visit: Visit) -> Answer:
         lambda write: actions.create_folder(write, access.repository.project_id, create.title)
     )
     return visit.done(
-        files_address(visit, made.id), gettext("The folder “%(title)s” is there.") % {"title": made.title}
+        files_address(visit, made.id), gettext("The folder “%(title)s” was created.") % {"title": made.title}
     )
 
 
 @places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
 async def delete_folder(visit: Visit) -> Answer:
-    """Delete a folder that is empty. One of the same title takes it back: there was nothing else to it."""
+    """Delete an empty folder. The undo creates a folder with the same title, since an empty one has nothing else."""
     await visit.access()
 
     async def delete(write: Write) -> Folder:
@@ -146,7 +146,7 @@ async def delete_folder(visit: Visit) -> Answer:
 
 
 def files_address(visit: Visit, folder_id: str | None = None) -> str:
-    """Return the address of a folder, or of the files in none."""
+    """Return the address of a folder, or of the files page."""
     base = paging.project_address(visit, "files")
     return f"{base}?folder={quote(folder_id)}" if folder_id else base
 
@@ -155,25 +155,25 @@ def files_address(visit: Visit, folder_id: str | None = None) -> str:
 
 change_places = Places("file_changes")
 
-CHOSEN = "file-"  # and an id: a file's box
+CHOSEN = "file-"  # prefix of a file's checkbox, followed by its id
 UNDONE_MAX = 60
-"""The most files of an undo: their ids are stored in a cookie."""
+"""Maximum number of files in an undo, because their ids are stored in a cookie."""
 _ID = "fil_"
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/rename", action="file.edit")
 async def rename_file(visit: Visit) -> Answer:
-    """Give a file another title."""
+    """Rename a file."""
     _, found = await view.find_file(visit)
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
     before = await _edit(visit, found.id, edit)
     undo = Undo(f"{files_address(visit)}/{found.id}/rename", {"title": before.title, **_where_from(visit)})
-    text = gettext("The file is called “%(title)s” now.") % {"title": edit.title}
+    text = gettext("The file was renamed to “%(title)s”.") % {"title": edit.title}
     return visit.done(_back(visit, found.id), text, undo=undo)
 
 
 async def _edit(visit: Visit, file_id: str, edit: FileEdit) -> File:
-    """Change a file, and return it as it was before."""
+    """Change a file and return its previous version."""
 
     async def change(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, file_id)
@@ -185,34 +185,40 @@ async def _edit(visit: Visit, file_id: str, edit: FileEdit) -> File:
 
 @change_places.post("/{owner}/{project}/files/{file_id}/sight", action="file.edit")
 async def change_sight(visit: Visit) -> Answer:
-    """Hide a file from clients (`private` is 1), or let them see it (0)."""
+    """Hide a file from clients (`private` is 1) or show it to them (0)."""
     _, found = await view.find_file(visit)
     edit = FileEdit(private=visit.fields.get("private") == "1")
     before = await _edit(visit, found.id, edit)
     was = {"private": "1" if before.private else "0", **_where_from(visit)}
     undo = Undo(f"{files_address(visit)}/{found.id}/sight", was)
     text = (
-        gettext("“%(title)s” is hidden from clients now.") if edit.private else gettext("Clients see “%(title)s” now.")
+        gettext("“%(title)s” is now hidden from clients.")
+        if edit.private
+        else gettext("“%(title)s” is now visible to clients.")
     )
     return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/task", action="file.edit")
 async def attach_file(visit: Visit) -> Answer:
-    """Attach a file to the task `task_id`, or take it off its task where that is empty."""
+    """Attach a file to the task `task_id`, or detach it if `task_id` is empty."""
     _, found = await view.find_file(visit)
     edit = FileEdit(task_id=visit.fields.get("task_id") or None)
     before = await _edit(visit, found.id, edit)
     task_id = edit.task_id or before.task_id
     address = f"{paging.project_address(visit)}/tasks/{quote(task_id, safe='')}#files" if task_id else ""
     undo = Undo(f"{files_address(visit)}/{found.id}/task", {"task_id": before.task_id or ""})
-    text = gettext("“%(title)s” is on the task.") if edit.task_id else gettext("“%(title)s” was taken off the task.")
+    text = (
+        gettext("“%(title)s” was attached to the task.")
+        if edit.task_id
+        else gettext("“%(title)s” was removed from the task.")
+    )
     return visit.done(address or _back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")
 async def rename_folder(visit: Visit) -> Answer:
-    """Give a folder another title."""
+    """Rename a folder."""
     await visit.access()
     folder_id, edit = visit.path("folder_id"), FolderEdit(title=visit.form(FolderCreate, "title").title)
 
@@ -225,20 +231,20 @@ async def rename_folder(visit: Visit) -> Answer:
     before = await visit.change(rename)
     address = f"{paging.project_address(visit)}/folders/{before.id}/rename"
     undo = Undo(address, {"title": before.title, **_where_from(visit)})
-    text = gettext("The folder is called “%(title)s” now.") % {"title": edit.title}
+    text = gettext("The folder was renamed to “%(title)s”.") % {"title": edit.title}
     return visit.done(_back(visit), text, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/files/move", action="file.edit")
 async def move_files(visit: Visit) -> Answer:
-    """Move the chosen files to the folder `folder`, or out of their folder where it is empty."""
+    """Move the selected files to `folder`, or out of their folder if that is empty."""
     access = await visit.access()
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     chosen += [_ID + each for each in visit.fields.get("files", "").split(".") if each]
     if len(chosen) > view.FILES_MAX:
-        raise Malformed(gettext("Choose at most %(number)s files.") % {"number": view.FILES_MAX})
+        raise Malformed(gettext("Select at most %(number)s files.") % {"number": view.FILES_MAX})
     if not chosen:
-        return visit.done(_back(visit), gettext("No file is chosen."))
+        return visit.done(_back(visit), gettext("Select at least one file first."))
     folder_id = visit.fields.get("folder") or None
     before = await visit.change(lambda write: actions.move_files(write, access, chosen, folder_id))
     text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before)) % {"num": len(before)}
@@ -246,7 +252,7 @@ async def move_files(visit: Visit) -> Answer:
 
 
 def _undo_of(visit: Visit, before: list[File]) -> Undo | None:
-    """Return the undo of a move, if all files came from one folder and their ids fit into a cookie."""
+    """Return the undo of a move, or None if the files came from several folders or their ids don't fit a cookie."""
     folders = {each.folder.id if each.folder else "" for each in before}
     if len(folders) > 1 or len(before) > UNDONE_MAX:
         return None

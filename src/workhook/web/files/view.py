@@ -1,4 +1,4 @@
-"""The pages of files, read as their visitor may see them."""
+"""Reading files and folders with the visitor's rights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workhook.work.kernel.scopes import in_project
 FILES_MAX = 100
 COMMENTS_MAX = 100
 TEXT_BYTES = 32 * 1024
-"""The part of a text that a page shows."""
+"""How much of a text file its preview shows."""
 
 _IMAGES = frozenset(f"image/{each}" for each in ("png", "jpeg", "gif", "webp", "avif", "svg+xml", "bmp", "x-icon"))
 _TEXTS = frozenset(
@@ -46,8 +46,11 @@ log = structlog.get_logger(__name__)
 
 
 class FolderPage(msgspec.Struct, frozen=True):
-    """The content of a folder. `folder`: None at the top, where `folders` are shown. `every`: all folders of the
-    project. `older`: the file after which the next page begins."""
+    """The contents of a folder.
+
+    `folder` is None at the top level, which lists `folders`. `every` has all folders of the project. `older` is the
+    cursor of the next page: the id of the last file.
+    """
 
     folder: Folder | None
     folders: Sequence[Folder]
@@ -57,8 +60,11 @@ class FolderPage(msgspec.Struct, frozen=True):
 
 
 class Comments(msgspec.Struct, frozen=True):
-    """Comments on a file, newest last. `later`: the comment after which the next page begins. `edits`, `reply_edits`:
-    the last edits, by ids as texts."""
+    """Comments on a file, newest last.
+
+    `later` is the cursor of the next page: the id of the last comment. `edits` and `reply_edits` are the last edits, by
+    id as a string.
+    """
 
     shown: Sequence[FileComment]
     later: int | None
@@ -67,7 +73,7 @@ class Comments(msgspec.Struct, frozen=True):
 
 
 async def read_folder(visit: Visit, access: Access) -> FolderPage:
-    """Return the folder and page of the address. Raises `NotFound`."""
+    """Return the folder and page in the query. Raises `NotFound`."""
     folder_id, before = visit.query("folder"), visit.query("before")
     folders = await actions.all_folders(visit.database, access)
     folder = next((each for each in folders if each.id == folder_id), None)
@@ -84,8 +90,10 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
-    """Return the file of the path, which has to be in the project of the path. `access`: the visitor's in the project,
-    if it is known. Raises `NotFound`."""
+    """Return the file of the path. Raises `NotFound` if it is not in the project of the path.
+
+    `access` is the visitor's access to that project, if the caller has it already.
+    """
     access = access or await visit.access()
     its, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
     access.require_same(its)
@@ -93,7 +101,7 @@ async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access,
 
 
 async def read_task(visit: Visit, file: File) -> Task | None:
-    """Return the task of the file; None also for one in the trash."""
+    """Return the file's task, or None if it has none or the task is in the trash."""
     if file.task_id is None:
         return None
     try:
@@ -103,13 +111,13 @@ async def read_task(visit: Visit, file: File) -> Task | None:
 
 
 def require_place(visit: Visit, access: Access) -> None:
-    """Raise `NotFound` for another project than that of the path."""
+    """Raise `NotFound` unless `access` is to the project of the path."""
     if access.repository.full_name.lower() != f"{visit.path('owner')}/{visit.path('project')}".lower():
         raise NotFound()
 
 
 async def read_comments(visit: Visit, file: File) -> Comments:
-    """Return the comments after the one in the address; for clients without private ones."""
+    """Return the comments after the cursor in the query, without private ones for clients."""
     after = (visit.query_id("after") or 0,)
     access, found = await comments.list_file_comments(
         visit.database, visit.actor, file.id, after=after, limit=COMMENTS_MAX + 1
@@ -136,7 +144,7 @@ async def _last_edits(
 
 
 def writable(reply: Reply) -> str:
-    """Return the text to edit a reply: as it was typed, if that would be stored in the same way again."""
+    """Return the text for editing a reply: unescaped, if that would be stored as the same HTML."""
     typed = html.unescape(reply.body)
     return typed if clean(typed) == reply.body else reply.body
 
@@ -163,13 +171,13 @@ def icon_of(file: Any) -> str:
 
 
 def link_of(call: Call, file: File) -> str:
-    """Return the signed link as a path: pages load nothing from elsewhere, not even from this server's other name."""
+    """Return the signed link as a path, since pages load nothing from other origins, not even this server's others."""
     parts = urlsplit(links_of(call)(file.id))
     return f"{parts.path}?{parts.query}"
 
 
 async def read_text(call: Call, file: File) -> str | None:
-    """Return the beginning of a text, unescaped, or None if the store fails."""
+    """Return the first `TEXT_BYTES` of a text file, or None if the storage fails."""
     try:
         pieces = await call.services.blobs.read(file.blob, 0, min(file.size, TEXT_BYTES))
         content = b"".join([each async for each in pieces])
@@ -177,4 +185,4 @@ async def read_text(call: Call, file: File) -> str | None:
         log.warning("preview_not_read", file_id=file.id, reason=error.message)
         return None
     text = content.decode(errors="replace")
-    return text.rstrip("\ufffd") if file.size > TEXT_BYTES else text  # a character that was cut
+    return text.rstrip("\ufffd") if file.size > TEXT_BYTES else text  # a truncated character

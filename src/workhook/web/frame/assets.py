@@ -1,8 +1,8 @@
-"""The files that pages load: style sheets, scripts, icons. Their addresses change with their content.
+"""Style sheets, scripts and icons. Their URLs change with their content.
 
 `static/css` and `static/js` are written by hand. `hatch_build.py` fills `static/vendor` from npm, and `static/pictures`
-with the pictures of the guide. Modules import one another by names, which the page's import map turns into addresses
-with a hash.
+with the pictures of the guide. Modules import one another by name; the page's import map resolves names to URLs with a
+hash.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ routes = Routes(PAGES, "pages")
 
 
 class AssetsMissing(RuntimeError):
-    """The package was installed without the files that `hatch_build.py` makes."""
+    """The package was installed without the files that `hatch_build.py` builds."""
 
 
 @routes.get("/static/{name}", counts=False)
 async def page_static(call: Call, name: str) -> Answer:
-    """Send a file of `web/static`. Its address changes with its content, so that browsers may keep it for ever."""
+    """Send a file of `web/static`. Its URL changes with its content, so browsers may cache it forever."""
     if name not in _found():
         raise NotFound()
-    # The page may be of another version, or may name no hash: then the content can change.
+    # Without the current hash, as in a page of another version, the content can change.
     cached = _FOR_EVER if call.query_text("v") == _content(name)[1] else "no-cache"
     kind = name.rpartition(".")[2]
-    if kind == "webp":  # is compressed as it is
+    if kind == "webp":  # already compressed
         return Answer(_content(name)[0], 200, {"Cache-Control": cached}, _TYPES[kind])
     accepted = chosen_encoding(call.header("accept-encoding"), ENCODINGS)
-    is_large = len(_content(name)[0]) > _LARGE_BYTES  # compressed once, in a tenth of a second or more
+    is_large = len(_content(name)[0]) > _LARGE_BYTES  # the first compression takes 0.1 s or more
     body, headers = await asyncio.to_thread(_compressed, name, accepted) if is_large else _compressed(name, accepted)
     return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[kind])
 
 
 def address(name: str) -> str:
-    """Return the path of a file with its hash."""
+    """Return the path of a file, with its hash."""
     return f"/static/{name}?v={_content(name)[1]}"
 
 
 @cache
 def import_map() -> str:
-    """Return JSON for `<script type="importmap">`: one name for each library, and `workhook/NAME` for each of `js/`."""
+    """Return JSON for `<script type="importmap">`: libraries by name, and the scripts of `js/` as `workhook/NAME`."""
     own = {f"workhook/{name.removesuffix('.js')}": name for name in script_names()}
     modules = {name: address(file) for name, file in {**_VENDOR_MODULES, **own}.items()}
     return json.dumps({"imports": modules}, separators=(",", ":"))
@@ -73,7 +73,7 @@ def import_map() -> str:
 
 @cache
 def import_map_source() -> str:
-    """Return the hash by which the content security policy allows the import map, the only inline script."""
+    """Return the CSP source that allows the import map, the only inline script."""
     digest = hashlib.sha256(import_map().encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

@@ -1,7 +1,7 @@
-"""The cookies of pages: of the session, of a form that is shown before there is one, and of a known device.
+"""Cookies for sessions, for forms without a session, and for known devices.
 
-A browser is a known device of users who have signed in there before. That does not sign them in. Wrong passwords from
-this browser are only counted separately, so that others who guess cannot lock the user out here. Each entry of the
+A browser is a known device of every user who has signed in with it. That doesn't sign them in: wrong passwords from
+this browser are merely counted separately, so guesses from elsewhere can't lock the user out here. Each entry of the
 cookie is signed with the vault's key, for one user and until that user's password changes.
 """
 
@@ -29,11 +29,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 SESSION = "workhook_session"
 FORM = "workhook_form"
 _LENGTH_MAX = 200
-_spellings = (number for number in count() if not number & 8)  # bit 3 is the hyphen's
+_spellings = (number for number in count() if not number & 8)  # bit 3 is the hyphen
 
 
 def is_https(call: Call) -> bool:
-    """Tell whether the browser uses https: the proxy says so, or the request is for a public address with https."""
+    """Tell whether the browser uses HTTPS, according to the proxy or because `base_url` does."""
     settings = call.services.settings
     came_by = origin(call.request, settings.trust_proxy)
     public = f"https://{urlsplit(came_by).netloc.lower()}"
@@ -41,8 +41,8 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """Return the value of a cookie, or None. Over https only the name with `__Host-` counts: no other host, nor http,
-    can set that."""
+    """Return the value of a cookie, or None. Over HTTPS only the `__Host-` cookie counts, which neither other hosts nor
+    HTTP can set."""
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")
@@ -52,7 +52,7 @@ def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
 
 
 def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) -> dict[str, str]:
-    """Return the header that sets a cookie. `max_age_s` None: until the browser closes; 0: it is deleted."""
+    """Return the header that sets a cookie. It lasts until the browser closes if `max_age_s` is None; 0 deletes it."""
     parts = [f"{_full_name(call, name)}={value}", "Path=/", "HttpOnly", "SameSite=Lax"]
     if is_https(call):
         parts.append("Secure")
@@ -63,60 +63,61 @@ def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) ->
 
 @cache
 def _header(name: str) -> str:
-    """Return `Set-Cookie` in a spelling of its own, so that a dict of headers holds several. All are sent in lower
-    case."""
+    """Return `Set-Cookie` in a unique spelling, so a dict can hold several. All are sent in lowercase."""
     number = next(_spellings)
     return "".join(sign.upper() if number >> bit & 1 else sign for bit, sign in enumerate("set-cookie"))
 
 
 def csrf_of(secret: str) -> str:
-    """Return the `csrf` field of the forms that belong to a cookie. It is derived from the cookie's value without
-    revealing it, so nothing is stored."""
+    """Return the `csrf` field for forms that belong to a cookie.
+
+    It is derived from the cookie's value without revealing it, so nothing is stored.
+    """
     return _mac(secret.encode(), "workhook csrf")
 
 
 def masked(csrf: str) -> str:
-    """Return the field of one form: another text each time, so that the length of a compressed page reveals nothing."""
+    """Mask `csrf` differently for each form, so the length of a compressed page reveals nothing (BREACH)."""
     plain = csrf.encode()
     pad = secrets.token_bytes(len(plain))
     return to_base64(pad + bytes(a ^ b for a, b in zip(pad, plain, strict=True)))
 
 
 def unmasked(field: str) -> str:
-    """Undo `masked`; empty for any other text."""
+    """Undo `masked`. Returns an empty string for invalid text."""
     try:
         data = base64.urlsafe_b64decode(field + "=" * (-len(field) % 4))
         half = len(data) // 2
         return bytes(a ^ b for a, b in zip(data[:half], data[half:], strict=True)).decode("ascii")
-    except ValueError:  # of base64, of an odd length, and of ASCII
+    except ValueError:  # invalid base64, odd length or not ASCII
         return ""
 
 
 def sign(call: Call, purpose: str, body: str) -> str:
-    """Sign `body` with the newest key of the vault for this purpose."""
+    """Sign `body` with the vault's newest key for this purpose."""
     return _mac(call.services.vault.derive(purpose)[0], body)
 
 
 def is_signed(call: Call, purpose: str, body: str, signature: str) -> bool:
-    """Tell whether `signature` is `body`'s, by any key of the vault."""
+    """Verify the signature of `body` with any key of the vault."""
     keys = call.services.vault.derive(purpose)
     return any(hmac.compare_digest(_mac(key, body).encode(), signature.encode()) for key in keys)
 
 
 def seal(call: Call, purpose: str, value: msgspec.Struct, bound_to: str = "") -> str:
-    """Return `value` as a signed text, which `unseal` accepts with the same `bound_to`."""
+    """Return `value` as signed text, which `unseal` accepts with the same `bound_to`."""
     body = to_base64(msgspec.json.encode(value))
     return f"{body}.{sign(call, purpose, f'{bound_to}.{body}')}"
 
 
 def unseal(call: Call, purpose: str, text: str, shape: type[S], bound_to: str = "") -> S | None:
-    """Return the value, or None if the signature is wrong or another version of the server wrote it."""
+    """Return the value, or None if the signature is wrong or the value is from an incompatible version."""
     body, _, signature = text.rpartition(".")
     if not is_signed(call, purpose, f"{bound_to}.{body}", signature):
         return None
     try:
         value: S = json.decode_untrusted(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), shape)
-    except (ValueError, Malformed):  # the first of base64
+    except (ValueError, Malformed):  # `ValueError` from base64
         return None
     return value
 
@@ -130,7 +131,7 @@ def to_base64(data: bytes) -> str:
 
 
 def is_own_origin(call: Call, text: str) -> bool:
-    """Tell whether this is the scheme, host and port of this server."""
+    """Tell whether `text` is an origin of this server."""
     settings = call.services.settings
     own = (origin(call.request, settings.trust_proxy), settings.base_url)
     return _normal(text) in {_normal(each) for each in own if each}
@@ -152,8 +153,8 @@ def _full_name(call: Call, name: str) -> str:
 # --- the known device ------------------------------------------------------------------------------------------------
 
 DEVICE = "workhook_device"
-DEVICE_LASTS_S = 400 * 86_400  # browsers keep no cookie for longer
-DEVICE_USERS_MAX = 5  # of one browser; the least recent one is forgotten
+DEVICE_LASTS_S = 400 * 86_400  # the maximum in browsers
+DEVICE_USERS_MAX = 5  # per browser; the least recent is dropped
 _DEVICE_MAX_CHARS = 1500
 _DEVICE_PURPOSE = "known device"
 _DEVICE_ENTRY = re.compile(
@@ -171,13 +172,13 @@ class _DeviceEntry(NamedTuple):
 
 
 def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
-    """Return the id of this browser, if the user has signed in here since the password was changed."""
+    """Return the id of this browser if the user has signed in with it since their last password change, or None."""
     known = (each.device for each in _device_entries(call) if (each.user_id, each.changed_at) == (user_id, changed_at))
     return next(known, None)
 
 
 class _DeviceFinder(NamedTuple):
-    """`find_device` for a request."""
+    """`find_device` bound to a request."""
 
     call: Call
     user_ids: tuple[int, ...]
@@ -187,13 +188,13 @@ class _DeviceFinder(NamedTuple):
 
 
 def device_finder(call: Call) -> KnownDevice | None:
-    """Return None if the browser of this request has no such cookie, so that nothing is looked up."""
+    """Return the finder of the request, or None without the cookie, which saves lookups."""
     entries = _device_entries(call)
     return _DeviceFinder(call, tuple(each.user_id for each in entries)) if entries else None
 
 
 def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]:
-    """Return the header of the cookie with the user added."""
+    """Return the header that adds the user to the cookie."""
     device = find_device(call, user_id, changed_at) or secrets.token_hex(16)
     body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + DEVICE_LASTS_S}"
     entry = f"{body}.{sign(call, _DEVICE_PURPOSE, body)}"
@@ -202,7 +203,7 @@ def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]
 
 
 def _device_entries(call: Call) -> list[_DeviceEntry]:
-    """Return the entries that are validly signed and not expired."""
+    """Return the entries with a valid signature that haven't expired."""
     found = []
     for text in (read(call, DEVICE, length_max=_DEVICE_MAX_CHARS) or "").split("~")[:DEVICE_USERS_MAX]:
         parts = _DEVICE_ENTRY.fullmatch(text)

@@ -1,7 +1,4 @@
-"""The note that a change leaves for the next page: a sentence and, perhaps, an undo.
-
-It is stored in a signed cookie that the page which shows it deletes.
-"""
+"""Flash messages: a sentence for the next page, with an optional undo, in a signed cookie that the page deletes."""
 
 from __future__ import annotations
 
@@ -18,30 +15,33 @@ _KEPT_S = 60
 
 
 class Undo(msgspec.Struct, frozen=True):
-    """A form that undoes a change: its action, a path of this server, and its fields."""
+    """A form that undoes a change. `action` is a path of this server."""
 
     action: str
     fields: dict[str, str] = {}
 
 
 class Note(msgspec.Struct, frozen=True):
-    """`text` is in the reader's language."""
+    """A flash message in the reader's language."""
 
     text: str
     undo: Undo | None = None
 
 
 def left(call: Call, csrf: str, note: Note) -> dict[str, str]:
-    """Return the header that leaves a note for the next page of the session whose forms have `csrf`, in which alone it
-    counts: another session would run its undo. A note that is too long for a cookie is not left."""
-    assert note.undo is None or safe_return_to(note.undo.action) == note.undo.action, "undo leads to a path of ours"
+    """Return the header that leaves a note for the session's next page; empty if the note is too long for a cookie.
+
+    The note is bound to the session by its `csrf`, because another session must not run the undo.
+    """
+    assert note.undo is None or safe_return_to(note.undo.action) == note.undo.action, (
+        "the undo must stay on this server"
+    )
     value = cookies.seal(call, _PURPOSE, note, csrf)
     return cookies.write(call, COOKIE, value, max_age_s=_KEPT_S) if len(value) <= _LENGTH_MAX else {}
 
 
 def taken(call: Call, session: Session) -> tuple[Note | None, dict[str, str]]:
-    """Return the note and the header that deletes it. It is kept for the next page if this one is only prefetched, or
-    requested with HEAD."""
+    """Return the note and the header that deletes it. Prefetches and HEAD requests leave it for the next page."""
     value = cookies.read(call, COOKIE, length_max=_LENGTH_MAX)
     purposes = [call.header(name) or "" for name in ("sec-purpose", "x-sec-purpose")]  # the browser's, and Turbo's
     if value is None or call.request.method == "HEAD" or any("prefetch" in each for each in purposes):

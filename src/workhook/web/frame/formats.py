@@ -1,4 +1,4 @@
-"""Moments, days, durations, amounts and names as pages write and read them, in the reader's language and zone."""
+"""Formatting and parsing of moments, days, durations and amounts in the reader's language and time zone."""
 
 from __future__ import annotations
 
@@ -28,25 +28,36 @@ COOKIE = "workhook_timezone"
 
 
 def reader_zone() -> tzinfo:
-    """Return the zone of the current request's reader; UTC outside a request."""
+    """Return the reader's time zone, or UTC outside a request."""
     call = current()
     name = cookies.read(call, COOKIE) if call is not None else None
     return zone_of(name) if name and is_known(name) else UTC
 
 
 def today() -> date:
-    """Return the current day in the reader's zone."""
+    """Return the current day in the reader's time zone."""
     return day_in(now_ms(), reader_zone())
 
 
 def shown_day(at_ms: int) -> date:
-    """Return the day to show: a bare day itself, or the reader's day of a moment."""
+    """Return the day of a deadline: a date as it is, a moment in the reader's time zone."""
     return written_day(at_ms, reader_zone())
 
 
 def span_name(first: date, last: date) -> str:
-    """Format both days, with the year of the last: `November 23 to November 29 2026`."""
-    return gettext("%(first)s to %(last)s") % {"first": day_name(first), "last": f"{day_name(last)} {last.year}"}
+    """Format a range of days with the year of the last: `November 23 to 29, 2026`."""
+    if (first.year, first.month) == (last.year, last.month):
+        return gettext("%(month)s %(first)s to %(last)s, %(year)s") % {
+            "month": month_names()[first.month - 1],
+            "first": first.day,
+            "last": last.day,
+            "year": last.year,
+        }
+    return gettext("%(first)s to %(last)s, %(year)s") % {
+        "first": day_name(first),
+        "last": day_name(last),
+        "year": last.year,
+    }
 
 
 def day_name(day: date) -> str:
@@ -90,13 +101,16 @@ _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
 def moment(at_ms: int) -> str:
-    """`2026-11-24 19:05:18 UTC`."""
+    """Format a moment: `2026-11-24 19:05:18 UTC`."""
     return to_seconds_text(at_ms).replace("T", " ").replace("Z", " UTC")
 
 
 def when(at_ms: int | None, style: str = "relative") -> Markup:
-    """Return a `<time>` element with the moment in UTC. The controller `when` shows it in the reader's zone and
-    language, as `relative`, `date`, `minute` or `moment`, which has seconds."""
+    """Return a `<time>` element with the moment in UTC.
+
+    The controller `when` shows it in the reader's time zone and language, as `relative`, `date`, `minute` or `moment`
+    (with seconds).
+    """
     from markupsafe import Markup
 
     if at_ms is None:
@@ -108,7 +122,7 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
 
 
 def dated(day: date) -> Markup:
-    """Return a `<time>` element with a day that is the same in every zone."""
+    """Return a `<time>` element with a day that is the same in every time zone."""
     from markupsafe import Markup
 
     return Markup('<time datetime="{0}" data-controller="when" data-when-style-value="day">{0}</time>').format(
@@ -117,17 +131,17 @@ def dated(day: date) -> Markup:
 
 
 def deadline(at_ms: int | None) -> Markup:
-    """Show a bare day itself, or the reader's day of a moment."""
+    """Return a `<time>` element with the day of a deadline, like `shown_day`."""
     return when(at_ms, "date") if at_ms is None or not is_day(at_ms) else dated(shown_day(at_ms))
 
 
 def sold_day(at_ms: int, checkout: Checkout) -> Markup:
-    """Show the day of a moment in the zone of a subscription's seller, as its invoices do."""
+    """Show the day of a moment in the seller's time zone, as invoices do."""
     return dated(day_in(at_ms, checkout.zone))
 
 
 def last_day(ends_ms: int, zone: tzinfo) -> Markup:
-    """Show the last day before something ends."""
+    """Show the last day before an exclusive end."""
     return dated(day_in(ends_ms - 1, zone))
 
 
@@ -137,7 +151,7 @@ def iso_day(text: str) -> Markup:
 
 
 def clock(at_ms: int, zone: tzinfo) -> str:
-    """Format the time of day in the zone: `9:05`."""
+    """Format the time of day in a time zone: `9:05`."""
     at = datetime.fromtimestamp(at_ms // 1000, zone)
     return f"{at.hour}:{at.minute:02}"
 
@@ -148,7 +162,7 @@ def hundredths(value: int) -> str:
 
 
 def money(minor: int, currency: str) -> str:
-    """Format an amount in minor units without its currency: `1,234.50`."""
+    """Format an amount in minor units, without its currency: `1,234.50`."""
     return _in_style(minor, digits_of(currency))
 
 
@@ -177,7 +191,7 @@ def hours(ms: int) -> str:
 
 
 def with_mark(number: str) -> str:
-    """Return a number such as `1.2` with the decimal mark of the reader's language."""
+    """Replace the point of a number such as `1.2` by the decimal mark of the reader's language."""
     return number.replace(".", _DECIMAL[texts.language()][1])
 
 
@@ -192,7 +206,7 @@ def typed_hundredths(value: int | None) -> str:
 
 
 def number(value: Decimal) -> str:
-    """Format a number with all of its decimals, for text and form fields: `1.5`."""
+    """Format a number with all its decimals, for text and form fields: `1.5`."""
     return with_mark(f"{value:f}")
 
 
@@ -205,12 +219,12 @@ def task_credits(minor: int, *, signed: bool = False) -> str:
 def read_number(typed: str) -> str:
     """Parse a number in the reader's language into the API's form: `1,250.5` is `1250.5`.
 
-    Raises `ValueError` for anything else, also for a number as other languages write it: a comma read as a point, or
-    the other way round, would make it a thousand times as large. The message shows how to write it.
+    Raises `ValueError` for anything else, including the notation of other languages: a mistaken comma or point would
+    change the number by a factor of a thousand. The message shows how to write it.
     """
     if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
         return found
-    message = gettext("“%(typed)s” is not a number. Write it such as %(example)s.")
+    message = gettext("“%(typed)s” is not a number. Enter one such as %(example)s.")
     raise ValueError(message % _as_example(typed, _read_foreign(typed) or "1.5"))
 
 
@@ -223,33 +237,33 @@ def _read(typed: str, thousands: str, decimal: str) -> str | None:
 
 
 def _read_foreign(typed: str) -> str | None:
-    """Parse a number as another language writes it, for the example in the message."""
+    """Parse a number in another language's notation, for the example in the message."""
     thousands, decimal = _DECIMAL[texts.language()]
     return _read(typed, decimal, thousands)
 
 
 def read_quantity(typed: str) -> str:
-    """Parse as `read_number`, but refuse three zeros after the point: many people mean a thousand by `1.000`."""
+    """Parse like `read_number`, but refuse three zeros after the point: many people mean a thousand by `1.000`."""
     found = read_number(typed)
     if found.endswith(".000"):
-        message = gettext("“%(typed)s” can be read in two ways. Write %(one)s or %(thousands)s.")
+        message = gettext("“%(typed)s” is ambiguous. Enter %(one)s or %(thousands)s.")
         whole = found.removesuffix(".000")
         raise ValueError(message % {"typed": typed.strip(), "one": whole, "thousands": f"{whole}000"})
     return found
 
 
 def read_amount(typed: str, currency: str | None = None) -> str:
-    """Parse as `read_number` an amount of money, or without a currency credits or hours, which have two decimals.
+    """Parse an amount of money like `read_number`; without a currency, credits or hours, which have two decimals.
 
-    More decimals are refused: three are probably thousands in another language's notation. One or two zeros are
-    ignored.
+    More decimals are refused, because three are probably thousands in another language's notation. One or two zeros
+    are ignored.
     """
     digits = HUNDREDTH_DIGITS if currency is None else digits_of(currency)
     example = f"{Decimal(1250):.{digits}f}"
     try:
         found = read_number(typed)
     except ValueError:
-        message = gettext("“%(typed)s” is not an amount. Write it such as %(example)s.")
+        message = gettext("“%(typed)s” is not an amount. Enter one such as %(example)s.")
         raise ValueError(message % _as_example(typed, _read_foreign(typed) or example)) from None
     whole, _, part = found.partition(".")
     if len(part) <= digits:
@@ -257,29 +271,28 @@ def read_amount(typed: str, currency: str | None = None) -> str:
     if len(part) <= HUNDREDTH_DIGITS and not part[digits:].strip("0"):
         return f"{whole}.{part[:digits]}" if digits else whole
     if digits == 0:
-        message = gettext("“%(typed)s” has decimals, and this currency has none. Write the amount such as %(example)s.")
+        message = gettext("“%(typed)s” has decimals, but this currency has none. Enter an amount such as %(example)s.")
     elif digits == HUNDREDTH_DIGITS:
-        message = gettext("“%(typed)s” has more than two decimals. Write the amount such as %(example)s.")
+        message = gettext("“%(typed)s” has more than two decimals. Enter an amount such as %(example)s.")
     else:
-        message = gettext("“%(typed)s” has more than three decimals. Write the amount such as %(example)s.")
+        message = gettext("“%(typed)s” has more than three decimals. Enter an amount such as %(example)s.")
     raise ValueError(message % _as_example(typed, example))
 
 
 def read_hours(typed: str, _: str | None = None) -> str:
-    """Parse hours as `read_amount` does, or a duration such as `1:30` or `90m`, into hours with two decimals."""
+    """Parse hours like `read_amount`, or a duration such as `1:30` or `90m`, into hours with two decimals."""
     with_units = None if re.fullmatch(r"[^:a-zA-Z]*", typed) else typed_duration_ms(typed)
     return read_amount(typed) if with_units is None else f"{Decimal(with_units) / HOUR_MS:.{HUNDREDTH_DIGITS}f}"
 
 
 def read_percent(typed: str) -> str:
-    """Parse as `read_number`, with or without a percent sign."""
+    """Parse like `read_number`, with or without a percent sign."""
     return read_number(typed.strip().removesuffix("%"))
 
 
 @cache
 def _number(group: str, point: str) -> re.Pattern[str]:
-    """Return the pattern of a number. Spaces and apostrophes may also separate thousands. Groups have three digits and
-    do not begin with 0."""
+    """Return the pattern of a number. Spaces and apostrophes may also separate thousands."""
     between = rf"(?P<group>[{group} \u00a0\u2009\u202f'\u2019])"
     whole = rf"[1-9]\d{{0,2}}(?:{between}\d{{3}}(?:(?P=group)\d{{3}})*)|\d+|(?=[{point}]\d)"
     return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:[{point}](?P<part>\d+))?", re.ASCII)
@@ -290,7 +303,7 @@ def _as_example(typed: str, plain: str) -> dict[str, str]:
 
 
 def file_size(count: int) -> str:
-    """Format bytes in the largest fitting unit: `1.5 MiB`, as the API writes its limits."""
+    """Format bytes in the largest fitting unit: `1.5 MiB`."""
     value, units = float(count), iter(_SIZES)
     unit = next(units)
     while value >= 1024 and unit != _SIZES[-1]:
@@ -300,7 +313,7 @@ def file_size(count: int) -> str:
 
 
 def initials(name: str) -> str:
-    """Return one or two letters for a person without a picture."""
+    """Return one or two letters for an avatar."""
     words: list[str] = _WORD.findall(name) or ["?"]
     return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
 
@@ -311,28 +324,30 @@ _HUES = {
 
 
 def hue(name: str, colors: Mapping[str, str] | None = None) -> int:
-    """Return the one of twelve colours (`hue-0` to `hue-11`) of a name: that of `colors`, else its own if it is a
-    colour such as `Dark red`, else a fixed one."""
+    """Return the hue of a name, from 0 to 11.
+
+    It comes from `colors`, or from the name itself if that is a color such as `Dark red`, or is derived from the name.
+    """
     color = (colors or {}).get(name) or name.lower().removeprefix("light ").removeprefix("dark ")
     return _HUES.get(color, sum(name.encode()) % 12)
 
 
 def day(at_ms: int | None) -> str:
-    """Format `shown_day` for a form field; empty for None."""
+    """Format `shown_day` for a form field, empty for None."""
     return "" if at_ms is None else shown_day(at_ms).isoformat()
 
 
 def linked(text: str) -> Markup:
-    """Escape a user's text, with its web addresses as links. The style `written` keeps its line breaks."""
+    """Escape a user's text and link its URLs. The CSS class `written` keeps its line breaks."""
     from markupsafe import Markup
 
     link = Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>')
-    parts = _ADDRESS.split(text)  # the addresses have odd indexes
+    parts = _ADDRESS.split(text)  # URLs have odd indexes
     return Markup("").join(link.format(part) if number % 2 else part for number, part in enumerate(parts))
 
 
 def since(at_ms: int, counted_ms: int = 0) -> int:
-    """Return the milliseconds that a timer has counted which runs since `at_ms`."""
+    """Return the milliseconds of a timer that has been running since `at_ms`."""
     return counted_ms + max(0, now_ms() - at_ms)
 
 

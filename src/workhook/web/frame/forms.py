@@ -1,9 +1,9 @@
-"""A form as its page shows it: its values, and its errors after it was sent.
+"""Forms of pages: their values and, after they were sent, their errors.
 
 @places.post("/{owner}/settings")
 @form_page(show, FIELDS)
 async def save(visit: Visit) -> Answer:
-    \"\"\"Save the form. If it is refused, `show(visit, form)` answers with what was typed and the errors.\"\"\"
+    \"\"\"Save the form. If it is refused, `show(visit, form)` responds with the typed values and the errors.\"\"\"
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Save = Callable[Concatenate[V, P], Awaitable[Answer]]
 
 
 class ChangedMeanwhile(Conflict):
-    """The values of a form changed after its page was made."""
+    """The values of a form have changed since its page was rendered."""
 
     def __init__(self) -> None:
-        super().__init__("Somebody else has changed this meanwhile.", code="changed")
+        super().__init__("Someone else changed this while you were editing.", code="changed")
 
 
 class PageForm(msgspec.Struct):
     """The values of a form and its errors, by field and as a whole.
 
-    `section`: the form of its page that was refused. `reasons`: why, a sentence each. `was`: the digest of the current
-    values on the page. `now`: the current values of fields where they differ from what was typed. `is_gone`: the form
-    changes something that no longer exists.
+    `section` names the refused form on a page with several, `reasons` are the sentences why. `was` is the digest of the
+    values that the page showed. `now` has the current values that differ from the typed ones. `is_gone` tells that the
+    edited object no longer exists.
     """
 
     values: Mapping[str, str] = {}
@@ -63,11 +63,11 @@ class PageForm(msgspec.Struct):
         return self.values.get(name, otherwise)
 
     def has(self, name: str) -> bool:
-        """Tell whether a box is ticked."""
+        """Tell whether a checkbox is ticked."""
         return bool(self.values.get(name))
 
     def of(self, section: str, **values: str) -> PageForm:
-        """Return the form of this section of the page: as it was sent, or with these values."""
+        """Return the form of a section: as it was sent, or otherwise with these values."""
         return self if section == self.section else PageForm(values)
 
     @property
@@ -75,8 +75,11 @@ class PageForm(msgspec.Struct):
         return bool(self.faults or self.problems or self.now or self.is_gone)
 
     def refuse(self, problem: Problem, names: Collection[str], called: Mapping[str, str] | None = None) -> None:
-        """Add the errors of `problem`. `names`: the fields at which the page shows errors. `called`: the names that the
-        form has for fields of the API, where they differ."""
+        """Add the errors of `problem`.
+
+        `names` are the fields that show their own errors. `called` maps API field names to form field names, where they
+        differ.
+        """
         self.status, self.reasons, self.is_late = problem.status, problem.reasons, isinstance(problem, ChangedMeanwhile)
         by_field, self.problems = faults_of(problem)
         for name, message in by_field.items():
@@ -87,7 +90,7 @@ class PageForm(msgspec.Struct):
                 self.problems.append(message)
 
     def compare(self, current: Mapping[str, str] | None) -> None:
-        """Show the current values; None if nothing is left. Sending the form again then overwrites them."""
+        """Show the current values, or None if the object is gone. Sending the form again then overwrites them."""
         self.is_gone = current is None
         self.was = "" if current is None else digest(current)
         self.now = {
@@ -95,12 +98,12 @@ class PageForm(msgspec.Struct):
             for name, value in (current or {}).items()
             if name in self.values and not _same(self.values[name], value)
         }
-        if self.now or self.is_gone:  # says it better
+        if self.now or self.is_gone:  # more specific than the problems
             self.problems = []
 
 
 UNSENT = PageForm()
-"""The form of a page that is only shown."""
+"""The form of a page that was not sent."""
 
 
 def refused_form(
@@ -111,7 +114,7 @@ def refused_form(
     section: str = "",
     called: Mapping[str, str] | None = None,
 ) -> PageForm:
-    """Return the form as it was sent, with its errors (`PageForm.refuse`)."""
+    """Return the sent form with its errors (see `PageForm.refuse`)."""
     form = PageForm(fields, section=section, was=fields.get("was", ""))
     form.refuse(problem, names, called)
     return form
@@ -125,8 +128,10 @@ def form_page(
     called: Mapping[str, str] | None = None,
     on: type[Problem] | tuple[type[Problem], ...] = Invalid,
 ) -> Callable[[Save[V, P]], Save[V, P]]:
-    """Decorate the function that saves a form: `show` answers if it raises a problem of the kind `on`. The other
-    parameters are those of `refused_form`."""
+    """Decorate a function that saves a form: if it raises `on`, `show` responds with the refused form.
+
+    The other parameters are those of `refused_form`.
+    """
 
     def declare(save: Save[V, P]) -> Save[V, P]:
         @functools.wraps(save)
@@ -143,7 +148,7 @@ def form_page(
 
 
 class Faults(list[Fault]):
-    """All errors of a form that is read in several steps, each in a `with` block."""
+    """Collects the errors of a form that is read in several steps, each in a `with` block."""
 
     def __enter__(self) -> None:
         return None
@@ -154,13 +159,13 @@ class Faults(list[Fault]):
         return isinstance(error, Invalid)
 
     def check(self) -> None:
-        """Raise `Invalid` if there are any."""
+        """Raise `Invalid` if there are errors."""
         if self:
             raise Invalid(faults=self)
 
 
 def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
-    """Return the first error of each field, and the other errors."""
+    """Return the first error of each field, and all other errors."""
     by_field, others = {}, []
     for each in problem.faults:
         if each.field is not None and each.field not in by_field:
@@ -170,12 +175,12 @@ def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
     if not problem.faults:
         others.append(problem.message)
     elif by_field:
-        others.insert(0, gettext("Nothing was saved. Look at the fields that are marked."))
+        others.insert(0, gettext("Nothing was saved. Fix the marked fields and try again."))
     return by_field, others
 
 
 def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
-    """Tell whether the form was made from values that have changed since, and would overwrite them."""
+    """Tell whether the form would overwrite values that have changed since its page was rendered."""
     if fields.get("was") == digest(current):
         return False
     return any(name in fields and not _same(fields[name], value) for name, value in current.items())
@@ -186,5 +191,5 @@ def _same(typed: str, value: str) -> bool:
 
 
 def digest(values: Mapping[str, str]) -> str:
-    """Return a digest of a form's values, by which it says later what its page showed."""
+    """Return a digest of a form's values, with which the form later proves what its page showed."""
     return hashlib.sha256(json.encode(sorted(values.items()))).hexdigest()[:32]

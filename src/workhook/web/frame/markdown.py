@@ -1,8 +1,8 @@
-"""Users' texts as Markdown: CommonMark with tables, struck out text, task lists and web addresses as links.
+"""Rendering of users' Markdown: CommonMark with tables, strikethrough, task lists and linked URLs.
 
-`{{ prose(task.description) }}` in a template, where `prose` is the page's `Prose`. Raw HTML is shown as text. The
-parser's result still goes through nh3, in case the parser has a fault. Pictures become links: a page loads nothing from
-outside. `discussion.names` finds the people and tasks that a text mentions.
+Templates call `{{ prose(task.description) }}` with the page's `Prose`. Raw HTML is shown as text, and nh3 sanitizes the
+parser's output in case of a parser bug. Images become links, because pages load nothing from other origins.
+`discussion.names` finds the people and tasks that a text mentions.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 PAGE_CHARS_MAX = 200_000
-"""The most characters of all texts of a page that are shown as Markdown."""
+"""Maximum number of characters on a page that are rendered as Markdown."""
 
 PAGE_STEPS_MAX = 120_000
-"""The most steps of the parser for the texts of a page: about half a second of a thread."""
+"""Maximum number of parser steps for a page, about half a second of a thread."""
 
 KEPT_BYTES = 16 << 20
-"""The size of a process's cache of HTML."""
+"""Size of the process's cache of rendered HTML."""
 
 NAMED_TASKS_MAX = 500
-"""The most tasks that are linked on a page."""
+"""Maximum number of tasks that are linked on a page."""
 
 _TAGS = frozenset(
     {"a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "strong"}
@@ -49,19 +49,21 @@ _NAME = "name"
 _CLASSES = {"span": {_NAME}, "div": {"scroll"}}
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _BOX = re.compile(r"\[([ xX])\](?=\s)")
-_NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # no user's text makes such an element
+_NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # users' texts can't produce this element
 
 
 class _Shown(NamedTuple):
-    """The HTML of a text, the same for every reader: each name is in an element of its own. `html` None: the text is
-    shown as it was written. `steps`: of the parser."""
+    """The rendered HTML of a text, the same for every reader, with each name in its own element.
+
+    `html` is None if the text is shown unrendered. `steps` counts parser steps.
+    """
 
     html: str | None
     steps: int
 
 
 async def find_named_tasks(reader: Reader, access: Access, texts: Iterable[str | None]) -> Mapping[int, str]:
-    """Return the addresses of the tasks that the texts of a page name, by their numbers, with one statement."""
+    """Return the paths of the tasks that the texts mention, by number, with one statement."""
     numbers = {int(each) for text in texts if text and "#" in text for each in TASK_NUMBER.findall(text)}
     some = sorted(numbers)[:NAMED_TASKS_MAX]
     found = await find_numbered(reader, access.repository.id, some)
@@ -69,9 +71,12 @@ async def find_named_tasks(reader: Reader, access: Access, texts: Iterable[str |
 
 
 class Prose:
-    """The texts of one page. `people`: logins that are marked where a text mentions them, as in `@ada`; `me`: the
-    reader's. `tasks`: the result of `find_named_tasks`, to which `#12` links. Texts that would take too long, or that
-    follow too much text, are shown as they are."""
+    """Renders the texts of one page.
+
+    `people` are the logins whose mentions (`@ada`) are marked, `me` is the reader's. `tasks` is the result of
+    `find_named_tasks`, to which `#12` links. Texts that take too long, or that exceed the page's limits, are shown
+    unrendered.
+    """
 
     def __init__(
         self, people: Collection[str] = (), me: str = "", tasks: Mapping[int, str] = MappingProxyType({})
@@ -81,7 +86,7 @@ class Prose:
         self._chars_left, self._steps_left = PAGE_CHARS_MAX, PAGE_STEPS_MAX
 
     async def prepare(self, texts: Iterable[str | None]) -> Prose:
-        """Render the texts in a thread, in the order in which the page shows them."""
+        """Render the texts into the cache in a thread, in the order of the page."""
         chars, steps = PAGE_CHARS_MAX, PAGE_STEPS_MAX
         for text in texts:
             chars -= len(text or "")
@@ -91,7 +96,7 @@ class Prose:
         return self
 
     def __call__(self, text: str) -> Markup:
-        """Return the text as HTML."""
+        """Render a text as HTML."""
         from markupsafe import Markup
 
         self._chars_left -= len(text)
@@ -101,18 +106,18 @@ class Prose:
         self._steps_left -= shown.steps
         if shown.html is None:
             return _plain(text)
-        return Markup(_NAME_SPAN.sub(lambda found: self._named(found[1]), shown.html))  # noqa: S704  # nh3 has cleaned it
+        return Markup(_NAME_SPAN.sub(lambda found: self._named(found[1]), shown.html))  # noqa: S704  # sanitized by nh3
 
     def reply(self, body: str) -> Markup:
-        """Return the HTML of a reply, which was cleaned when it was written, with its mentions marked."""
+        """Return a reply, whose HTML was sanitized when it was written, with its mentions marked."""
         from markupsafe import Markup
 
         pieces = naming_pieces(body) if may_name(body) else [(body, False)]
         marked = (NAME.sub(lambda found: self._named(found[0]), piece) if names else piece for piece, names in pieces)
-        return Markup("".join(marked))  # noqa: S704  # only markup of ours is added to it
+        return Markup("".join(marked))  # noqa: S704  # adds only our own markup
 
     def _named(self, name: str) -> str:
-        """Return `@ada` or `#12` with its mark or link, or unchanged if it is unknown here."""
+        """Return `@ada` or `#12` marked or linked, or unchanged if unknown."""
         if name[0] == "#":
             address = self._tasks.get(int(name[1:]))
             return name if address is None else f'<a class="task-link" href="{address}">{name}</a>'
@@ -169,7 +174,7 @@ def _renderer() -> RendererHTML:
 
 
 def _picture_link(renderer: Any, tokens: list[Token], index: int, options: Any, env: Any) -> str:
-    """Return a link to a picture, with its description."""
+    """Render an image as a link with its alternative text."""
     from markupsafe import Markup
 
     address = str(tokens[index].attrs.get("src", ""))
@@ -178,7 +183,7 @@ def _picture_link(renderer: Any, tokens: list[Token], index: int, options: Any, 
 
 
 def _fit(tokens: list[Token], meter: Meter) -> None:
-    """Lower headings below those of the page, and make boxes of task lists and names. Raises `TooCostly`."""
+    """Lower headings below those of the page, and convert task list items and names. Raises `TooCostly`."""
     before: list[Token] = []
     for token in tokens:
         if token.tag in ("h1", "h2", "h3", "h4", "h5", "h6"):

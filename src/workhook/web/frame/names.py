@@ -1,4 +1,4 @@
-"""People's names on pages, with their logins where two share a name."""
+"""Display names of people, with logins where two share a name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workhook.work.kernel.access import Access
 
 
 def called(person: Any) -> str:
-    """Return the name of a person, an organization or a client, or the login if there is none."""
+    """Return the name of a person, organization or client, or the login without one."""
     name = person.get("name") if isinstance(person, dict) else getattr(person, "name", None)
     return str(name or login_of(person))
 
 
 def login_of(person: Any) -> str:
-    """Return the login of a person in any form; a text is a login itself."""
+    """Return the login of any representation of a person; a string is a login itself."""
     if isinstance(person, str):
         return person
     if isinstance(person, dict):
@@ -27,13 +27,13 @@ def login_of(person: Any) -> str:
 
 
 def tint(person: Any) -> int:
-    """Return a person's colour of twelve (`hue-0` to `hue-11`). Consecutive accounts have different ones."""
+    """Return a person's hue, from 0 to 11. Consecutive accounts get different hues."""
     number = getattr(person, "id", None)
     return number * 5 % 12 if isinstance(number, int) else sum(login_of(person).encode()) % 12
 
 
 class Names:
-    """The names of a page's people; those who share a name have their logins added."""
+    """Display names of the people on a page. People who share a name have their logins added."""
 
     def __init__(self, people: Iterable[Any]) -> None:
         by_login = {login_of(each): called(each) for each in people}
@@ -54,11 +54,13 @@ class Names:
 
 
 async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
-    """Return the names of assignable people by their logins, the oldest accounts first; at most `choices.PEOPLE_MAX`.
-    Clients see the team and themselves."""
+    """Return the names of assignable people by login, oldest accounts first, at most `choices.PEOPLE_MAX`.
+
+    Clients see the team and themselves.
+    """
     return Names(await list_people(reader, access)).by_login
 
 
 async def team_of(reader: Reader, access: Access) -> dict[str, str]:
-    """As `logins_of`, without clients, who track no time."""
+    """Like `logins_of`, without clients, who don't track time."""
     return Names(await list_team(reader, access)).by_login

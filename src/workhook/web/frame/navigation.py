@@ -10,8 +10,7 @@ from workhook.work.kernel.access import Access
 
 
 class Tab(NamedTuple):
-    """A tab. `path`: after the address of the project or organization. `go`: the letter that follows `g` on the
-    keyboard."""
+    """A tab. `path` is relative to the project or organization. `go` is the key after `g` in its shortcut."""
 
     name: str
     path: str
@@ -21,7 +20,7 @@ class Tab(NamedTuple):
 
 
 def places_of(access: Access) -> list[Tab]:
-    """List the tabs of a project that the visitor may see."""
+    """Return the tabs of a project that the visitor may see."""
     places = [Tab("board", "", "square-kanban", gettext("Board"), "b")]
     places.append(Tab("list", "/list", "list", gettext("List"), "l"))
     places.append(Tab("calendar", "/calendar", "calendar-days", gettext("Calendar"), "c"))
@@ -40,8 +39,11 @@ def places_of(access: Access) -> list[Tab]:
 
 
 def places_of_billing(access: Access, *, sees_services: bool) -> list[Tab]:
-    """List the parts of a project's billing. `sees_services`: the visitor is in the account that owns the project. The
-    path of the services follows the account's address."""
+    """Return the tabs of a project's billing.
+
+    `sees_services` is true for people of the account that owns the project. The path of the services is relative to
+    that account.
+    """
     places = [Tab("invoices", "/billing", "receipt", gettext("Invoices"))]
     places.append(Tab("subscriptions", "/billing/subscriptions", "repeat", gettext("Subscriptions")))
     if not access.is_client:
@@ -52,7 +54,7 @@ def places_of_billing(access: Access, *, sees_services: bool) -> list[Tab]:
 
 
 def places_of_organization(account: Account, role: str | None) -> list[Tab]:
-    """List the tabs of an organization for a role; none for users and strangers."""
+    """Return the tabs of an organization for a role; empty for users and people without a role."""
     if account.kind != "organization" or role is None:
         return []
     places = [Tab("projects", "", "folder", gettext("Projects")), Tab("people", "/people", "users", gettext("People"))]

@@ -1,4 +1,4 @@
-"""Lists on pages: their filters, pages and addresses, in a project and across projects."""
+"""Filters, pagination and addresses of lists."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ Q = TypeVar("Q", bound=ListQuery)
 
 QUERY_MAX_CHARS = 2000
 TEXTS_MAX_CHARS = 512 * 1024
-"""The most characters of texts in one list of a page. An editable text is there twice, and rendering and compressing
-block the event loop."""
+"""Maximum number of characters in the texts of a list, because an editable text is on the page twice, and rendering and
+compression block the event loop."""
 
 
 def that_fit(listed: Sequence[T], most: int, chars: Callable[[T], int]) -> Sequence[T]:
-    """Return the first `most` rows, or fewer, but at least one, if their texts have more than `TEXTS_MAX_CHARS`
-    characters. `chars` counts those of a row."""
+    """Return the first `most` rows, or fewer if their texts exceed `TEXTS_MAX_CHARS`, but at least one.
+
+    `chars` counts the characters of a row.
+    """
     left = TEXTS_MAX_CHARS
     for number, each in enumerate(listed[:most]):
         left -= chars(each)
@@ -36,22 +38,22 @@ def that_fit(listed: Sequence[T], most: int, chars: Callable[[T], int]) -> Seque
 
 
 def address_of(owner: str, project: str, *more: str) -> str:
-    """Return the address of a project, or of a place in it."""
+    """Return the address of a project or of a page in it."""
     return "/" + "/".join(quote(each, safe="") for each in (owner, project, *more))
 
 
 def project_address(visit: Visit, *more: str) -> str:
-    """Return the address of the project of the path, or of a place in it."""
+    """Return the address of the current project or of a page in it."""
     return address_of(visit.path("owner"), visit.path("project"), *more)
 
 
 def given(visit: Visit) -> dict[str, str]:
-    """Return the query parameters that are not empty."""
+    """Return the non-empty query parameters."""
     return {name: values[-1] for name, values in visit.call.query.items() if values[-1] != ""}
 
 
 def query_of(shape: type[Q], given: Mapping[str, str], rows: int) -> Q:
-    """Return the query of a list, with the parameters of the address that it has. Raises `Invalid`."""
+    """Return the list query from the parameters that it knows, ignoring others. Raises `Invalid`."""
     names = _names_of(shape)
     return parameters.gather(shape, {name: [each] for name, each in given.items() if name in names}, {"per_page": rows})
 
@@ -65,38 +67,38 @@ def _names_of(shape: type[ListQuery]) -> set[str]:
 
 
 def numbered_page(visit: Visit, rows: int) -> tuple[int, Page]:
-    """Return the number of the page that the address asks for, from 1, and its rows."""
+    """Return the requested page number, from 1, and its range of rows."""
     number = visit.call.query_integer("page", 1, low=1, high=10_000)
     return number, Page(rows, (number - 1) * rows)
 
 
 def with_query(visit: Visit, **changes: str | None) -> str:
-    """Return the query of this page with other values, with its `?`; None removes a parameter."""
+    """Return the current query with changed parameters, including the `?`. None removes a parameter."""
     kept = {**given(visit), **changes}
     return "?" + urlencode({name: value for name, value in kept.items() if value})
 
 
 def next_page(headers: Mapping[str, str]) -> str | None:
-    """Return the query of the next page, from the `Link` header that `http.lists.page` made."""
+    """Return the query of the next page, from the `Link` header of `http.lists.page`."""
     link = headers.get("Link")
     return None if link is None else "?" + urlsplit(link[1:].partition(">")[0]).query
 
 
 def back_to(visit: Visit, address: str) -> str:
-    """Return the address with the query in the form's field `back`, which cannot lead to another page."""
+    """Return `address` with the query in the form field `back`, which can't lead to another page."""
     query = visit.fields.get("back", "").removeprefix("?")[:QUERY_MAX_CHARS]
     return f"{address}?{urlencode(parse_qsl(query))}" if query else address
 
 
 OPTIONS_MAX = 500
-"""Projects in the field that narrows a list."""
+"""Maximum number of projects in the project filter."""
 
 LOOKS = 5
-"""How often a page searches further if too few rows fit."""
+"""How often a page searches further if too few rows match."""
 
 
 async def fill_page(ask: Callable[[Key | None], Awaitable[Found[T]]], after: Key | None, limit: int) -> Found[T]:
-    """Collect what `ask` finds after a key, and then after the point where it stopped, until there are `limit` rows."""
+    """Call `ask` repeatedly, each time from where it stopped, until there are `limit` rows."""
     rows = Found[T]()
     for _ in range(LOOKS):
         found = await ask(after)
@@ -110,7 +112,7 @@ async def fill_page(ask: Callable[[Key | None], Awaitable[Found[T]]], after: Key
 
 
 async def project_options(visit: Visit) -> list[Project]:
-    """List the newest projects that the visitor sees, and the one that the address names, by title."""
+    """Return the newest projects that the visitor sees and the one in the query, by title."""
     found = await list_newest(visit.database, visit.actor, limit=OPTIONS_MAX)
     chosen = visit.query("project_id")
     if chosen and all(each.id != chosen for each in found):

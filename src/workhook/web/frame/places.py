@@ -1,4 +1,4 @@
-"""Pages for people who have signed in.
+"""Declaring pages for signed-in users.
 
     places = Places("board")
 
@@ -6,9 +6,9 @@
     async def board(visit: Visit) -> Answer:
         \"\"\"Show the board.\"\"\"
 
-A `Visit` is a request with a session: the user who acts (`actor`), the fields of the form (`fields`), and one
-transaction for each change. A page calls the same actions and queries as the API, so rights are decided there. Visitors
-without a session are redirected to the sign-in page.
+A `Visit` is a request with a session: the acting user (`actor`), the form fields (`fields`), and one transaction for
+each change. Pages call the same actions and queries as the API, which check the rights. Visitors without a session are
+redirected to the sign-in page.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
-_ID_DIGITS_MAX = 15  # as `Call.path_integer`
+_ID_DIGITS_MAX = 15  # as in `Call.path_integer`
 STREAM_TYPE = "text/vnd.turbo-stream.html"
 
 
 class NumberField(str):
-    """The name of a form field that holds a number as people write it: `visit.form(LineInput, NumberField("qty"))`."""
+    """The name of a form field with a localized number: `visit.form(LineInput, NumberField("qty"))`."""
 
     def read(self, typed: str) -> str:
         return formats.read_number(typed)
 
 
 class QuantityField(NumberField):
-    """A quantity."""
+    """The name of a form field with a quantity."""
 
     def read(self, typed: str) -> str:
         return formats.read_quantity(typed)
 
 
 class AmountField(NumberField):
-    """An amount of money in a currency; without one, of credits or hours, which have two decimals."""
+    """The name of a form field with money; without a currency, with credits or hours, which have two decimals."""
 
     currency: str | None
 
@@ -86,14 +86,14 @@ class AmountField(NumberField):
 
 
 class PercentField(NumberField):
-    """A percentage, with or without its sign."""
+    """The name of a form field with a percentage."""
 
     def read(self, typed: str) -> str:
         return formats.read_percent(typed)
 
 
 class ConfirmFirst(Exception):
-    """The visitor has to sign in again before they come to `return_to`."""
+    """The visitor must sign in again before they continue to `return_to`."""
 
     def __init__(self, return_to: str) -> None:
         super().__init__(return_to)
@@ -102,7 +102,7 @@ class ConfirmFirst(Exception):
 
 @dataclass
 class Visit:
-    """One request of a signed-in user. `fields`: of the form that was sent; empty for a GET."""
+    """A request of a signed-in user. `fields` are the form fields, empty for a GET."""
 
     call: Call
     session: Session
@@ -111,13 +111,12 @@ class Visit:
     timer: RunningTimer | None = None
     unread: int = 0
     live: str | None = None
-    """The address at which the page listens to its project."""
+    """The address of the project's event stream, for pages that follow it."""
     sent: SentForm | None = None
-    """The form, if it creates or books something."""
+    """The sent form, if it must run only once."""
 
     async def load_frame(self) -> None:
-        """Read what the header shows: the visitor's timer and the number of unread notifications. A GET has them
-        already."""
+        """Load the visitor's timer and unread count, which the header shows. A GET loads them automatically."""
         self.timer, self.unread = await asyncio.gather(
             find_timer(self.database, self.actor.user.id), count_unread(self.database, self.actor)
         )
@@ -130,11 +129,11 @@ class Visit:
         return self.call.path(name)
 
     def query(self, name: str) -> str:
-        """Return the last value of a query parameter, or an empty text."""
+        """Return the last value of a query parameter, or an empty string."""
         return self.call.query_text(name) or ""
 
     def query_id(self, name: str) -> int | None:
-        """Return the id in a query parameter, or None if there is no valid one."""
+        """Return the id in a query parameter, or None if it is missing or invalid."""
         text = self.query(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX else None
 
@@ -146,20 +145,24 @@ class Visit:
         return await find_access(self.database, self.actor, found.project_id)
 
     async def follow(self) -> Access:
-        """As `access`, for a page that reloads whenever something happens in its project. Call it before any other
-        read: later events are those that the page has not seen. Clients do not follow: they would learn that something
-        private happened."""
+        """Like `access`, for a page that reloads when its project changes.
+
+        Must run before all other reads, because the page counts only later events as unseen. Clients don't follow,
+        since the timing would reveal private changes.
+        """
         snapshot = await order.commit_snapshot(self.database)
         access = await self.access()
         if not access.is_client:
-            # A change that was being made then may have a lower number, and be seen or not.
+            # A change in flight may have a lower number, and the page may have seen it or not.
             seen = 0 if snapshot.appending_to(access.repository.id) else snapshot.newest
             self.live = f"/{access.repository.full_name}/live?seen={seen}"
         return access
 
     async def repository(self, rule: str) -> Repository:
-        """Return the project of the path as the webhook API knows it, if the visitor may do there what
-        `policy.RULES[rule]` says. Raises `NotFound`, `Forbidden`."""
+        """Return the repository of the path if the visitor has the right `policy.RULES[rule]`.
+
+        Raises `NotFound` or `Forbidden`.
+        """
         repository = policy.check_repository(await self._find_repository(), policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, repository=repository)
         return repository
@@ -169,15 +172,17 @@ class Visit:
         return await queries.find_repository(self.database, owner, name, self.actor.user.id)
 
     async def organization(self, rule: str) -> Organization:
-        """Return the organization of the path, as `repository` does. Raises `NotFound`, `Forbidden`."""
+        """Like `repository`, for the organization of the path."""
         found = await queries.find_organization(self.database, self.path("owner"), self.actor.user.id)
         organization = policy.check_organization(found, policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, organization=organization)
         return organization
 
     async def account(self) -> tuple[Account, str | None]:
-        """Return the account of the path and the visitor's role in it: `owner` in their own, None for strangers. Raises
-        `NotFound`."""
+        """Return the account of the path and the visitor's role in it.
+
+        The role is `owner` in their own account and None without one. Raises `NotFound`.
+        """
         found = await queries.find_account(self.database, self.path("owner"))
         if found is None or found.kind == "bot":
             raise NotFound()
@@ -186,19 +191,24 @@ class Visit:
         return found, await queries.find_member_role(self.database, found.id, self.actor.user.id)
 
     def hidden(self, account: Account) -> NotFound:
-        """Return the error that hides an account from the visitor; its audit log shows the attempt."""
+        """Return the error that hides an account from the visitor, and mark the attempt for the account's audit log."""
         self.actor.request.touches(account.id, hidden=True, names=[account.login])
         return NotFound()
 
     def require_recent(self, return_to: str | None = None) -> None:
-        """Require a sign-in within the hour, before secrets, tokens and deletion. Others confirm their password and
-        then come to `return_to`, by default the page that they asked for. Raises `ConfirmFirst`."""
+        """Raise `ConfirmFirst` unless the visitor signed in within the last hour.
+
+        Used before showing secrets, creating tokens and deleting. After confirming, the visitor continues to
+        `return_to`, by default the requested page.
+        """
         if not self.session.is_recent:
             raise ConfirmFirst(return_to or self.call.request.scope["path"])
 
     def form(self, shape: type[S], *names: str, **values: object) -> S:
-        """Return the fields `names` of the form, and `values`, as the API's struct of parameters, with the same checks.
-        An empty field is null if the struct allows that, else it is left out. Raises `Invalid`."""
+        """Return the form fields `names` and `values` as an API parameter struct, with the API's validation.
+
+        An empty field is null if the struct allows that, and otherwise omitted. Raises `Invalid`.
+        """
         given, faults = {}, []
         for name in (each for each in names if self.fields.get(each, "") != ""):
             try:
@@ -256,7 +266,7 @@ class Visit:
         has_secret: bool = False,
         **context: object,
     ) -> Answer:
-        """Return the page, with the note that the last change left (`done`) and by default with the form's status."""
+        """Render a page, with the note of the last change (`done`) and, by default, the form's status."""
         note, used_up = flash.taken(self.call, self.session)
         return render.page(
             template,
@@ -276,12 +286,12 @@ class Visit:
         )
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
-        """Redirect to a page (303) that shows `text` and, with `undo`, offers to undo the change."""
+        """Redirect (303) to a page that shows `text` and, with `undo`, offers to undo the change."""
         return redirect(location, flash.left(self.call, self.session.csrf, flash.Note(text, undo)) if text else None)
 
 
 def visit_of(call: Call, session: Session) -> Visit:
-    """Return the visit of a session's user, who acts in this call from now on with all of their own rights."""
+    """Return the visit of a session's user, and make them the actor of the call, with all scopes."""
     scopes = frozenset(policy.SCOPES)
     actor = Actor(session.user, 0, "session", scopes, address=call.address, request=call.record)
     call.actor = Caller(actor, rate.UNKNOWN)
@@ -290,7 +300,7 @@ def visit_of(call: Call, session: Session) -> Visit:
 
 
 class Places(Sequence[Operation], Declaring):
-    """The pages of one kind, in the order of their declaration. `tag` names them in metrics and lists."""
+    """A group of pages, in order of declaration. `tag` names the group in metrics and lists."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -303,14 +313,16 @@ class Places(Sequence[Operation], Declaring):
         return len(self.operations)
 
     def upload(self, path: str, **facts: Any) -> Callable[[H], H]:
-        """Declare a form with a file, which the page itself receives (`Visit.admit`): no file is ever in memory. One
-        with `makes` adds the file's fingerprint to `Visit.sent` before its change."""
+        """Declare an upload form. Its page receives the file itself, after `Visit.admit`, so no file is ever in memory.
+
+        With `makes`, the page must add the file's fingerprint to `Visit.sent` before its change.
+        """
         return self.route("POST", path, reads_form=False, **facts)
 
     def route(
         self, method: str, path: str, *, reads_form: bool = True, makes: bool = False, **facts: Any
     ) -> Callable[[H], H]:
-        """Declare a page or form. `makes`: it creates or books something with `Visit.change`, once (`repeats`)."""
+        """Declare a page or form. With `makes`, its `Visit.change` runs once even if it is sent again (`repeats`)."""
 
         def declare(function: H) -> H:
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
@@ -327,7 +339,7 @@ class Places(Sequence[Operation], Declaring):
 def for_site(
     function: Callable[..., Awaitable[object]], kind: str, find: Callable[[Visit], Awaitable[object]]
 ) -> Callable[[Visit], Awaitable[object]]:
-    """Return a place that exists for several kinds of sites: `function` gets the site that `find` returns."""
+    """Return a page for one kind of site: `function` gets the site that `find` returns."""
 
     async def place(visit: Visit) -> object:
         return await function(visit, await find(visit))
@@ -338,7 +350,7 @@ def for_site(
 
 
 def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Visit], Awaitable[Any]]:
-    """Answer a form that was sent before as it was answered then."""
+    """Repeat the first answer for a form that was sent before."""
 
     async def handle(visit: Visit) -> Any:
         visit.sent = sent = SentForm(visit.call, visit.session)
@@ -366,16 +378,16 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
                 return sign_in_redirect(call)
             visit = visit_of(call, session)
             await call.services.count_page(str(session.user.id))
-            if call.operation.head:  # a stream is no page
+            if call.operation.head:  # not for streams
                 await visit.load_frame()
             return await _confirmed(function, visit)
         try:
-            if session is None:  # not to the sign-in page, which could not lead back to what was sent
+            if session is None:  # no redirect: the sign-in page could not restore the sent form
                 raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
             visit = visit_of(call, session)
             await call.services.count_form(f"pages:{session.user.id}")
             media_type = (call.header("content-type") or "").lstrip().lower()
-            if reads_form or not media_type.startswith("multipart/form-data"):  # then it is refused as other forms are
+            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` refuses other types
                 visit.fields = await read_form(call, session)
             else:
                 check_sender(call, session)
@@ -400,7 +412,7 @@ async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) 
 
 
 def toast(problem: Problem) -> Answer:
-    """Return a message that is shown over the current page, which stays as it is."""
+    """Return a Turbo stream that shows the problem over the current page."""
     is_stale = problem.code in ("csrf", "signed_out")
     body = render.html("layout/toast.html", message=problem.message, faults=problem.fault_messages, is_stale=is_stale)
     headers = {**problem.headers, "Cache-Control": "no-store"}

@@ -1,8 +1,8 @@
-"""Error messages of the server in the words of pages and in the reader's language.
+"""Translation of error messages into the wording of pages and the reader's language.
 
-The API answers in English only, and names its fields and values. The English catalogue maps each sentence of the API to
-that of pages, and the name of a field (in the context `field`) to its label. In those sentences `{0}` is the first
-value, and `{0:label}` the label of the field that it names. A sentence without an entry is shown as it is.
+API errors are in English and name the API's fields and values. The English catalogue maps each API message to its
+wording on pages, and each field name (in the context `field`) to its label. In these messages, `{0}` is the first value
+and `{0:label}` the label of the field it names. Messages without an entry are shown unchanged.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from workhook.web.frame.texts import gettext, pgettext
 
 
 def in_words(message: str) -> str:
-    """Return the sentence of pages in the reader's language."""
+    """Return the wording of a message on pages, in the reader's language."""
     if isinstance(message, Message):
         return gettext(message.id).format(*map(_Value, message.values))
     return gettext(message)
 
 
 def translate(problem: Problem) -> None:
-    """Translate the texts of a problem, for answers that a script shows."""
+    """Translate the messages of a problem in place, for responses that a script shows."""
     problem.message = in_words(problem.message)
     problem.faults = tuple(
         msgspec.structs.replace(each, message=in_words(each.message)) if each.message else each
@@ -31,7 +31,7 @@ def translate(problem: Problem) -> None:
 
 
 class _Value:
-    """A value in a sentence: phrases are translated, and numbers formatted in the reader's language."""
+    """A value in a message. Phrases are translated, and numbers are formatted for the reader."""
 
     def __init__(self, value: object) -> None:
         self._value = value

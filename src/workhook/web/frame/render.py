@@ -1,4 +1,4 @@
-"""Rendering of templates into answers, with the headers that confine them."""
+"""Rendering of templates into responses, with their security headers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def page(
 ) -> Answer:
     """Render the template `name` (in `web/templates`); everything in `context` is escaped.
 
-    `form_action`: addresses besides our own that a form of the page may lead to, also by a redirect. `has_secret`: the
-    page shows a secret, so it is not compressed (`http.negotiation`).
+    `form_action` lists other origins that the page's forms may lead to, including by redirects. `has_secret` disables
+    compression for pages that show a secret (`http.negotiation`).
     """
     nonce = secrets.token_urlsafe(16)
     body = html(name, nonce=nonce, **context).encode()
@@ -55,17 +55,17 @@ def page(
 
 
 def html(name: str, **context: object) -> str:
-    """Render a template of HTML."""
+    """Render an HTML template."""
     return _environment().get_template(name).render(context)
 
 
 def plain(name: str, **context: object) -> str:
-    """Render a template of plain text, in which nothing is escaped."""
+    """Render a plain-text template, without escaping."""
     return _plain_environment().get_template(name).render(context)
 
 
 def problem_page(problem: Problem, request_id: str) -> Answer:
-    """Return the page of an error, with the navigation for users who have signed in."""
+    """Return the page of an error, with the navigation for signed-in users."""
     session = None if problem.code == "signed_out" else sessions.seen()
     return page(
         "layout/problem.html",
@@ -78,22 +78,22 @@ def problem_page(problem: Problem, request_id: str) -> Answer:
         message=problem.message,
         faults=problem.fault_messages,
         request_id=request_id,
-        # A visitor who may not do something still sees the place; one that is not found must not be revealed.
+        # After a 403 the visitor may still see the project. After a 404 a link would reveal that it exists.
         back=sessions.place_seen() if session and problem.status == _FORBIDDEN else "",
     )
 
 
 _FORBIDDEN = 403
-_OTHER_TITLE = text("That did not work")
+_OTHER_TITLE = text("Something went wrong")
 _TITLES = {
-    400: text("That cannot be read"),
-    403: text("That is not allowed"),
-    404: text("There is nothing here"),
-    405: text("That cannot be done here"),
-    413: text("That is too much"),
+    400: text("Invalid request"),
+    403: text("Access denied"),
+    404: text("Page not found"),
+    405: text("Action not available"),
+    413: text("Too large"),
     429: text("Too many attempts"),
-    500: text("The server failed"),
-    503: text("Not right now"),
+    500: text("Server error"),
+    503: text("Temporarily unavailable"),
 }
 
 
@@ -107,8 +107,8 @@ def _policy(form_action: Collection[str], nonce: str) -> str:
 
 
 def _source(address: str) -> str:
-    """Return an address as the policy names it: scheme, host and port, or the scheme alone where a policy cannot say
-    more (a program's own scheme; an IPv6 address). Raises `ValueError`."""
+    """Return the CSP source of a URL: its origin, or only its scheme for custom schemes and IPv6 hosts, which CSP can't
+    express. Raises `ValueError`."""
     parts = urlsplit(address)
     if not _SCHEME.fullmatch(parts.scheme):
         raise ValueError("the address of a form action needs a scheme")
@@ -123,7 +123,7 @@ def _plain_environment() -> Environment:
 
 @cache
 def _environment() -> Environment:
-    # Imported late: few processes ever show a page.
+    # Imported late, because few processes render pages.
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -137,11 +137,11 @@ def _environment() -> Environment:
         extensions=["jinja2.ext.i18n"],
     )
     environment.policies["ext.i18n.trimmed"] = True
-    environment.newstyle_gettext = True  # type: ignore[attr-defined]  # {% trans %} gives the values to these, too
+    environment.newstyle_gettext = True  # type: ignore[attr-defined]  # {% trans %} passes values to our functions
     environment.globals.update(_text_functions())
     environment.globals.update(
         static=assets.address,
-        import_map=lambda: Markup(assets.import_map()),  # noqa: S704  # addresses of our own files
+        import_map=lambda: Markup(assets.import_map()),  # noqa: S704  # URLs of our own files
         language=texts.language,
         theme=texts.theme,
         places_of=navigation.places_of,
@@ -158,12 +158,14 @@ def _environment() -> Environment:
 
 
 def _text_functions() -> dict[str, object]:
-    """Return the functions that templates call: texts are trusted, values in them escaped. Those of Jinja's extension
-    look up the function and the context for each text, which took a fifth of a board's time."""
+    """Return the gettext functions for templates. Messages are trusted, values are escaped.
+
+    Jinja's own functions look up the context for each message, which took a fifth of a board's rendering time.
+    """
     from markupsafe import Markup
 
     def filled(message: str, values: Mapping[str, object]) -> str:
-        found = Markup(message)  # noqa: S704  # of our catalogue
+        found = Markup(message)  # noqa: S704  # from our catalogue
         return found % values if "%" in message else found
 
     def one(message: str, /, **values: object) -> str:

@@ -1,10 +1,10 @@
-"""A form that creates or books something does so once, however often it is sent: by a double click, a browser's retry,
-or going back and sending it again. The repeat gets the first answer.
+"""Idempotency of forms: a form that creates something runs once, even after a double click, a browser's retry, or going
+back and sending it again. A repeated form gets the first response.
 
-The field `csrf` is different each time a form is rendered (`cookies.masked`), so that session, address and fields
-together identify one form as it was filled in. Their digest is stored in the transaction of the change, before anything
-else: another process that does the same waits there for the commit. The answer, which is known later, is added to it.
-`identity.tokens.issue.prune` deletes both after a day. The API's counterpart is `http.idempotency`.
+The field `csrf` differs each time a form is rendered (`cookies.masked`), so session, address and fields together
+identify one filled-in form. Their digest is stored at the start of the change's transaction, where a concurrent repeat
+waits for the commit. The response is added afterwards. `identity.tokens.issue.prune` deletes both after a day. For the
+API, see `http.idempotency`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workhook.storage.signals import FORMS
 from workhook.web.frame.sessions import Session
 from workhook.web.frame.texts import gettext
 
-WAIT_S = 2.0  # for the answer to a form whose change is done
+WAIT_S = 2.0  # for the response of a committed change
 
 _this = sent_forms.c.digest == sa.bindparam("sent_digest")
 _find = sa.select(sent_forms.c.answer).where(_this)
@@ -40,11 +40,11 @@ _answer = sa.update(sent_forms).where(_this).values(answer=sa.bindparam("given")
 
 
 class Repeated(Exception):
-    """The form was sent before. The current transaction has to be rolled back."""
+    """The form was sent before. The current transaction must be rolled back."""
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """An answer that is repeated."""
+    """A stored response."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +53,7 @@ class _Given(msgspec.Struct, frozen=True):
 
 
 class SentForm:
-    """One form as it was sent."""
+    """A sent form, identified by the digest of its contents."""
 
     def __init__(self, call: Call, session: Session) -> None:
         scope = call.request.scope
@@ -77,8 +77,8 @@ class SentForm:
             raise Repeated
 
     async def answered(self, answer: Answer | None) -> None:
-        """Store the answer of a completed change: a redirect, or JSON for a script. A page is not stored, since it may
-        show a secret."""
+        """Store the response to a completed change: a redirect, or JSON for a script. Pages may show secrets and aren't
+        stored."""
         if not self.is_taken:
             return
         given = b""
@@ -91,14 +91,14 @@ class SentForm:
         self._call.database.signals.send(FORMS, (self._session_id,))
 
     async def find_answer(self) -> Answer | None:
-        """Return the first answer, or None for a new form. Raises `Conflict` if it cannot be repeated."""
-        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # its answer may be null yet
+        """Return the first response, or None for a new form. Raises `Conflict` if it can't be repeated."""
+        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # its answer may be null
         return await self.first_answer() if row is not None else None
 
     async def first_answer(self) -> Answer:
-        """Wait for the answer to a form that was sent before, perhaps just now, and return it.
+        """Wait for the response to a form that was sent before, perhaps just now, and return it.
 
-        On SQLite both may be in the same commit. Raises `Conflict` if it cannot be given again.
+        On SQLite, both requests may be in the same commit. Raises `Conflict` if the response can't be repeated.
         """
         signalled = asyncio.Event()
         stop_listening = self._call.database.signals.listen(FORMS, lambda _: signalled.set())
@@ -107,18 +107,18 @@ class SentForm:
             while (given := await self._find_given()) is None:
                 async with asyncio.timeout_at(until):
                     await signalled.wait()
-                signalled.clear()  # before the next look, so that no signal comes between
-        except TimeoutError:  # a signal may be lost
+                signalled.clear()  # before the next read, so no signal is missed
+        except TimeoutError:  # a signal may have been lost
             given = await self._find_given()
         finally:
             stop_listening()
         if not given:
-            message = gettext("This was done already, when the form was sent for the first time. Load the page again.")
+            message = gettext("This form was already submitted. Reload the page.")
             raise Conflict(message, code="already_sent")
         its = msgspec.msgpack.decode(given, type=_Given)
         return Answer(its.body, its.status, its.headers, its.media_type)
 
     async def _find_given(self) -> bytes | None:
-        """Return the text that `answered` stored, or None before that."""
+        """Return the response that `answered` stored, or None before that."""
         row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
         return None if row is None else row["answer"]

@@ -1,4 +1,4 @@
-"""The session of a request, from the cookie and back, and the forms that our own pages send."""
+"""Browser sessions, and reading forms with CSRF protection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workhook.web.frame.texts import language, text
 log = structlog.get_logger(__name__)
 
 RETURN_TO_MAX_CHARS = 8000
-QUERY_MAX_CHARS = 7500  # what a request can ask for is bounded, and this has to be asked for next
+QUERY_MAX_CHARS = 7500  # must fit in the next request's line
 _DECODED_AT_MOST = 4
 
 
@@ -32,13 +32,16 @@ _seen: ContextVar[Session | None] = ContextVar("session", default=None)
 _place: ContextVar[str] = ContextVar("place", default="")
 
 RECENT_MS = HOUR_MS
-"""How long after a sign-in secrets, tokens and deletion need no confirmation."""
+"""How long after a sign-in secrets, tokens and deletion need no new confirmation."""
 
 
 class Session(NamedTuple):
-    """`csrf`: the field of that name of every form of this session. `began_at`: when the user signed in or confirmed,
-    in milliseconds since the epoch; each time begins another session (`renew_session`). `is_administrator`: of the
-    server."""
+    """The session of a signed-in user.
+
+    `csrf` is the unmasked `csrf` field of its forms. `began_at` is the time of the last sign-in or confirmation, in
+    milliseconds since the epoch; both begin a new session (`renew_session`). `is_administrator` is the right to
+    administer the server.
+    """
 
     id: int
     user: Account
@@ -55,7 +58,7 @@ class Session(NamedTuple):
 
 
 async def signed_in(call: Call) -> Session | None:
-    """Return the valid session of the request's cookie, or None."""
+    """Return the session of the request's cookie, or None if it is invalid."""
     secret = cookies.read(call, cookies.SESSION)
     found = await sessions.find(call.database, secret) if secret else None
     if secret is None or found is None:
@@ -77,13 +80,16 @@ def seen() -> Session | None:
 
 
 def place_seen() -> str:
-    """Return the address of the project or organization of the current request; empty without one."""
+    """Return the address of the current request's project or organization, or an empty string."""
     return _place.get()
 
 
 async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> FormKey:
-    """Sign this browser in. The cookie that it came with is ignored: a session that somebody else planted there must
-    not become the user's (session fixation, RFC 9700 and OWASP). `how`: for the audit log."""
+    """Sign the browser in.
+
+    The request's cookie is not reused, because an attacker may have planted it (session fixation, RFC 9700 and OWASP).
+    `how` is recorded in the audit log.
+    """
     key = await renew_session(tx, call, user)
     if recipients.sends_mail():
         note_language(tx, user.id, language())
@@ -92,7 +98,7 @@ async def start_session(tx: Transaction, call: Call, user: Account, *, how: str 
 
 
 async def renew_session(tx: Transaction, call: Call, user: Account) -> FormKey:
-    """Begin a new session in place of this browser's, without a sign-in."""
+    """Replace the browser's session by a new one, without a sign-in."""
     old = cookies.read(call, cookies.SESSION)
     if old is not None:
         await sessions.end_by_secret(tx, old)
@@ -105,14 +111,14 @@ async def renew_session(tx: Transaction, call: Call, user: Account) -> FormKey:
 async def record(
     tx: Transaction, call: Call, user: Account, action: str, detail: dict[str, object] | None = None
 ) -> None:
-    """Write to the audit log of the user's account, with address and browser. `detail` never holds a secret."""
+    """Write to the audit log of the user's account, with address and browser. `detail` must not contain secrets."""
     entry = {**(detail or {}), **_browser(call)}
     await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=entry)
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
-    """Record a failed sign-in as the user, or as an unknown one (None). What was typed is not kept: some people type
-    their password into the login field."""
+    """Record a failed sign-in of a user, or of an unknown one (None). The typed login isn't stored, because people
+    sometimes type their password there."""
     login, account_id = (user.login, user.id) if user else ("", 0)
     await audit.record(tx, None, "user.sign_in_failed", login, account_id=account_id, detail=_browser(call))
 
@@ -123,18 +129,17 @@ def _browser(call: Call) -> dict[str, object]:
 
 
 def as_actor(call: Call, user: Account) -> Actor:
-    """Return the actor of a page for the audit log: without a token, so without scopes."""
+    """Return the actor of a page for the audit log, without a token and scopes."""
     return Actor(user, 0, "session", frozenset(), address=call.address, request=call.record)
 
 
 def sign_in_redirect(call: Call) -> Answer:
-    """Redirect to the sign-in page, which leads back here."""
+    """Redirect to the sign-in page, which then returns to the current page."""
     return _redirect_and_back("/login", target_of(call))
 
 
 def confirm_redirect(return_to: str) -> Answer:
-    """Redirect to the page that asks for the password again (`web/signin/login`) and then leads to `return_to`, a
-    path of this server."""
+    """Redirect to the page that confirms the password (`web/signin/login`) and then leads to the path `return_to`."""
     return _redirect_and_back("/login/confirm", return_to)
 
 
@@ -149,7 +154,7 @@ def redirect(location: str, headers: dict[str, str] | None = None) -> Answer:
 
 
 def target_of(call: Call) -> str:
-    """Return the path and query of the request, as they were sent."""
+    """Return the path and query of the request, as sent."""
     scope = call.request.scope
     raw = scope.get("raw_path")
     path = raw.decode("latin-1").partition("?")[0] if isinstance(raw, bytes) else quote(scope["path"])
@@ -158,9 +163,10 @@ def target_of(call: Call) -> str:
 
 
 def safe_return_to(text: str | None) -> str:
-    """Return a path of this server with its query, or `/`: never another host, whatever a browser or proxy makes of it.
+    """Return `text` if it is a path of this server, with its query, or `/` otherwise: never another host.
 
-    Browsers read `\\` as `/` and drop tabs and line ends, and some proxies decode: so the decoded path is checked too.
+    Browsers read `\\` as `/` and drop tabs and line breaks, and some proxies decode paths, so the decoded path is
+    checked as well.
     """
     if not text or len(text) > RETURN_TO_MAX_CHARS or not text.isascii() or not text.isprintable():
         return "/"
@@ -172,7 +178,7 @@ def safe_return_to(text: str | None) -> str:
         if path == before:
             break
     else:
-        return "/"  # encoded too many times
+        return "/"  # too many levels of encoding
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -197,17 +203,15 @@ def _is_plain_path(path: str) -> bool:
 FORM_MAX_BYTES = 64 * 1024
 FIELDS_MAX = 200
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
-_STALE = text(
-    "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
-)
+_STALE = text("This form has expired or was sent from another site. Go back, reload the page and try again.")
 _ELSEWHERE = say(
-    "This form has expired or was not sent from this server. Go back, reload the page and try again. If the "
-    "problem persists, ask your administrator to check base_url, and trust_proxy behind a proxy."
+    "This form has expired or was sent from another site. Go back, reload the page and try again. If this address is "
+    "correct, an administrator must set base_url, or trust_proxy behind a proxy."
 )
 
 
 class FormKey(NamedTuple):
-    """The `csrf` field of forms without a session, or of a new session, and the headers of its cookies."""
+    """The `csrf` field of forms without a session or of a new session, and the headers that set its cookies."""
 
     csrf: str
     headers: dict[str, str]
@@ -217,8 +221,10 @@ class FormKey(NamedTuple):
 
 
 def form_key(call: Call) -> FormKey:
-    """Return the key of forms without a session, so that no one can sign another's browser in as themselves. The cookie
-    lasts while the browser is open, so that several windows share it."""
+    """Return the key of forms without a session, which prevents login CSRF.
+
+    The cookie lasts until the browser closes, so several windows share it.
+    """
     known = cookies.read(call, cookies.FORM)
     if known is not None:
         return FormKey(cookies.csrf_of(known), {})
@@ -227,10 +233,10 @@ def form_key(call: Call) -> FormKey:
 
 
 async def read_form(call: Call, session: Session | None) -> dict[str, str]:
-    """Return the fields of a form, none of which may occur twice.
+    """Return the fields of a form, each of which may occur only once.
 
-    `session` None: the form was shown with `form_key`. Raises `Forbidden` for a form of another site, without the
-    `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for other bodies.
+    Without a session, the form must have the `csrf` field of `form_key`. Raises `Forbidden` for forms of other sites
+    and for a missing or wrong `csrf` field; `Malformed`, `TooLarge` or `UnsupportedMediaType` for invalid bodies.
     """
     check_sender(call, session)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
@@ -243,13 +249,13 @@ async def read_form(call: Call, session: Session | None) -> dict[str, str]:
 
 
 def check_sender(call: Call, session: Session | None) -> None:
-    """Check where a form comes from, before its body is read. Raises `Forbidden`.
+    """Raise `Forbidden` for a form of another site, before its body is read.
 
-    `Origin: null` is what browsers send from our pages too, since these have the referrer policy `no-referrer` (Fetch
-    Standard, "append a request Origin header"); `Sec-Fetch-Site` tells, and the field `csrf` in any case.
+    Our own pages also send `Origin: null`, because of their referrer policy `no-referrer` (Fetch Standard, "append a
+    request Origin header"). `Sec-Fetch-Site` distinguishes them, and the field `csrf` protects in any case.
     """
     if session is not None:
-        call.record.touches(session.user.id)  # the user's audit log shows attempts of others, too
+        call.record.touches(session.user.id)  # attempts by other sites appear in the user's audit log
     site, sender = call.header("sec-fetch-site"), call.header("origin")
     if site is not None and site not in ("same-origin", "none"):
         raise Forbidden(_STALE, code="cross_site")
@@ -258,7 +264,7 @@ def check_sender(call: Call, session: Session | None) -> None:
 
 
 def check_key(call: Call, session: Session | None, given: str) -> None:
-    """Check `given`, the field `csrf`. Raises `Forbidden`."""
+    """Raise `Forbidden` unless `given` is the right `csrf` field."""
     secret = cookies.read(call, cookies.FORM)
     expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
     if expected is None or not secrets.compare_digest(cookies.unmasked(given).encode(), expected.encode()):
@@ -266,14 +272,16 @@ def check_key(call: Call, session: Session | None, given: str) -> None:
 
 
 async def check_alive(call: Call, session: Session | None) -> None:
-    """Raise `Forbidden` if the session has ended while the body was received."""
+    """Raise `Forbidden` if the session ended while the body was received."""
     if session is not None and not await sessions.is_alive(call.database, session.id):
         raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
 
 
 async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
-    """Return the session and the fields of a form. Raises what `read_form` does, and `Forbidden` with the sentence
-    `again` without a session."""
+    """Return the session and the fields of a form.
+
+    Raises the errors of `read_form`, and `Forbidden` with the sentence `again` without a session.
+    """
     session = await signed_in(call)
     if session is None:
         raise Forbidden(say("You have been signed out. {}", again), code="signed_out")

@@ -1,8 +1,8 @@
-"""The texts of pages in the reader's language: GNU gettext, with the English sentences as names of the messages.
+"""Translations with GNU gettext. Message ids are the English texts.
 
-Templates use `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code `gettext("Save")`. `python -m scripts.texts`
-collects them into `locales/LANGUAGE/LC_MESSAGES/workhook.po`; the build makes the `.mo` files that are read here. The
-English catalogue holds the sentences that replace those of the API (`frame.refusals`).
+Templates use `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code uses `gettext("Save")`. `python -m scripts.texts`
+collects the messages into `locales/LANGUAGE/LC_MESSAGES/workhook.po`, and the build compiles the `.mo` files. The
+English catalogue contains the wording that replaces API messages (`frame.refusals`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workhook.http.negotiation import weighted
 from workhook.web.frame import cookies
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
-"""Code and own name of each language of the pages. The first is the default."""
+"""The names of the pages' languages by code. The first is the default."""
 
 COOKIE = "workhook_language"
 THEME_COOKIE = "workhook_theme"
@@ -37,7 +37,7 @@ def language() -> str:
     if call is None:
         return "en"
     known = _known.get()
-    if known is None or known[0] is not call:  # called for each text of a page
+    if known is None or known[0] is not call:  # cached, because each text of a page calls this
         known = (call, chosen_language(call) or negotiated(call.header("accept-language")))
         _known.set(known)
     return known[1]
@@ -45,7 +45,7 @@ def language() -> str:
 
 @contextmanager
 def in_language(code: str | None) -> Iterator[None]:
-    """Write texts outside a page in a language; an unknown one counts as the first of `LANGUAGES`."""
+    """Use a language for texts outside of pages. Unknown codes mean the first of `LANGUAGES`."""
     before = _written_in.set(code if code in LANGUAGES else next(iter(LANGUAGES)))
     try:
         yield
@@ -54,13 +54,13 @@ def in_language(code: str | None) -> Iterator[None]:
 
 
 def chosen_language(call: Call) -> str:
-    """Return the language that the reader chose in the settings; empty for the browser's."""
+    """Return the language chosen in the settings, or an empty string for the browser's."""
     chosen = cookies.read(call, COOKIE)
     return chosen if chosen is not None and chosen in LANGUAGES else ""
 
 
 def theme() -> str:
-    """Return the theme that the reader chose in the settings; empty for the system's."""
+    """Return the theme chosen in the settings, or an empty string for the system's."""
     call = current()
     chosen = cookies.read(call, THEME_COOKIE) if call is not None else None
     return chosen if chosen is not None and chosen in THEMES else ""
@@ -78,7 +78,7 @@ def negotiated(accepted: str | None) -> str:
 
 
 def text(message: str) -> str:
-    """Return the message itself, marked for the catalogues: `gettext` translates it where it is shown."""
+    """Mark a message for the catalogues and return it unchanged, for a later call of `gettext`."""
     return message
 
 
@@ -92,7 +92,7 @@ def ngettext(singular: str, plural: str, number: int) -> str:
 
 
 def pgettext(context: str, message: str) -> str:
-    """Translate a message whose English words have several meanings."""
+    """Translate a message whose English text has several meanings."""
     return _translations(language()).pgettext(context, message)
 
 
@@ -102,5 +102,5 @@ def npgettext(context: str, singular: str, plural: str, number: int) -> str:
 
 @cache
 def _translations(code: str) -> gnu.NullTranslations:
-    """Raises `FileNotFoundError` if the package was installed without its `.mo` files."""
+    """Load a catalogue. Raises `FileNotFoundError` if the package was installed without its `.mo` files."""
     return gnu.translation("workhook", str(files("workhook.web").joinpath("locales")), languages=[code])

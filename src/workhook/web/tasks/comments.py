@@ -1,4 +1,4 @@
-"""The forms of comments on a task, and the preview of a text."""
+"""The forms of task comments, and Markdown previews."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def add_comment(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit", action="task_comment.edit")
 async def edit_comment(visit: Visit) -> Answer:
-    """Change a comment."""
+    """Edit a comment."""
     access, _ = await task_at(visit)
-    # A box that is not ticked is not sent. Clients have none.
+    # Browsers don't send an unticked checkbox. Clients don't have it.
     hidden = {} if access.is_client else {"private": "private" in visit.fields}
     edit = visit.form(CommentEdit, "text", **hidden)
     await edit.prepare()
@@ -64,7 +64,7 @@ async def _lock(visit: Visit, write: Write) -> actions.Held[TaskComment]:
     return held
 
 
-# --- how a text will look ---------------------------------------------------------------------------------------------
+# --- previews ---------------------------------------------------------------------------------------------------------
 
 preview_places = Places("task_preview")
 DESCRIPTION, NEW = "description", "new"
@@ -72,10 +72,10 @@ DESCRIPTION, NEW = "description", "new"
 
 @preview_places.post("/{owner}/{project}/tasks/{task_id}/preview", action="page.view")
 async def preview(visit: Visit) -> Answer:
-    """Show what was written, and the form to save it. Nothing is changed."""
+    """Preview a text, with a form to save it."""
     access, task = await task_at(visit)
     if not access.may_write:
-        raise Forbidden(text("You cannot write in this project."), code="missing_role")
+        raise Forbidden(text("You have read-only access to this project."), code="missing_role")
     key, here = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
     people = await choices.list_people(visit.database, access)
@@ -99,7 +99,7 @@ async def preview(visit: Visit) -> Answer:
 
 
 def _action(here: str, key: str) -> str:
-    """Return the address to which the text is saved. Raises `Malformed`."""
+    """Return the action of the form that saves the text. Raises `Malformed`."""
     if key in (DESCRIPTION, NEW):
         return f"{here}/{'edit' if key == DESCRIPTION else 'comments'}"
     if not (key.isascii() and key.isdigit()):

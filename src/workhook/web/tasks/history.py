@@ -1,4 +1,4 @@
-"""The history of a task in words: a part of its page, or a page of its own without scripts."""
+"""The history of a task, as a frame of its page or, without JavaScript, as a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 30
 
 @places.get("/{owner}/{project}/tasks/{task_id}/history")
 async def task_history(visit: Visit) -> Answer:
-    """Show what happened to a task, the newest first. Clients have no history: it tells of what is hidden from them."""
+    """Show the events of a task, newest first. Not for clients, because it would reveal what is hidden from them."""
     access, task = await task_at(visit)
     access.hide_from_clients()
     before = visit.query_id("before")
@@ -48,7 +48,7 @@ async def task_history(visit: Visit) -> Answer:
 
 
 def _entry(place: ProjectNames, task: Task, row: Row, payload: Any) -> ActivityEntry | None:
-    """Return the line of an event, or None if it is not about the task and does not mention it."""
+    """Return the entry of an event, or None if the event neither is about the task nor mentions it."""
     event, who = row["name"], person_of_row(row) if row["user_id"] is not None else None
     about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
     named, published = called(who) if who else None, bool(row["published"])

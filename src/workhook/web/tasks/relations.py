@@ -26,7 +26,7 @@ subtask_places = Places("subtasks")
 
 @subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True, action="task.create")
 async def add_subtask(visit: Visit) -> Answer:
-    """Add a subtask: in the column of its task, or in the first one where nothing is completed."""
+    """Add a subtask to its parent's column, or to the first column of open tasks if that one completes tasks."""
     access, task = await task_at(visit)
     found = await columns.list_all(visit.database, access.repository.id)
     column = next((each for each in found if each.id == task.column.id), None)
@@ -42,7 +42,7 @@ async def add_subtask(visit: Visit) -> Answer:
 
 @subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick", action="task.edit")
 async def tick_subtask(visit: Visit) -> Answer:
-    """Finish a subtask, or open it again (`done` is 1 or 0): it moves to the first column that does that."""
+    """Complete or reopen a subtask (`done` is 1 or 0) by moving it to the first column that does so."""
     access, task = await task_at(visit)
     found = await columns.list_all(visit.database, access.repository.id)
     column = column_for(found, completed=visit.fields.get("done") == "1")
@@ -66,11 +66,11 @@ def is_final(column: Column) -> bool:
 
 
 def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
-    """Return the first column whose tasks are completed, or are not."""
+    """Return the first column of completed or of open tasks."""
     return next((each for each in found if is_final(each) == completed), None)
 
 
-# --- what a task waits for --------------------------------------------------------------------------------------------
+# --- blockers ---------------------------------------------------------------------------------------------------------
 
 blocker_places = Places("task_waits")
 FOUND_MAX = 20
@@ -78,7 +78,7 @@ FOUND_MAX = 20
 
 @blocker_places.get("/{owner}/{project}/tasks/{task_id}/waits")
 async def find_blockers(visit: Visit) -> Answer:
-    """Show open tasks that have the words `q` and that the task could wait for."""
+    """Search for open tasks with the words `q` that could block the task."""
     access, task = await task_at(visit)
     asked = visit.query("q").strip()[:QUERY_MAX_CHARS]
     found: list[Task] = []
@@ -91,7 +91,7 @@ async def find_blockers(visit: Visit) -> Answer:
 
 @blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits", action="task.edit")
 async def change_blockers(visit: Visit) -> Answer:
-    """Let a task wait for another one (`add`), or not any more (`remove`)."""
+    """Add a blocker to a task (`add`), or remove one (`remove`)."""
     access = await visit.access()
     added, gone = visit.fields.get("add", ""), visit.fields.get("remove", "")
     if not added and not gone:
@@ -108,6 +108,6 @@ async def change_blockers(visit: Visit) -> Answer:
         return visit.done(f"{address(visit)}#waits")
     return visit.done(
         f"{address(visit)}#waits",
-        gettext("The task does not wait for it any more."),
+        gettext("The blocker was removed."),
         undo=Undo(f"{address(visit)}/waits", {"add": gone}),
     )

@@ -1,4 +1,4 @@
-"""The page of a task, and the forms that change it. Each form sends one field."""
+"""The page of a task and its forms, each of which changes one field."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ FIELDS = {"title", "column_id", *PLAIN_FIELDS, *TERMS} - {"parent_id"}
 
 
 class Changed(Conflict):
-    """The field has changed since the page was shown."""
+    """The field has changed since the page was rendered."""
 
 
 async def task_at(visit: Visit) -> tuple[Access, Task]:
-    """Return the task of the path, which has to be in the project of the path. Raises `NotFound`."""
+    """Return the task of the path. Raises `NotFound` if it is not in the project of the path."""
     access = await visit.access()
     task_id, project_id = visit.path("task_id"), access.repository.project_id
     return access, await actions.get_task(visit.database, visit.actor, task_id, project_id=project_id)
@@ -53,7 +53,7 @@ async def task_at(visit: Visit) -> tuple[Access, Task]:
 
 @places.get("/{owner}/{project}/tasks/{task_id}")
 async def task(visit: Visit) -> Answer:
-    """Show a task. By its number, which is short to write, it is found, too."""
+    """Show a task, or redirect from its number to its page."""
     number = visit.path("task_id")
     if not (number.isascii() and number.isdigit()):
         return await _show(visit)
@@ -65,7 +65,7 @@ async def task(visit: Visit) -> Answer:
 
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
-    """`conflict`: the field that others have changed; the page shows its typed and its current value."""
+    """`conflict` names a field that someone else has changed: the page shows both its typed and its current value."""
     access = await visit.follow()
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
@@ -93,7 +93,7 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
 
 @places.post("/{owner}/{project}/tasks/{task_id}/edit", action="task.edit")
 async def edit_task(visit: Visit) -> Answer:
-    """Change one field of a task. `was` tells what the page showed in it."""
+    """Change one field of a task. `was` is the digest of the value that the page showed."""
     name = visit.fields.get("field", "")
     access = await visit.access()
     if name not in FIELDS or name not in visit.fields:
@@ -108,7 +108,7 @@ async def edit_task(visit: Visit) -> Answer:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), edit)
         is_late = visit.fields.get("was", digest(found.task, name)) != digest(found.task, name)
         if is_late and not says(edit, name, found.task):
-            raise Changed("Somebody else has changed this meanwhile.", code="changed")
+            raise Changed("Someone else changed this while you were editing.", code="changed")
         keep_time(visit, edit, found.task)
         return found.task, await actions.edit_task(write, found, edit)
 
@@ -127,19 +127,19 @@ async def edit_task(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/labels", action="task.edit")
 async def change_labels(visit: Visit) -> Answer:
-    """Add a label to a task, or take one away."""
+    """Add a label to a task or remove one."""
     return await _change_list(visit, "labels", lambda found: json.decode(found.labels))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/assignees", action="task.edit")
 async def change_assignees(visit: Visit) -> Answer:
-    """Assign somebody to a task, or take somebody off it."""
+    """Add an assignee to a task or remove one."""
     return await _change_list(visit, "assignees", lambda found: [each.login for each in found.assignees])
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/checklist", action="task.edit")
 async def change_checklist(visit: Visit) -> Answer:
-    """Add an item to a checklist, tick it, or take it away."""
+    """Add, tick, untick or remove a checklist item."""
 
     def changed(found: Task) -> dict[str, object]:
         sections: dict[str, dict[str, str]] = json.decode(found.sections)
@@ -159,7 +159,7 @@ async def change_checklist(visit: Visit) -> Answer:
 
 
 async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[str]]) -> Answer:
-    """Add a value to a list of the task, or remove one."""
+    """Add a value to a list field of the task or remove one."""
     added, gone = visit.fields.get("add", "").strip(), visit.fields.get("remove")
 
     def changed(found: Task) -> dict[str, object]:
@@ -169,11 +169,11 @@ async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[st
     access = await visit.access()
     await _change(visit, access.repository.project_id, changed)
     undo = Undo(f"{address(visit)}/{name}", {"add": gone}) if gone else None
-    return visit.done(address(visit), gettext("“%(name)s” was taken off.") % {"name": gone} if gone else "", undo=undo)
+    return visit.done(address(visit), gettext("“%(name)s” was removed.") % {"name": gone} if gone else "", undo=undo)
 
 
 async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[str, object]]) -> None:
-    """Make the change that `changed` returns for the locked task."""
+    """Lock the task and apply the fields that `changed` returns for it."""
 
     async def change(write: Write) -> None:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), TaskEdit(project_id=project_id))
@@ -185,7 +185,7 @@ async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[
 
 @places.post("/{owner}/{project}/tasks/{task_id}/duplicate", makes=True, action="task.create")
 async def duplicate_task(visit: Visit) -> Answer:
-    """Make another task that says the same, behind this one."""
+    """Duplicate a task, right after the original."""
     access, found = await task_at(visit)
     may_set = {"hourly_rate": access.repository.role == "admin"}
     terms = {name: getattr(found, stored) for name, stored in TERMS.items() if may_set.get(name, True)}
@@ -208,12 +208,12 @@ async def duplicate_task(visit: Visit) -> Answer:
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
     location = f"/{access.repository.full_name}/tasks/{made.id}"
-    return visit.done(location, gettext("This is the copy."), undo=Undo(f"{location}/delete"))
+    return visit.done(location, gettext("The task was duplicated. This is the copy."), undo=Undo(f"{location}/delete"))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/delete", action="task.delete")
 async def delete_task(visit: Visit) -> Answer:
-    """Delete a task. It can be restored."""
+    """Move a task to the trash."""
     access = await visit.access()
 
     async def delete(write: Write) -> AccessedTask:
@@ -229,7 +229,7 @@ async def delete_task(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/restore", action="task.restore")
 async def restore_task(visit: Visit) -> Answer:
-    """Restore a task that was deleted."""
+    """Restore a deleted task."""
     project_id = (await visit.access()).repository.project_id
     task_id = visit.path("task_id")
     await visit.change(lambda write: actions.restore_task(write, task_id, project_id=project_id), retry=BUSY)
@@ -254,7 +254,7 @@ _STEPS = {
 
 @timer_places.post("/{owner}/{project}/tasks/{task_id}/timer", makes=True, action="timesheet.create")
 async def start_timer(visit: Visit) -> Answer:
-    """Start a timer on a task; another one of the visitor is paused. Whoever did it on the board stays there."""
+    """Start a timer on a task, which pauses the visitor's other timer. Forms with `back` return to the board."""
     access = await visit.access()
     access.hide_from_clients()
     create = TimesheetCreate(task_id=visit.path("task_id"))
@@ -264,7 +264,7 @@ async def start_timer(visit: Visit) -> Answer:
 
 @timer_places.post("/{owner}/{project}/timesheets/{timesheet_id}/{step}", action="timesheet.edit")
 async def change_timer(visit: Visit) -> Answer:
-    """Pause, resume or finish a timer, and go back to the page that the form stood on."""
+    """Pause, resume or finish a timer, and return to the page that sent the form."""
     access = await visit.access()
     step, timesheet_id = _STEPS.get(visit.path("step")), visit.path("timesheet_id")
     found, _ = await timer_queries.find_timesheet(visit.database, visit.actor, timesheet_id)

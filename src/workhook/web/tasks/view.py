@@ -1,4 +1,4 @@
-"""The page of a task, read as its visitor may see it, and its fields in forms."""
+"""Reading a task with the visitor's rights, and its fields in forms."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ COMMENTS_MAX = 200
 FILES_MAX = 100
 TIMESHEETS_MAX = 200
 DONE, OPEN = "complete", "incomplete"
-"""The values of items of a checklist, as in Trello's exports. Other values are shown as they are."""
+"""The values of checklist items, as in Trello's exports. Other values are shown as text."""
 
 
 class ChecklistView(msgspec.Struct, frozen=True):
-    """A section of a task. `done` of `total` items are ticked; other texts do not count."""
+    """A section of a task. Only ticked and unticked items count toward `total`."""
 
     name: str
     items: Mapping[str, str]
@@ -71,8 +71,11 @@ class ChecklistView(msgspec.Struct, frozen=True):
 
 
 class TaskView(msgspec.Struct, frozen=True):
-    """`may_edit`: the visitor may change the task, `may_set_rate`: what an hour of it costs, `may_write`: something in
-    its project."""
+    """A task and everything on its page.
+
+    `may_edit` is the right to change the task, `may_set_rate` to change its hourly rate, and `may_write` to write in
+    its project.
+    """
 
     task: Task
     labels: Sequence[str]
@@ -88,11 +91,11 @@ class TaskView(msgspec.Struct, frozen=True):
     subtasks: Sequence[Task]
     more_subtasks: bool
     parent: RelatedTask | None
-    """None also if it is in the trash."""
+    """None if there is no parent, or it is in the trash."""
     next_task: RelatedTask | None
-    """The repetition, which was created when the task was completed; None also if it is in the trash."""
+    """The next occurrence, created when the task was completed; None if there is none, or it is in the trash."""
     blockers: Sequence[RelatedTask]
-    """The blockers that are not in the trash."""
+    """Blockers, except those in the trash."""
     files: Sequence[File]
     more_files: bool
     timesheets: Sequence[tuple[Timesheet, int]]
@@ -101,20 +104,20 @@ class TaskView(msgspec.Struct, frozen=True):
     may_edit: bool
     may_set_rate: bool
     zone: tzinfo
-    """Of the project, where the task repeats."""
+    """The project's time zone, in which the task repeats."""
     edits: Mapping[str, LastEdit]
-    """Of the comments, by their ids as texts."""
+    """The last edits of the comments, by id as a string."""
     imported: frozenset[int]
-    """The ids of the comments that the visitor did not write, but imported."""
+    """Ids of comments that the visitor imported rather than wrote."""
 
     @property
     def may_tick(self) -> bool:
-        """Tell whether there are columns to finish and to reopen subtasks."""
+        """Tell whether the visitor can tick subtasks, which takes a column of open and one of completed tasks."""
         return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
 
     @property
     def next_deadline(self) -> int | None:
-        """Return the deadline of the next repetition."""
+        """Return the deadline of the next occurrence."""
         following = occurrence_after(self.task, now_ms(), self.zone)
         return following.at if following else None
 
@@ -134,7 +137,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> int:
-        """Return the spent percentage of the estimate."""
+        """Return the time spent as a percentage of the estimate, at most 100."""
         return min(100, self.spent_ms * 100 // (self.task.estimate_ms or 1))
 
     def digest(self, name: str) -> str:
@@ -147,7 +150,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
-    """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
+    """Return the task's page with comments after the id `after`. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
         columns.list_all(reader, access.repository.id),
@@ -220,7 +223,7 @@ async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Tim
 
 
 def value_of(task: Task, name: str) -> object:
-    """Return the value of the API's field `name`."""
+    """Return the value of the API field `name`."""
     return task.column.id if name == "column_id" else getattr(task, TERMS.get(name, name))
 
 
@@ -233,12 +236,12 @@ def says(edit: TaskEdit, name: str, task: Task) -> bool:
 
 
 def digest(task: Task, name: str) -> str:
-    """Return a digest of a field's value, by which a form says what its page showed."""
+    """Return a digest of a field's value, with which a form proves what its page showed."""
     return hashlib.sha256(json.encode(value_of(task, name))).hexdigest()[:32]
 
 
 def typed_value(name: str, value: object, currency: str) -> str:
-    """Format a value for the form of its field, without loss. `currency`: of a rate."""
+    """Format a value for its form field without loss. `currency` applies to rates."""
     if value is None:
         return ""
     if isinstance(value, bool):

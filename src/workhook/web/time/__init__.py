@@ -1,1 +1,1 @@
-"""The time that was spent in a project: the week, its entries, timers, and reports."""
+"""Time tracking: weeks, entries, timers and reports."""

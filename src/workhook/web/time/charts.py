@@ -1,7 +1,7 @@
-"""The charts of reports, which the template draws as SVG.
+"""The layout of report charts, which the template draws as SVG.
 
-Widths are percentages of the page's width, so that texts keep their size on a phone. Heights are pixels. Billable time
-and the rest are two parts of a bar.
+Widths are percentages, which keeps texts readable on a phone; heights are pixels. Each bar has a billable part and a
+rest.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from workhook.web.time.days import Period
 from workhook.work.time.timesheets.reports import Spent
 
 HEIGHT = 160
-"""Of the plot, without the labels below."""
-ROW_HEIGHT = 42  # as the template has it
+"""Height of the plot without its labels, in pixels."""
+ROW_HEIGHT = 42  # as in the template
 ROWS_MAX = 12
 DAYS_MAX = 92  # more bars would be too narrow on a phone
 _LABELS = 6
 _LINES = 4
-_FILLED = 0.8  # of the width that each bar has
+_FILLED = 0.8  # share of its slot that a bar fills
 _STEPS = [
     *(minutes * MINUTE_MS for minutes in (15, 30)),
     *(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 8, 12, 24, 48)),
@@ -31,14 +31,14 @@ _STEPS = [
 
 
 class GridLine(NamedTuple):
-    """A line across the plot, with its label."""
+    """A horizontal grid line and its label."""
 
     y: int
     label: str
 
 
 class ColumnBar(NamedTuple):
-    """A bar from the bottom: the billable part, and the rest above it. `label`: the text below, empty for most."""
+    """A vertical bar: the billable part at the bottom, the rest above. `label` is empty for most bars."""
 
     x: str
     middle: str
@@ -53,7 +53,7 @@ class ColumnBar(NamedTuple):
 
 
 class ColumnChart(NamedTuple):
-    """Time by days, or by weeks where there are very many days."""
+    """Time by day, or by week for more than `DAYS_MAX` days."""
 
     columns: Sequence[ColumnBar]
     lines: Sequence[GridLine]
@@ -61,7 +61,7 @@ class ColumnChart(NamedTuple):
 
 
 class BarRow(NamedTuple):
-    """A bar from the left, below its label: the billable part, and then the rest."""
+    """A horizontal bar below its label: the billable part, then the rest."""
 
     y: int
     label: str
@@ -72,7 +72,7 @@ class BarRow(NamedTuple):
 
 
 def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
-    """Return the chart of the time on each day of the period."""
+    """Return the chart of time by day of the period."""
     days = period.days
     by_weeks = len(days) > DAYS_MAX
     sums: dict[date, Spent] = {}
@@ -105,7 +105,7 @@ def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
 
 
 def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
-    """Return the chart of time by labels, in this order; too many rows share one bar at the end."""
+    """Return the chart of time by label, in the given order. Rows beyond `ROWS_MAX` are summed up in the last bar."""
     shown = list(spent)
     if len(shown) > ROWS_MAX:
         shown, rest = shown[: ROWS_MAX - 1], shown[ROWS_MAX - 1 :]
@@ -128,7 +128,7 @@ def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
 
 
 def _step(most: int) -> int:
-    """Return the distance of two lines."""
+    """Return the distance between two grid lines in milliseconds."""
     step = next((each for each in _STEPS if each * _LINES >= most), _STEPS[-1])
     while step * _LINES < most:
         step *= 2
@@ -141,4 +141,4 @@ def _hours(ms: int) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{value:.3f}%"  # a number of SVG, not of a text
+    return f"{value:.3f}%"  # SVG syntax, not localized

@@ -1,6 +1,6 @@
-"""Days, weeks and periods, and times of day as the visitor's clock has them.
+"""Days, weeks, periods and times of day in the visitor's time zone.
 
-A script tells the server the browser's time zone by a cookie. Without it days are those of UTC, and the page says so.
+A script stores the browser's time zone in a cookie. Without it, pages use UTC and say so.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.durations import AmbiguousNumber, display, typed_duration_ms
 
 DAYS = 7
-_YEARS = range(1969, 9999)  # in which the first week of 1970 begins
+_YEARS = range(1969, 9999)  # the first week of 1970 begins in 1969
 
 
 def zone_name(visit: Visit) -> str:
-    """Return the IANA name of the zone: of the address, the form, or the cookie; otherwise `UTC`."""
+    """Return the IANA name of the time zone from the query, the form or the cookie; otherwise `UTC`."""
     named = (visit.query("timezone"), visit.fields.get("timezone"), cookies.read(visit.call, COOKIE))
     return next((each for each in named if each and is_known(each)), "UTC")
 
 
 def read_day(text: str) -> date | None:
-    """Parse a day of an address; None if it is invalid."""
+    """Parse an ISO date, or return None if it is invalid."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -41,12 +41,12 @@ def read_day(text: str) -> date | None:
 
 
 def field_text(at_ms: int | None, zone: tzinfo) -> str:
-    """Format a moment for a field of the type `datetime-local`."""
+    """Format a moment for a `datetime-local` field."""
     return "" if at_ms is None else datetime.fromtimestamp(at_ms // 1000, zone).strftime("%Y-%m-%dT%H:%M")
 
 
 def moment_text(field: str, zone: tzinfo) -> str:
-    """Convert such a field to RFC 3339. Invalid text is unchanged, and refused by the API."""
+    """Convert a `datetime-local` value to RFC 3339. Invalid text is returned unchanged, for the API to reject."""
     try:
         local = datetime.fromisoformat(field)
         return local.replace(tzinfo=zone).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -55,7 +55,7 @@ def moment_text(field: str, zone: tzinfo) -> str:
 
 
 def span_ms(start: str, end: str, zone: tzinfo) -> int | None:
-    """Return the milliseconds between two such fields, or None if one of them is not a time."""
+    """Return the milliseconds between two `datetime-local` values, or None if one of them is invalid."""
     try:
         first, last = (datetime.fromisoformat(each).replace(tzinfo=zone) for each in (start, end))
         return round((last.timestamp() - first.timestamp()) * 1000)
@@ -64,17 +64,17 @@ def span_ms(start: str, end: str, zone: tzinfo) -> int | None:
 
 
 def read_duration(text: str) -> int:
-    """Return the milliseconds of a duration as `durations` reads it. Raises `Invalid`, also for zero."""
+    """Parse a duration into milliseconds. Raises `Invalid`, also for zero."""
     try:
         spent = typed_duration_ms(text)
     except AmbiguousNumber as ambiguous:
-        message = gettext("Write %(clock)s for %(number)d minutes, or %(number)dh for hours.")
+        message = gettext("Enter %(clock)s for %(number)d minutes, or %(number)dh for hours.")
         number = ambiguous.number
         raise _no_duration(message % {"clock": display(number * MINUTE_MS), "number": number}) from None
     if spent is None:
-        raise _no_duration(gettext("Write the duration as hours and minutes, such as 1:30, or as hours, such as 1.5"))
+        raise _no_duration(gettext("Enter the duration as hours and minutes, such as 1:30, or as hours, such as 1.5"))
     if not spent:
-        raise _no_duration(gettext("Write a duration of more than 0, such as 0:30 for half an hour."))
+        raise _no_duration(gettext("Enter a duration of more than 0, such as 0:30 for half an hour."))
     return spent
 
 
@@ -103,7 +103,7 @@ class Period(NamedTuple):
 
     @property
     def before(self) -> date:
-        """Return the first day of the week before."""
+        """Return the first day of the previous week."""
         return self.first - timedelta(days=DAYS)
 
     @property
@@ -122,7 +122,7 @@ class Period(NamedTuple):
 
 
 def period_named(name: str, today: date) -> Period:
-    """Return the period of a name of `PERIODS`, by default this week."""
+    """Return the period with a name of `PERIODS`, by default this week."""
     if name == "last-week":
         return week_of(today - timedelta(days=DAYS))
     if name == "month":
@@ -142,16 +142,16 @@ def _month_of(day: date) -> Period:
 
 
 def read_period(first: str, last: str) -> Period:
-    """Parse the period of two fields. Raises `Invalid` with an error for each wrong field."""
+    """Parse the fields `from` and `to`. Raises `Invalid` with an error for each wrong field."""
     days = {"from": read_day(first), "to": read_day(last)}
-    message = gettext("Choose a day, such as 2026-01-31")
+    message = gettext("Enter a date such as 2026-01-31")
     faults = [Fault(field=name, message=message) for name, day in days.items() if day is None]
     since, to = days["from"], days["to"]
     if since is not None and to is not None:
         if to < since:
-            faults.append(Fault(field="to", message=gettext("The last day must not be before the first one")))
+            faults.append(Fault(field="to", message=gettext("The last day must not be before the first day")))
         elif (to - since).days >= PERIOD_MAX_DAYS:
-            longest = gettext("A report spans at most %(days)d days") % {"days": PERIOD_MAX_DAYS}
+            longest = gettext("A report can cover at most %(days)d days") % {"days": PERIOD_MAX_DAYS}
             faults.append(Fault(field="to", message=longest))
         else:
             return Period(since, to)
@@ -159,5 +159,5 @@ def read_period(first: str, last: str) -> Period:
 
 
 def period_name(period: Period, today: date) -> str:
-    """Return the name that the period has today; empty if it has none."""
+    """Return the name in `PERIODS` that matches the period today, or an empty string."""
     return next((each for each in PERIODS if period_named(each, today) == period), "")

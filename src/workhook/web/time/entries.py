@@ -1,4 +1,4 @@
-"""The forms of timers and entries. The actions of the API decide about rights."""
+"""The forms of timers and time entries. The actions check the visitor's rights."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, Ti
 places = Places("time")
 
 _FIELDS = ("task_id", "start_time", "end_time", "duration", "notes", "billable", "billable_rate")
-_UNDO_NOTES_MAX = 500  # characters: the undo of a deletion is stored in a cookie
+_UNDO_NOTES_MAX = 500  # characters, because the undo is stored in a cookie
 
 Step = Callable[[Write, str], Awaitable[Answer]]
 
 
 @places.post("/{owner}/{project}/time/start", makes=True, action="timesheet.create")
 async def start_timer(visit: Visit) -> Answer:
-    """Start a timer for a task; the visitor's other one is paused."""
+    """Start a timer for a task, which pauses the visitor's other timer."""
     create = visit.form(TimesheetCreate, "task_id", "notes")
-    return await _create(visit, create, gettext("The timer runs."))
+    return await _create(visit, create, gettext("The timer was started."))
 
 
 async def _week_again(visit: Visit, form: PageForm) -> Answer:
@@ -50,15 +50,15 @@ async def _week_again(visit: Visit, form: PageForm) -> Answer:
 @places.post("/{owner}/{project}/time/entries", makes=True, action="timesheet.create")
 @form_page(_week_again, NAMES, called=CALLED)
 async def add_entry(visit: Visit) -> Answer:
-    """Add time that was spent."""
+    """Add a time entry."""
     access = await visit.access()
-    return await _create(visit, spent(visit, access.repository.currency), gettext("The time was added."))
+    return await _create(visit, spent(visit, access.repository.currency), gettext("The time entry was added."))
 
 
 @places.post("/{owner}/{project}/time/restore", makes=True, action="timesheet.restore")
 async def restore_entry(visit: Visit) -> Answer:
-    """Bring an entry back that was deleted, as a new one."""
-    return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time is there again."))
+    """Recreate a deleted entry."""
+    return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time entry was restored."))
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
@@ -69,7 +69,7 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 
 @places.get("/{owner}/{project}/time/{timesheet_id}")
 async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show the form of an entry."""
+    """Show the form that edits an entry."""
     timesheet, access = await _find(visit)
     if form.is_refused:
         await visit.load_frame()
@@ -96,7 +96,7 @@ async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit", action="timesheet.edit")
 @form_page(show_entry, NAMES, called=CALLED)
 async def edit_entry(visit: Visit) -> Answer:
-    """Correct an entry."""
+    """Edit an entry."""
     timesheet, _ = await _find(visit)
     edit = visit.form(
         TimesheetEdit,
@@ -107,12 +107,14 @@ async def edit_entry(visit: Visit) -> Answer:
         **_changed_times(visit, zone_of(zone_name(visit))),
     )
     await visit.change(lambda write: actions.edit_timesheet(write, timesheet.id, edit))
-    return visit.done(_back(visit), gettext("The entry was saved."))
+    return visit.done(_back(visit), gettext("The time entry was saved."))
 
 
 def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
-    """Return the times that differ from those of the form, whose minutes would cut off the seconds of the others. A
-    changed end implies the duration, unless another one was typed. Raises `Invalid`."""
+    """Return only the times that were changed in the form, because its fields have no seconds.
+
+    A changed end implies the duration, unless another duration was typed. Raises `Invalid`.
+    """
     fields = visit.fields
     changed = [name for name in ("start", "end", "duration") if fields.get(name, "") != fields.get(f"was_{name}", "")]
     times: dict[str, object] = {
@@ -126,9 +128,9 @@ def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
 
 
 _SAID = {
-    "pause": text("The timer is paused."),
-    "resume": text("The timer runs."),
-    "finish": text("The timer is finished."),
+    "pause": text("The timer was paused."),
+    "resume": text("The timer was started."),
+    "finish": text("The timer was finished."),
 }
 
 
@@ -152,7 +154,7 @@ async def delete_entry(visit: Visit) -> Answer:
     """Delete an entry."""
     timesheet, _ = await _find(visit)
     await visit.change(lambda write: actions.delete_timesheet(write, timesheet.id))
-    return visit.done(_back(visit), gettext("The entry was deleted."), undo=_undo(visit, timesheet))
+    return visit.done(_back(visit), gettext("The time entry was deleted."), undo=_undo(visit, timesheet))
 
 
 def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
@@ -175,7 +177,7 @@ def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
 
 
 async def _find(visit: Visit) -> tuple[Timesheet, Access]:
-    """Return the entry of the path. Raises `NotFound`, also for one of another project and for clients."""
+    """Return the entry of the path. Raises `NotFound`, also for clients and if it is in another project."""
     access = await visit.access()
     access.hide_from_clients()
     timesheet, its = await queries.find_timesheet(visit.database, visit.actor, visit.path("timesheet_id"))
@@ -188,7 +190,7 @@ def _base(visit: Visit) -> str:
 
 
 def _back(visit: Visit, given: str | None = None) -> str:
-    """Return the page of the form: the project's time, or the visitor's own."""
+    """Return the page to return to: the visitor's own time page or the project's."""
     return_to = visit.fields.get("return_to") if given is None else given
     if own := own_page(return_to):
         return own

@@ -1,4 +1,4 @@
-"""The forms of time as the API's parameters, and the tasks that they offer."""
+"""Converting time forms to API parameters, and the tasks that they offer."""
 
 from __future__ import annotations
 
@@ -24,36 +24,33 @@ from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
 CALLED = {"start_time": "start", "end_time": "end"}
-"""The forms' names of fields by those of the API."""
+"""Form field names by API field name."""
 
 RATES_OF = {
-    "task": text("the rate of the task"),
+    "task": text("the task's rate"),
     "project_member": text("the person's rate in this project"),
-    "project": text("the rate of this project"),
+    "project": text("this project's rate"),
     "member": text("the person's rate in the organization"),
-    "organization": text("the rate of the organization"),
+    "organization": text("the organization's rate"),
 }
-"""The labels of the sources of a rate."""
+"""Labels of rate sources."""
 
 
 def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
-    """Say which rate an empty field means."""
+    """Describe the rate that applies if the field is empty."""
     if rate_minor is None:
-        return gettext("In the currency of the invoice")
+        return gettext("In the invoice currency")
     whose = gettext(RATES_OF[source])
-    return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
+    return gettext("Empty: %(rate)s per hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:
-    """Return the filters of the page that a form came from."""
+    """Return the query parameters of the page that sent the form."""
     return dict(parse_qsl(return_to.partition("?")[2]))
 
 
 def at_week_of(create: TimesheetCreate, address: str, visit: Visit) -> str:
-    """Return the address of a week's page with the week in which the time was spent, so that what was added is seen.
-
-    A timer is seen in every week.
-    """
+    """Return `address` with the week of the new entry, which is then visible. A timer is visible in every week."""
     if not isinstance(create.start_time, int):
         return address
     week = week_of(day_in(create.start_time, zone_of(zone_name(visit))))
@@ -61,7 +58,7 @@ def at_week_of(create: TimesheetCreate, address: str, visit: Visit) -> str:
 
 
 def spent(visit: Visit, currency: str) -> TimesheetCreate:
-    """Read spent time, with its start in the form's time zone. Raises `Invalid` with all errors."""
+    """Read a time entry, with its start in the form's time zone. Raises `Invalid` with all errors."""
     values: dict[str, object] = {"start_time": moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit)))}
     if (billable := visit.fields.get("billable", "")) in ("true", "false"):  # else the API finds the default
         values["billable"] = billable == "true"
@@ -79,7 +76,7 @@ FIELD = "task_q"
 
 
 class TaskChoice(NamedTuple):
-    """`asked`: the search. `more`: there are tasks that are not offered."""
+    """The tasks that a form offers for the search `asked`. `more` tells whether others exist."""
 
     asked: str
     tasks: Sequence[Task]
@@ -92,13 +89,13 @@ class TaskChoice(NamedTuple):
 
 
 def words_asked(visit: Visit) -> tuple[str, str]:
-    """Return the search for tasks in the address, as it was typed and as words (`words_of`)."""
+    """Return the task search in the query, as typed and as `words_of`."""
     asked = visit.query(FIELD).strip()[:QUERY_MAX_CHARS]
     return asked, words_of(asked)
 
 
 async def offer_tasks(visit: Visit, access: Access, chosen: str = "", *, finished: bool = True) -> TaskChoice:
-    """Return the open tasks of a project, and the `finished` ones. `chosen` is offered in any case."""
+    """Return the open tasks of a project and, with `finished`, the completed ones. Always includes `chosen`."""
     (open_tasks, more_open), (done, more_done) = await asyncio.gather(
         _find(visit, access, finished=False, limit=OPEN_MAX),
         _find(visit, access, finished=True, limit=FINISHED_MAX if finished else 0),
@@ -112,7 +109,7 @@ async def offer_tasks(visit: Visit, access: Access, chosen: str = "", *, finishe
 
 
 async def _find(visit: Visit, access: Access, *, finished: bool, limit: int) -> tuple[list[Task], bool]:
-    """Return the tasks that changed last, and whether there are more."""
+    """Return the most recently updated tasks, and whether there are more."""
     asked, words = words_asked(visit)
     if not limit or (asked and not words):
         return [], False

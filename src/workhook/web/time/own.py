@@ -1,7 +1,4 @@
-"""`/time`: the visitor's own week, in all projects that they see as an owner or a member.
-
-The page is empty for users who are only clients.
-"""
+"""`/time`: the visitor's week across all projects in which they are on the team; empty for clients."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ places = Places("own_time")
 
 
 class TaskGroup(NamedTuple):
-    """Tasks of a project, by id and title: those for which a timer can be started, and those that are finished."""
+    """Tasks of a project, titles by id: open ones, for which a timer can be started, and finished ones."""
 
     project: str
     tasks: dict[str, str]
@@ -63,7 +60,7 @@ class TaskGroup(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """A task that a timer or time can be for."""
+    """A task that the visitor can track time on."""
 
     repository: Repository
     id: str
@@ -73,7 +70,7 @@ class Offered(NamedTuple):
 
 @places.get(PATH)
 async def own_week(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show what the visitor has spent in a week, in whatever project."""
+    """Show the visitor's time of a week across projects."""
     week = visit.query("week")
     if form is not UNSENT:
         await visit.load_frame()
@@ -115,7 +112,7 @@ async def own_week(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.get(f"{PATH}/entries.csv")
 async def own_table(visit: Visit) -> Answer:
-    """Download what the visitor has spent in a week, in whatever project, as a table."""
+    """Download the visitor's time entries of a week as CSV."""
     name = zone_name(visit)
     zone = zone_of(name)
     shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone))
@@ -129,12 +126,12 @@ async def own_table(visit: Visit) -> Answer:
 
 
 def may_write(repository: Repository) -> bool:
-    """Tell whether the page offers to start and change timers there; the actions decide."""
+    """Tell whether the page offers timers in the project. The actions make the final check."""
     return repository.role in ("write", "admin") and not repository.archive
 
 
 class OwnChoice(NamedTuple):
-    """As `TaskChoice`, by project. `more`: the visitor can spend time on tasks that are not offered."""
+    """Like `TaskChoice`, by project. `more` tells whether the visitor can track time on other tasks."""
 
     asked: str
     groups: list[TaskGroup]
@@ -146,8 +143,10 @@ class OwnChoice(NamedTuple):
 
 
 async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> OwnChoice:
-    """Return the tasks that have the words of the search; without one, those that are assigned to the visitor, and
-    those of the week. `chosen` is offered in any case."""
+    """Return the tasks that match the search; without one, the visitor's assigned tasks and those of the week.
+
+    Always includes `chosen`.
+    """
     reader, user = visit.database, visit.actor.user
     asked, words = words_asked(visit)
     offered: list[Offered] = []
@@ -176,7 +175,7 @@ async def _placed(visit: Visit, tasks: Sequence[Task]) -> list[Offered]:
     return [
         Offered(projects[each.project.id].repository, each.id, each.title, each.completed_at is not None)
         for each in tasks
-        if each.project.id in projects  # else it was lost meanwhile
+        if each.project.id in projects  # access may have been lost meanwhile
     ]
 
 
@@ -195,18 +194,18 @@ def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
 
 @places.post(f"{PATH}/start", makes=True, action="timesheet.create")
 async def start_own_timer(visit: Visit) -> Answer:
-    """Start a timer for a task of whatever project; the visitor's other one is paused."""
-    return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
+    """Start a timer for a task of any project, which pauses the visitor's other timer."""
+    return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer was started."))
 
 
 @places.post(f"{PATH}/entries", makes=True, action="timesheet.create")
 @form_page(own_week, NAMES, called=CALLED)
 async def add_own_entry(visit: Visit) -> Answer:
-    """Add time that was spent on a task of whatever project."""
+    """Add a time entry to a task of any project."""
     currency = DEFAULT_CURRENCY
-    if task_id := visit.fields.get("task_id"):  # else the form is refused below
+    if task_id := visit.fields.get("task_id"):  # otherwise the form is refused below
         currency = (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
-    return await _create(visit, spent(visit, currency), gettext("The time was added."))
+    return await _create(visit, spent(visit, currency), gettext("The time entry was added."))
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
@@ -216,6 +215,6 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 
 
 def own_page(return_to: str | None) -> str:
-    """Return the address if it is that of this page, in any week; otherwise empty."""
+    """Return the address if it leads to this page, in any week; otherwise an empty string."""
     wanted = safe_return_to(return_to)
     return wanted if wanted.partition("?")[0] == PATH else ""

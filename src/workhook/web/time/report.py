@@ -1,5 +1,4 @@
-"""`/{owner}/{project}/time/report`: what was spent in a period, by day, person, task, or billable or not. Not for
-clients."""
+"""`/{owner}/{project}/time/report`: the time of a period by day, person, task or billable status. Not for clients."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ _ANSWERS = {"true": True, "false": False}
 
 
 class Chosen(NamedTuple):
-    """The filters of the address. `period`: None if its days are wrong; `faults` then has the errors by field."""
+    """The filters in the query. `period` is None if its days are invalid; `faults` then has the errors by field."""
 
     by: By
     period: Period | None
@@ -54,7 +53,7 @@ class Chosen(NamedTuple):
 
 
 class ReportLine(NamedTuple):
-    """A group of the report. `billable`: of its time, if the report is by that."""
+    """A row of the report. `billable` is None unless the report is by billable status."""
 
     group: ReportGroup
     billable: bool | None = None
@@ -71,11 +70,11 @@ class ReportLine(NamedTuple):
             return called(self.group.user)
         if self.group.day is not None:
             return f"{day_name(self.group.day)} {self.group.day.year}"
-        return self.group.task.title if self.group.task else gettext("a task that is gone")
+        return self.group.task.title if self.group.task else gettext("deleted task")
 
 
 def chosen_of(visit: Visit) -> Chosen:
-    """Return the filters of the address, by default this week by day."""
+    """Return the filters in the query, by default this week by day."""
     name, given = zone_name(visit), paging.given(visit)
     today = day_in(now_ms(), zone_of(name))
     by = cast("By", given.get("by")) if given.get("by") in get_args(By) else "day"
@@ -90,7 +89,7 @@ def chosen_of(visit: Visit) -> Chosen:
 
 
 def query_of(access: Access, chosen: Chosen, period: Period) -> ReportQuery:
-    """Return the API's query; its sums of billable and other time are by project."""
+    """Return the API query. A report by billable status sums up by project."""
     given, zone = chosen.given, zone_of(chosen.zone_name)
     return ReportQuery(
         group_by="project" if chosen.by == "billable" else chosen.by,
@@ -105,7 +104,7 @@ def query_of(access: Access, chosen: Chosen, period: Period) -> ReportQuery:
 
 
 async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLine]:
-    """Return days in their order, other groups by their time, most first. Raises `Invalid` for too many rows."""
+    """Return the rows: days in order, other groups by descending time. Raises `Invalid` if there are too many."""
     if by == "billable":
         answers = [True, False] if query.billable is UNSET else [bool(query.billable)]
         parts = [msgspec.structs.replace(query, billable=each) for each in answers]
@@ -114,7 +113,7 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
     try:
         groups = await _sum_up(visit, query)
     except Invalid:
-        message = gettext("The report has too many rows. Choose a shorter period, or one person.")
+        message = gettext("The report has too many rows. Choose a shorter period or a single person.")
         raise Invalid(faults=[Fault(field="by", message=message)]) from None
     lines = [ReportLine(each) for each in groups]
     return lines if by == "day" else sorted(lines, key=lambda each: -each.spent.duration_ms)
@@ -139,7 +138,7 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     """Describe the chart for screen readers."""
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
-    return gettext("Chart: %(total)s in all, %(billable)s of it billable. Most: %(label)s, %(most)s.") % {
+    return gettext("Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.") % {
         "total": display(total.duration_ms),
         "billable": display(total.billable_ms),
         "label": most.label,
@@ -148,7 +147,7 @@ def in_words(lines: Sequence[ReportLine]) -> str:
 
 
 async def table(lines: Sequence[ReportLine], by: By) -> bytes:
-    """Return the lines as CSV, as the API does."""
+    """Return the rows as CSV, in the API's format."""
     if by != "billable":
         return await reports.table([each.group for each in lines], cast("GroupBy", by))
     head = ("billable", *reports.SUM_COLUMNS)
@@ -162,7 +161,7 @@ log = structlog.get_logger(__name__)
 
 
 class Foreseen(NamedTuple):
-    """The invoice of the report's time. `sums` None: it is too much for one invoice."""
+    """The expected invoice of the report's time. `sums` is None if it can't be computed or exceeds one invoice."""
 
     rounding: Rounding
     sums: TimeOnInvoice | None = None
@@ -173,7 +172,7 @@ places = Places("time")
 
 @places.get("/{owner}/{project}/time/report")
 async def report(visit: Visit) -> Answer:
-    """Show what was spent in a period."""
+    """Show the time of a period."""
     access = await visit.follow()
     access.hide_from_clients()
     chosen = chosen_of(visit)
@@ -187,13 +186,13 @@ async def report(visit: Visit) -> Answer:
 
 
 async def _foresee(visit: Visit, access: Access, user: str | None, query: ReportQuery) -> Foreseen | None:
-    """Return None if time is not rounded: then an invoice has the report's time."""
+    """Return the expected invoice, or None if time isn't rounded: the invoice then equals the report."""
     rounding = await find_rounding(visit.database, access.repository.id)
     if not rounding.minutes:
         return None
     try:
         ids = await _list_to_invoice(visit, access, query.since_ms or 0, query.to_ms or 0, user)
-    except QueryTooSlow:  # the report is good without
+    except QueryTooSlow:  # the report is useful without it
         log.warning("invoice_of_report_not_foreseen", repository_id=access.repository.id)
         return Foreseen(rounding)
     if len(ids) > TIMESHEETS_MAX:
@@ -202,7 +201,7 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
 
 
 async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
-    """Return at most one more than an invoice can have."""
+    """Return the ids of unbilled entries, at most one more than an invoice can have."""
     return await queries.list_to_invoice(visit.database, access, since, to, user=user or None, limit=TIMESHEETS_MAX + 1)
 
 
@@ -219,7 +218,7 @@ async def _page(
     days = {each.group.day: each.spent for each in lines if each.group.day}
 
     def link(**changes: str) -> str:
-        """Return the address with other filters, without empty ones."""
+        """Return the address with changed filters, without empty ones."""
         kept = {name: value for name, value in {**given, **changes}.items() if value}
         return f"{base}/report" + (f"?{urlencode(kept)}" if kept else "")
 
@@ -254,7 +253,7 @@ async def _page(
 
 @places.get("/{owner}/{project}/time/report.csv")
 async def report_table(visit: Visit) -> Answer:
-    """Download the report as a table."""
+    """Download the report as CSV."""
     access = await visit.access()
     access.hide_from_clients()
     chosen = chosen_of(visit)
@@ -271,7 +270,7 @@ async def report_table(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/time/report/invoice", makes=True, action="invoice.create")
 async def make_invoice(visit: Visit) -> Answer:
-    """Make a draft of an invoice of what is billable in a period and on no invoice yet."""
+    """Create a draft invoice from the unbilled time of a period."""
     access = await visit.access()
     access.hide_from_clients()
     fields, zone = visit.fields, zone_of(zone_name(visit))
@@ -285,19 +284,21 @@ async def make_invoice(visit: Visit) -> Answer:
     project_id = access.repository.project_id
     invoice = await visit.change(lambda write: actions.draft_invoice(write, project_id, wanted))
     done = ngettext(
-        "The draft has %(num)d entry. Clients see it when it is issued.",
-        "The draft has %(num)d entries. Clients see it when it is issued.",
+        "A draft with %(num)d time entry was created. Clients see it once it is issued.",
+        "A draft with %(num)d time entries was created. Clients see it once it is issued.",
         len(ids),
     )
     return visit.done(paging.project_address(visit, "billing", invoice.id), done % {"num": len(ids)})
 
 
 def _require_some(ids: Sequence[str]) -> None:
-    """Raise `Invalid` for no entries, and for more than an invoice can have."""
+    """Raise `Invalid` if there are no entries, or more than an invoice can have."""
     if not ids:
-        message = gettext("Nothing there is finished, billable and on no invoice yet.")
+        message = gettext("There is no unbilled time to invoice. Finish running timers first.")
     elif len(ids) > TIMESHEETS_MAX:
-        message = gettext("An invoice has at most %(number)d entries. Choose a shorter period, or one person.")
+        message = gettext(
+            "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
+        )
         message %= {"number": TIMESHEETS_MAX}
     else:
         return

@@ -33,7 +33,10 @@ By = Literal["person", "task", "project"]
 
 
 class GridRow(NamedTuple):
-    """Milliseconds of each day of the week. What the rows are not by is None; so is a task that is gone for good."""
+    """A row of the week, with milliseconds by day.
+
+    Only what the grid is grouped by is set: a person, a task (None if it was purged) or a project.
+    """
 
     person: PersonShape | None
     task: TimesheetTaskShape | None
@@ -55,7 +58,7 @@ class Grid(NamedTuple):
 
 
 class TimeEntry(NamedTuple):
-    """A timesheet, and the time on it so far."""
+    """A timesheet and its time so far."""
 
     timesheet: Timesheet
     elapsed_ms: int
@@ -82,7 +85,7 @@ def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[TimeEntry]:
 
 
 def grid_of(entries: Iterable[TimeEntry], week: Period, zone: tzinfo, by: By) -> Grid:
-    """Sum up timesheets by the day on which they started. Rows are in the order of their names or titles."""
+    """Sum up timesheets by the day on which they started. Rows are sorted by name or title."""
     cells: dict[object, list[int]] = {}
     known: dict[object, Timesheet] = {}
     key, name = _KEYS[by]
@@ -110,7 +113,7 @@ _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]
 
 
 def days_of(entries: Iterable[TimeEntry], zone: tzinfo) -> list[GridDay]:
-    """Return the days on which something started, newest first."""
+    """Group entries by the day on which they started, newest first."""
     days: dict[date, list[TimeEntry]] = {}
     for each in entries:
         days.setdefault(day_in(each.timesheet.times.start, zone), []).append(each)
@@ -118,7 +121,7 @@ def days_of(entries: Iterable[TimeEntry], zone: tzinfo) -> list[GridDay]:
 
 
 class BudgetBar(NamedTuple):
-    """`words`: what is used of how much; `percent` may be above 100."""
+    """How much of the budget is used, in words and as a percentage, which may exceed 100."""
 
     words: str
     percent: int
@@ -150,7 +153,7 @@ places = Places("time")
 
 @places.get("/{owner}/{project}/time")
 async def week(visit: Visit) -> Answer:
-    """Show what was spent in a week."""
+    """Show the time of a week."""
     access = await visit.follow()
     access.hide_from_clients()
     wanted = {each: visit.query(each) for each in ("week", "user", "by")}
@@ -158,7 +161,7 @@ async def week(visit: Visit) -> Answer:
 
 
 async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Answer:
-    """`wanted`: the filters of the page. `form`: that for time that was spent."""
+    """Return the page. `wanted` has its filters, `form` the form that adds an entry."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_in(now, zone)
@@ -178,7 +181,7 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
     entries = entries_of(found[:ENTRIES_MAX], now)
 
     def link(**changes: date | str) -> str:
-        """Return the address with other filters, without empty ones."""
+        """Return the address with changed filters, without empty ones."""
         given = {"week": shown.first.isoformat(), "user": user, "by": by, **changes}
         kept = {name: str(value) for name, value in given.items() if value and (name, value) != ("by", "person")}
         return f"/{access.repository.full_name}/time?{urlencode(kept)}"

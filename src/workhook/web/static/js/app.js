@@ -1,4 +1,4 @@
-// What every page of somebody who has signed in starts with: Turbo for navigation, and one controller a behaviour.
+// The entry point of pages for signed-in users: Turbo for navigation, and one controller per behavior.
 import "workhook/popped"
 import * as Turbo from "turbo"
 import { Application } from "stimulus"
@@ -20,7 +20,7 @@ import "workhook/formkey"
 import "workhook/once"
 
 document.documentElement.classList.add("js")
-Turbo.config.drive.progressBarDelay = 1e9 // its style sheet would need a hole in the policy; layout.css shows progress
+Turbo.config.drive.progressBarDelay = 1e9 // its style sheet would violate the CSP; layout.css shows progress
 protectWhatIsInUse()
 tellZone()
 document.addEventListener("turbo:load", tellZone)
@@ -30,12 +30,12 @@ for (const [name, controller] of Object.entries({
   copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, stale: Stale, submit: Submit, timer: Timer, toast: Toast, when: When,
 })) application.register(name, controller)
 
-// Turbo gives up a page whose rest it is still reading, where a form is sent meanwhile: that is no error.
+// Turbo aborts a page that is still loading if a form is submitted meanwhile, which is not an error.
 window.addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault() })
 
-// Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.
+// Pages name their additional controllers: <meta name="controllers" content="board task">.
 const loaded = new Set()
-const early = new Map() // how to do again what was done before its controller was there, by the controller's name; null: nothing yet
+const early = new Map() // replays actions that happened before their controller was loaded, by its name; null: none yet
 async function loadControllers() {
   const names = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? []
   const missing = names.filter((each) => each && !loaded.has(each))
@@ -60,7 +60,7 @@ document.addEventListener("click", (event) => remember(event.target.closest?.("b
 document.addEventListener("change", (event) => remember(event.target.closest?.("[data-action*='change']"), () => event.target.dispatchEvent(new Event("change", { bubbles: true }))), true)
 document.addEventListener("toggle", (event) => remember(event.target.closest?.("details[data-action]"), (details) => details.dispatchEvent(new Event("toggle"))), true)
 
-// On a narrow screen the name of this place may be out of sight, in the path and among its neighbours.
+// On a narrow screen, the current breadcrumb and tab may be out of view.
 const ROWS = ".crumbs, .tabs, .places"
 function showPlace() {
   for (const row of document.querySelectorAll(ROWS)) {
@@ -72,7 +72,7 @@ function showPlace() {
 document.addEventListener("turbo:load", showPlace)
 document.addEventListener("focusin", (event) => event.target.closest(ROWS) && event.target.scrollIntoView({ block: "nearest", inline: "nearest" }))
 
-// A button that folds the form around it, which is then as it was.
+// A button that resets and closes its form.
 document.addEventListener("click", (event) => {
   const around = event.target.closest?.("[data-folds]")?.closest("details")
   if (!around) return
@@ -81,11 +81,11 @@ document.addEventListener("click", (event) => {
   around.querySelector("summary").focus()
 })
 
-// Without a connection a form would do nothing, and a link lead to an empty page of the browser.
+// Offline, a form would do nothing and a link would lead to the browser's error page.
 document.addEventListener("turbo:fetch-request-error", (event) => {
   tell("unreachable")
-  if (event.target !== document.documentElement) return // a form or a frame
-  event.preventDefault() // Turbo would let the browser load the page
+  if (event.target !== document.documentElement) return // only page visits, not forms or frames
+  event.preventDefault() // Turbo would fall back to a full page load
   Turbo.session.navigator.currentVisit?.fail()
 })
 document.addEventListener("turbo:before-visit", (event) => {
@@ -94,7 +94,7 @@ document.addEventListener("turbo:before-visit", (event) => {
   tell("unreachable")
 })
 
-// A message is about the last thing that was done.
+// Messages only concern the last action.
 document.addEventListener("turbo:before-fetch-response", () => forget("[data-told=unreachable]"))
 document.addEventListener("turbo:submit-start", () => forget(".toast.bad"))
 document.addEventListener("turbo:submit-end", () => forget(".toast:not(.bad)"))

@@ -1,12 +1,11 @@
-// Cards: dragged with the mouse or a finger, moved with the keyboard, chosen for the bar of actions. A move is one
-// request; when it is refused the card goes back.
+// Dragging, keyboard moves and selection of cards. A move is one request; if it fails, the card returns.
 import { Controller } from "stimulus"
 import Sortable from "sortable"
 import { renewKey } from "workhook/formkey"
 import { areOn, isTyping } from "workhook/keyboard"
 
 const ARROWS = { ArrowDown: "j", ArrowUp: "k", ArrowLeft: "h", ArrowRight: "l" }
-const BEGINS = new Set(Object.values(ARROWS)) // arrows scroll as long as no card has the focus
+const BEGINS = new Set(Object.values(ARROWS)) // without a focused card, arrow keys scroll
 
 export default class extends Controller {
   static targets = ["list", "form"]
@@ -26,8 +25,8 @@ export default class extends Controller {
     if (!("mayMove" in list.dataset)) return
     list.sortable = Sortable.create(list, {
       group: "cards", animation: 120, delay: 150, delayOnTouchOnly: true, draggable: ".board-card", filter: "input", preventOnFilter: false,
-      supportPointer: false, // a finger that scrolled would leave its card in hand: Sortable does not hear `pointercancel`
-      forceFallback: matchMedia("(pointer: coarse)").matches, // what a finger drags to the edge scrolls the board
+      supportPointer: false, // Sortable ignores `pointercancel`, so a card would stay picked up after scrolling
+      forceFallback: matchMedia("(pointer: coarse)").matches, // dragging to the edge scrolls the board
       fallbackOnBody: true, scrollSensitivity: 60, scrollSpeed: 10,
       onChoose: () => navigator.vibrate?.(10),
       onStart: () => { this.element.dataset.busy = "" },
@@ -46,9 +45,9 @@ export default class extends Controller {
     this.send(event.item, () => event.from.insertBefore(event.item, next ?? null))
   }
 
-  // `back` puts the card where it was. The card is seen in its new place before it is sent, which takes its time.
+  // `back` returns the card. The browser paints the new position before the request is sent.
   send(card, back) {
-    this.formTarget.setAttribute("aria-busy", "true") // no refresh in between
+    this.formTarget.setAttribute("aria-busy", "true") // prevents refreshes meanwhile
     requestAnimationFrame(() => setTimeout(() => this.submit(card, back)))
   }
 
@@ -106,7 +105,7 @@ export default class extends Controller {
     return linkIn(step > 0 ? card.nextElementSibling : card.previousElementSibling)
   }
 
-  // The card beside this one: at the same height, in the next column that has any.
+  // The neighbor at the same height in the next column that has cards.
   beside(link, step) {
     const place = [...link.closest("ol").children].indexOf(link.closest("li"))
     for (let list = this.nextList(link.closest("ol"), step); list; list = this.nextList(list, step)) {
@@ -137,7 +136,7 @@ export default class extends Controller {
     this.send(card, back)
   }
 
-  // A refresh may have put the card elsewhere, and then it has lost the focus.
+  // A card that a refresh has moved loses the focus.
   focusAgain() {
     this.chosen()
     if (!this.moved || document.activeElement !== document.body) return
@@ -165,7 +164,7 @@ export default class extends Controller {
     this.chosen()
   }
 
-  // By touch: the boxes of the cards are shown, until they are put away.
+  // On touch screens, the checkboxes are shown until the selection ends.
   chooseSome({ target }) {
     target.closest("details").open = false
     this.isChoosing = true
@@ -193,7 +192,7 @@ export default class extends Controller {
   }
 }
 
-// By Stimulus' targets it would be slow: a board has hundreds of cards, and each key asks for one.
+// Stimulus targets would be too slow for hundreds of cards on each key press.
 function linkIn(around) {
   return around?.querySelector(".card-title a")
 }

@@ -1,5 +1,5 @@
-// Dragging a task to another day changes its deadline; when that is refused the task goes back. With a keyboard the date
-// is written in the task's menu.
+// Dragging a task to another day changes its deadline; if that fails, the task returns. Keyboard users edit the date in
+// the task's menu.
 import { Controller } from "stimulus"
 import Sortable from "sortable"
 

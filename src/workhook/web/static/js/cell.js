@@ -1,4 +1,4 @@
-// One field of a record where it is shown: a change is sent at once, and taken back if it is refused.
+// A field that is saved as soon as it changes, and restored if saving fails.
 import { Controller } from "stimulus"
 
 const TYPING_MS = 900
@@ -6,7 +6,7 @@ const TYPING_MS = 900
 export default class extends Controller {
   changed(event) {
     clearTimeout(this.timer)
-    // A date is typed part by part, each of which is a change.
+    // Typing a date fires a change for each of its parts.
     this.timer = setTimeout(() => this.send(), event.target.type === "date" ? TYPING_MS : 0)
   }
 
@@ -14,7 +14,7 @@ export default class extends Controller {
     if (this.element.checkValidity()) this.element.requestSubmit()
   }
 
-  // What was saved is what a refresh may replace.
+  // A refresh may replace saved values.
   settle(event) {
     if (!event.detail.success) return this.element.reset()
     for (const field of this.element.elements) {

@@ -1,4 +1,4 @@
-// A column that is folded stays so in this browser.
+// Remembers collapsed columns in this browser.
 import { Controller } from "stimulus"
 
 export default class extends Controller {

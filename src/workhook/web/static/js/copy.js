@@ -1,5 +1,5 @@
-// Copies a text to the clipboard, or that of the element that `from` names, and says so. Where the browser does not let
-// it, the text is shown, chosen, to be copied by hand.
+// Copies a text, or that of the element `from`, to the clipboard. If the browser refuses, the text is shown and selected
+// for copying by hand.
 import { Controller } from "stimulus"
 
 export default class extends Controller {

@@ -1,4 +1,4 @@
-// Opens the <dialog> that a button names (data-dialog-id-param), and gives the focus back when it closes.
+// Opens the <dialog> in data-dialog-id-param, and restores the focus when it closes.
 import { Controller } from "stimulus"
 
 export default class extends Controller {

@@ -1,5 +1,5 @@
-// Takes the file that is dropped anywhere on the page into the form's field, and asks what would be made of it. While the
-// form is under way it says so, and cannot be sent twice.
+// Puts a file dropped anywhere on the page into the form and requests a preview of the import. While the form is being
+// sent, it shows so and can't be sent again.
 import { Controller } from "stimulus"
 import { listenForDrops } from "workhook/drops"
 
@@ -8,7 +8,7 @@ export default class extends Controller {
 
   connect() {
     this.stopDrops = listenForDrops(this.element, (files) => this.take(files))
-    this.shown = (event) => { if (event.persisted) this.rest() } // the page came back as it was left
+    this.shown = (event) => { if (event.persisted) this.rest() } // restored from the back/forward cache
     window.addEventListener("pageshow", this.shown)
   }
 
@@ -28,7 +28,7 @@ export default class extends Controller {
     this.setDisabled(true)
   }
 
-  // A button that is disabled sends no value, so this comes once the form is on its way. One of them is below the plan.
+  // A disabled button sends no value, so this runs after submission. One of the buttons is below the plan.
   setDisabled(disabled) {
     const buttons = [...this.element.elements].filter((each) => each.type === "submit")
     setTimeout(() => buttons.forEach((each) => { each.disabled = disabled }))

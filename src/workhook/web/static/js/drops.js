@@ -1,4 +1,4 @@
-// Files that are dropped anywhere on the page. While they are above it, the element has the class `over`.
+// Handles files dropped anywhere on the page. While files are dragged over it, the element has the class `over`.
 export function listenForDrops(element, take) {
   const leaveOff = () => element.classList.remove("over")
   const listeners = {

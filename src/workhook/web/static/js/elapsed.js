@@ -1,4 +1,4 @@
-// Counts on what a running timer has counted when the page was made.
+// Continues a running timer from its value when the page was rendered.
 import { Controller } from "stimulus"
 
 const EVERY_MS = 1000

@@ -1,5 +1,5 @@
-// Files that are chosen are moved by the form below them. Dragging a file onto a folder chooses it, with what is chosen
-// already if it is one of these, and sends the same form.
+// The form below the list moves selected files. Dragging a file onto a folder selects it, in addition to the current
+// selection if it is part of that, and submits the same form.
 import { Controller } from "stimulus"
 
 export default class extends Controller {
@@ -35,7 +35,7 @@ export default class extends Controller {
     this.formTarget.querySelector("[data-selection-count]").textContent = count
   }
 
-  // A form is emptied after the event that tells of it.
+  // The form resets only after its `reset` event.
   later() {
     setTimeout(() => this.chosen())
   }
@@ -48,7 +48,7 @@ export default class extends Controller {
   }
 
   over(event, folder) {
-    if (!this.dragged) return // files from elsewhere are uploaded
+    if (!this.dragged) return // files from outside the page are uploads
     event.preventDefault()
     event.dataTransfer.dropEffect = "move"
     folder.classList.add("drop-here")

@@ -1,4 +1,4 @@
-// A form of filters: sent as soon as one has changed, without those that are empty.
+// A filter form that is submitted on each change, without empty fields.
 import { Controller } from "stimulus"
 
 const PAUSE_MS = 400
@@ -9,24 +9,24 @@ export default class extends Controller {
     this.typed = undefined
     delete this.element.dataset.turboAction
     clearTimeout(this.timer)
-    // A date is typed part by part, each of which is a change.
+    // Typing a date fires a change for each of its parts.
     const pause = event.target.type === "date" ? 2 * PAUSE_MS : 0
     this.timer = setTimeout(() => this.element.requestSubmit(), pause)
   }
 
-  // Words act while they are typed. What was sent so is not sent again when the field is left.
+  // Text filters while typing, and isn't submitted again when the field loses the focus.
   type(event) {
     if (!event.target.matches("[type=search], input:not([type])")) return
     clearTimeout(this.timer)
     this.timer = setTimeout(() => {
       this.typed = event.target.value
-      event.target.defaultValue = this.typed // else the form counts as being filled in, and is left as it is
-      this.element.dataset.turboAction = "replace" // morphs, so that the field keeps the cursor
+      event.target.defaultValue = this.typed // otherwise the form counts as edited and refreshes skip it
+      this.element.dataset.turboAction = "replace" // morphing keeps the cursor in the field
       this.element.requestSubmit()
     }, PAUSE_MS)
   }
 
-  // On a narrow screen what is chosen less often is folded away.
+  // On a narrow screen, less common filters are collapsed.
   fold(event) {
     const isOpen = this.element.classList.toggle("unfolded")
     event.currentTarget.setAttribute("aria-expanded", isOpen)
@@ -36,7 +36,7 @@ export default class extends Controller {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name)
   }
 
-  // What was sent and taken is what a refresh may replace.
+  // A refresh may replace submitted values.
   settle(event) {
     if (!event.detail.success) return
     for (const field of this.element.elements) {

@@ -1,11 +1,11 @@
-// What a form that makes something is known by: the text of its field `csrf`, another one each time the form is made. The
-// server answers the same form with the same text as it did the first time, and makes nothing. So a form that stays in
-// the page after it was taken gets another text. A form that the reader leaves keeps its own, so going back sends it again.
+// The idempotency key of a form: its `csrf` field, which differs in each rendered form. The server repeats its first
+// response for the same key. So a form that stays on the page after success gets a new key, while a form that the reader
+// leaves keeps its own: submitting it again after going back creates nothing new.
 function bytesOf(key) {
   return Uint8Array.from(atob(key.replaceAll("-", "+").replaceAll("_", "/")), (sign) => sign.charCodeAt(0))
 }
 
-// The first half hides the second (`cookies.masked`).
+// The first half masks the second (`cookies.masked`).
 function secretOf(key) {
   const bytes = bytesOf(key)
   const half = bytes.length / 2
@@ -19,7 +19,7 @@ export function anotherKey(key) {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")
 }
 
-// Whether both are of one session.
+// Whether both belong to the same session.
 export const isAlike = (key, other) => String(secretOf(key)) === String(secretOf(other))
 
 export function renewKey(form) {
@@ -28,10 +28,10 @@ export function renewKey(form) {
 }
 
 const taken = new Set()
-const left = new Map() // the keys of forms that led to another page: by the entry of the history, then by their address
+const left = new Map() // the keys of forms that led to another page, by history entry and then by address
 const entry = () => history.state?.turbo?.restorationIdentifier
 
-const sent = new WeakMap() // what a form was known by when it was sent
+const sent = new WeakMap() // the key with which a form was submitted
 document.addEventListener("turbo:submit-start", (event) => sent.set(event.target, event.target.elements.csrf?.value))
 document.addEventListener("turbo:submit-end", (event) => {
   const form = event.target
@@ -45,10 +45,10 @@ document.addEventListener("turbo:submit-end", (event) => {
 for (const rendered of ["turbo:render", "turbo:frame-render"]) document.addEventListener(rendered, () => {
   for (const form of taken) if (form.isConnected) renewKey(form)
   taken.clear()
-  if (left.get(entry())?.path === location.pathname && !restoring) left.delete(entry()) // the page has stayed
+  if (left.get(entry())?.path === location.pathname && !restoring) left.delete(entry()) // still on the same page
 })
 
-// The page is asked for anew, and its forms have other keys.
+// The page is reloaded, and its forms have new keys.
 let restoring = false
 document.addEventListener("turbo:visit", (event) => { restoring = event.detail.action === "restore" })
 document.addEventListener("turbo:load", () => {

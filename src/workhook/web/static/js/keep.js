@@ -1,4 +1,4 @@
-// Saves the text of the element that `from` names as a file. It stays in the browser: no address ever holds it.
+// Saves the text of the element `from` as a file, entirely in the browser, so no URL ever contains it.
 import { Controller } from "stimulus"
 
 export default class extends Controller {

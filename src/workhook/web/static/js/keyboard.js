@@ -1,5 +1,5 @@
-// Shortcuts of one key, for the whole page: an element names its own (data-hotkey="c"), tabs are reached by `g` and a
-// letter (data-go="b"). None while somebody types. They can be turned off (WCAG 2.1.4).
+// Single-key shortcuts: elements declare theirs (data-hotkey="c"), and tabs are reached with `g` and a letter
+// (data-go="b"). Inactive while typing. They can be turned off (WCAG 2.1.4).
 import { Controller } from "stimulus"
 
 const OFF = "workhook-shortcuts-off"
@@ -40,7 +40,7 @@ export default class extends Controller {
     const name = waits && event.key !== "g" ? "data-go" : "data-hotkey"
     if (event.shiftKey || !/^[a-z/]$/.test(event.key)) return
     const found = (dialog ?? document).querySelectorAll(`[${name}="${event.key}"]`)
-    const element = name === "data-go" ? [...found].at(-1) : found[0] // the tabs of a project come after the menu
+    const element = name === "data-go" ? [...found].at(-1) : found[0] // a project's tabs come after the menu
     if (element) this.take(event, () => (element.matches("input, textarea, select") ? element.focus() : element.click()))
   }
 

@@ -1,4 +1,4 @@
-// Listens to what happens in a project, and refreshes the page. Several events within a moment cause one refresh.
+// Refreshes the page when its project changes. Events in quick succession cause a single refresh.
 import { Controller } from "stimulus"
 import { isUnderWay } from "workhook/morphing"
 import { refresh } from "workhook/refresh"
@@ -11,7 +11,7 @@ export default class extends Controller {
   static values = { url: String }
 
   connect() {
-    this.sent = () => { if (this.timer) this.changed() } // the answer is about to be shown
+    this.sent = () => { if (this.timer) this.changed() } // the response is about to be rendered
     document.addEventListener("turbo:submit-end", this.sent)
     this.open()
   }
@@ -29,10 +29,10 @@ export default class extends Controller {
     this.source.addEventListener("error", () => {
       if (this.source.readyState !== EventSource.CLOSED) return
       this.again = setTimeout(() => this.open(), AGAIN_MS)
-      tellIfEnded().catch(() => null) // the server cannot be reached: it is tried again
+      tellIfEnded().catch(() => null) // the server can't be reached; the stream retries
     })
     this.source.addEventListener("open", () => {
-      if (this.wasOpen) this.changed() // what happened meanwhile
+      if (this.wasOpen) this.changed() // catches up on missed events
       this.wasOpen = true
       this.element.dataset.liveState = "open"
     })

@@ -1,5 +1,5 @@
-// While somebody types "@" in a text, the people of the project are suggested beneath it. The page has the list, in a
-// template; what counts in the end is the text alone.
+// Suggests people of the project while the user types "@". The list is in a template of the page; only the text is
+// submitted.
 import { Controller } from "stimulus"
 
 const TYPED = /(?<![\w@./-])@([\p{L}\p{N}-]*)$/u
@@ -47,7 +47,7 @@ export default class extends Controller {
     this.field = this.list = null
   }
 
-  // Before anything else: Enter does not begin a line, and Escape closes neither what is unfolded nor the dialog.
+  // Runs first, so Enter inserts no line break and Escape closes neither the form nor the dialog.
   press(event) {
     if (!this.field || event.isComposing || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return
     if (AWAY.includes(event.key)) return this.close()
@@ -59,7 +59,7 @@ export default class extends Controller {
     event.stopPropagation()
   }
 
-  // Nothing more is suggested for this "@".
+  // Stops suggestions for this "@".
   refuse() {
     this.refusedAt = this.at
     this.close()
@@ -82,7 +82,7 @@ export default class extends Controller {
     field.dispatchEvent(new Event("input", { bubbles: true }))
   }
 
-  // The field keeps the focus while the list is clicked or scrolled.
+  // The field keeps the focus while the list is used.
   hold(event) {
     event.preventDefault()
   }
@@ -92,7 +92,7 @@ export default class extends Controller {
     if (option) this.insert(option)
   }
 
-  // A click elsewhere, also one that moves the caret.
+  // A click elsewhere, including one that moves the caret.
   leave(event) {
     if (!this.list?.contains(event.target)) this.close()
   }
@@ -110,7 +110,7 @@ export default class extends Controller {
   }
 }
 
-// The login, or a word of the name, begins with what is typed.
+// Whether the login or a word of the name begins with the typed text.
 function isNamed(option, typed) {
   const words = [option.dataset.login, ...option.firstElementChild.textContent.split(/\s+/)]
   return words.some((each) => each.toLowerCase().startsWith(typed))

@@ -1,4 +1,4 @@
-// A <details> that closes when something else is clicked, and with Escape.
+// A <details> that closes on Escape and on a click outside.
 import { Controller } from "stimulus"
 
 export default class extends Controller {
@@ -6,7 +6,7 @@ export default class extends Controller {
     this.outside = (event) => { if (!this.element.contains(event.target)) this.element.open = false }
     this.escape = (event) => {
       if (event.key !== "Escape" || !this.element.open) return
-      event.preventDefault() // the dialog around it stays open
+      event.preventDefault() // keeps the surrounding dialog open
       this.element.open = false
       this.element.querySelector("summary")?.focus()
     }

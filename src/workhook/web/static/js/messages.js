@@ -1,10 +1,9 @@
-// Messages over a page. What lies over the page has its own place for them. A template of the page holds each, with its
-// id as `data-told`.
+// Messages over a page or its open dialog. Each is in a template of the page, with the template's id as `data-told`.
 function place() {
   return document.querySelector("dialog[open] .toasts") ?? document.querySelector(".toasts")
 }
 
-// Shows what the template with this id holds, once.
+// Shows the message of a template once.
 export function tell(id) {
   const template = document.getElementById(id)
   if (!template || !place() || place().querySelector(`[data-told=${id}]`)) return

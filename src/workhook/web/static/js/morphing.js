@@ -1,18 +1,18 @@
-// A refresh of the page never takes away what somebody types, drags or has open.
+// Page refreshes preserve what the user is typing, dragging or has open.
 
-// The form whose answer is being shown: it came back as it was typed, with what is wrong.
+// The form whose response is being rendered, with the typed values and its errors.
 let refused = null
 
 function isInUse(element) {
   const active = document.activeElement
   if (refused?.contains(element)) return false
-  if (element.matches("[data-busy], [data-busy] *, [data-own]")) return true // `data-own`: its state is this browser's
+  if (element.matches("[data-busy], [data-busy] *, [data-own]")) return true // `data-own`: state kept by this browser
   if (element.matches("form") && isChanged(element)) return true
   if (element.matches("input[type=checkbox][form]") && element.checked) return true
   return active && active !== document.body && element === active && active.matches("input, textarea, select, [contenteditable]")
 }
 
-// Where the page says of no option that it is selected, the browser has selected the first.
+// Without a `selected` option, the browser selects the first.
 function isChosenAnew(select) {
   const options = [...select.options]
   if (select.multiple) return options.some((each) => each.selected !== each.defaultSelected)
@@ -29,12 +29,12 @@ export function isChanged(form) {
   })
 }
 
-// Whether there is what a refresh would end: a drag, a form that is being sent, a page that is being opened.
+// Whether a refresh would interrupt something: a drag, a form submission, or navigation.
 export function isUnderWay() {
   return document.querySelector("[data-busy], [aria-busy=true]") !== null
 }
 
-// Leads to the first field that is wrong, or else to what is said above the form.
+// Focuses the first invalid field, or the message above the form.
 function showFaults() {
   const field = document.querySelector("[aria-invalid=true]")
   for (let around = field?.closest("details"); around; around = around.parentElement.closest("details")) around.open = true
@@ -42,7 +42,7 @@ function showFaults() {
   document.querySelector(":is(main, dialog[open]) .card.error[role=alert]")?.scrollIntoView({ block: "nearest" })
 }
 
-// A form that was taken keeps what is in it, but nothing is wrong with it any more.
+// A saved form keeps its values but not its errors.
 function unmark(form) {
   for (const fault of form.querySelectorAll(".fault, .card.error[role=alert]")) fault.remove()
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid")
@@ -67,9 +67,9 @@ export function protectWhatIsInUse() {
   followRefusals()
   document.addEventListener("turbo:before-morph-element", (event) => {
     if (!(event.target instanceof Element)) return
-    // Of a board's many cards a change is about few: the browser sees faster than Turbo which of them are the same.
+    // Most cards of a board don't change, and the browser compares them faster than Turbo does.
     if (event.target.matches(".board-card") && event.target.isEqualNode(event.detail.newElement)) return event.preventDefault()
-    // A message stays until its time is over: the page that was asked for meanwhile does not have it any more.
+    // Messages stay until they time out, although the refreshed page no longer contains them.
     const isMessageThatWouldGo = !event.detail.newElement && event.target.closest(".toasts")
     if (isMessageThatWouldGo || isInUse(event.target)) event.preventDefault()
   })

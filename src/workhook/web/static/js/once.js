@@ -1,5 +1,5 @@
-// A double click sends a form once. The answer can come before the second click does: that one would hit whatever is in
-// the same place by then, such as the next line of a list.
+// Submits a form only once on a double click. The second click may follow the response, and would then hit whatever is
+// at the same position, such as the next row.
 const sent = new WeakSet()
 
 document.addEventListener("click", (event) => {
@@ -8,7 +8,7 @@ document.addEventListener("click", (event) => {
   if (button?.type === "submit" && button.form?.method === "post") event.preventDefault()
 }, true)
 
-// Turbo disables the button of a form that is on its way. The browser does not, for those that it sends itself.
+// Turbo disables the button during submission. The browser doesn't for forms that it submits itself.
 document.addEventListener("submit", (event) => {
   const form = event.target
   if (event.defaultPrevented || form.dataset.turbo !== "false" || form.method !== "post") return

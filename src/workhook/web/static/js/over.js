@@ -1,5 +1,5 @@
-// A task opens over its board, at the address of its own page. Back closes it. The board beneath stays as it is: Turbo
-// does not learn that the address has changed, and goes on with the board.
+// Opens a task in a dialog over its board, at the URL of the task. Going back closes it. Turbo isn't told about the new
+// URL, so it keeps the board.
 import { Controller } from "stimulus"
 import * as Turbo from "turbo"
 import { isChanged } from "workhook/morphing"
@@ -17,7 +17,7 @@ export default class extends Controller {
 
   // --- opening ---
 
-  // A click anywhere on a card. With a key that opens a tab or window it is the browser's.
+  // A click anywhere on a card, unless a modifier key opens it in a new tab or window.
   follow(event) {
     if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
     const link = linkOf(event.target)
@@ -26,20 +26,20 @@ export default class extends Controller {
     this.open(link)
   }
 
-  // A key that was pressed on a card opens a part of its task.
+  // A shortcut on a card opens a part of its task.
   choose(event) {
     event.preventDefault()
     this.open(event.detail.link, event.detail.part)
   }
 
   open(link, part = "") {
-    const restorationIdentifier = `over ${Date.now()}` // for Turbo, when somebody comes back here from another page
+    const restorationIdentifier = `over ${Date.now()}` // for Turbo, when the user returns from another page
     const restorationIndex = (history.state?.turbo?.restorationIndex ?? 0) + 1
     history.pushState({ turbo: { restorationIdentifier, restorationIndex }, over: location.href }, "", link.href)
     this.show(part)
   }
 
-  // The task of the address in the browser's bar.
+  // The task of the current URL.
   show(part = "") {
     this.part = part
     this.beneath = history.state.over
@@ -54,9 +54,9 @@ export default class extends Controller {
     this.retitle()
   }
 
-  // --- what the frame shows ---
+  // --- the frame's content ---
 
-  // The same task is morphed, so that nothing that is typed or unfolded is lost. Another one takes its place.
+  // The same task is morphed, which preserves typed text and open forms. Another task replaces it.
   render(event) {
     if (!this.isOurs(event)) return
     const [here, there] = [this.frameTarget, event.detail.newFrame].map((each) => each.querySelector("#task")?.dataset.address)
@@ -67,7 +67,7 @@ export default class extends Controller {
     if (!this.isOurs(event)) return
     this.failedTarget.hidden = true
     const address = new URL(this.frameTarget.src)
-    if (address.pathname !== location.pathname) history.replaceState(history.state, "", address.pathname) // a copy of the task
+    if (address.pathname !== location.pathname) history.replaceState(history.state, "", address.pathname) // a duplicated task
     this.retitle()
     const part = this.part && this.element.querySelector(this.part)
     this.part = ""
@@ -76,16 +76,16 @@ export default class extends Controller {
     else part.querySelector("input:not([type=hidden]), select, textarea")?.focus()
   }
 
-  // A form that was sent within the task and taken: the card beneath shows it.
+  // A saved form within the task, which the card beneath must reflect.
   sent(event) {
     const { success, formSubmission, fetchResponse } = event.detail
     if (formSubmission.isSafe || formSubmission.submitter?.matches("[data-turbo-frame]")) return
-    const isElsewhere = fetchResponse?.location.pathname === this.baseValue // it was deleted: see `missing`
+    const isElsewhere = fetchResponse?.location.pathname === this.baseValue // deleted, see `missing`
     if (success && !isElsewhere) refresh()
-    else if (fetchResponse?.statusCode === 409) event.target.reset() // the answer shows what was typed beside what is there
+    else if (fetchResponse?.statusCode === 409) event.target.reset() // the response shows both versions
   }
 
-  // A form that leads away from this task asks first if something else is typed.
+  // A form that leads away from the task asks first if there is other unsaved text.
   send(event) {
     if (event.target.matches("[data-leaves]") && !this.mayLeave()) {
       event.preventDefault()
@@ -93,7 +93,7 @@ export default class extends Controller {
     }
   }
 
-  // The answer is another page: the board when the task was deleted, the sign-in page, or a fault.
+  // The response is another page: the board after a deletion, the sign-in page, or an error.
   async missing(event) {
     if (!this.isOurs(event)) return
     event.preventDefault()
@@ -111,7 +111,7 @@ export default class extends Controller {
     }
   }
 
-  // A link within the task: to a place in it, to more of it, or to another page.
+  // A link within the task: to an anchor, to more of it, or to another page.
   click(event) {
     const link = event.target.closest?.("a[href]")
     if (!link || link.dataset.turboFrame || link.closest("turbo-frame") !== this.frameTarget) return
@@ -136,7 +136,7 @@ export default class extends Controller {
     this.close()
   }
 
-  // A click beside the task that also began there: not the end of selecting text.
+  // A click that began and ended outside of the task, so selecting text doesn't close it.
   began(event) {
     this.beganBeside = event.target === this.element
   }
@@ -154,7 +154,7 @@ export default class extends Controller {
     history.back()
   }
 
-  // The browser has closed the dialog without asking. It tells later of each closing: another task may be open by then.
+  // The browser closed the dialog by itself. The event comes later, when another task may already be open.
   closed(event) {
     if (event.target === this.element && this.isShown && !this.element.open) this.leave()
   }
@@ -176,7 +176,7 @@ export default class extends Controller {
     this.clear()
     const card = this.cardOf(address)
     if (card) card.focus()
-    else document.getElementById("main").focus({ preventScroll: true }) // it was deleted, or does not fit the filters
+    else document.getElementById("main").focus({ preventScroll: true }) // deleted, or no longer matches the filters
     if (this.isOutOfDate) refresh()
     this.isOutOfDate = false
   }
@@ -191,7 +191,7 @@ export default class extends Controller {
 
   // --- leaving for another page ---
 
-  // The board beneath is read again when others change it, also in the moment before `pop` has gone forward.
+  // The board beneath is refreshed when others change it, even before `pop` has gone forward.
   visit(event) {
     if (this.isShown && event.detail.url !== this.beneath && !this.mayLeave()) event.preventDefault()
   }
@@ -212,14 +212,14 @@ export default class extends Controller {
     return this.hasFrameTarget
   }
 
-  // Not of a frame within the task.
+  // Ignores frames within the task.
   isOurs(event) {
     return this.isShown && event.target === this.frameTarget
   }
 
   // --- names ---
 
-  // A refresh of the board brings the board's title.
+  // A refresh of the board sets the board's title.
   retitle() {
     if (!this.isShown) return
     const title = this.element.querySelector("#task-title")?.textContent

@@ -1,11 +1,11 @@
-// Shows the pages of a PDF, each drawn when it comes into view. The file is only read, never run: its own scripts, forms
-// and links do nothing. The text of a page stands behind its picture, for those who listen to it.
+// Renders the pages of a PDF as they scroll into view. Scripts, forms and links of the file are inactive. The text of
+// each page is available to screen readers behind its image.
 import { Controller } from "stimulus"
 
 const PAGES_MAX = 100
-const PIXELS_MAX = 4096 // of a side of the picture of a page
+const PIXELS_MAX = 4096 // maximum side length of a page's image
 const NEAR = "100% 0px"
-// It fetches what it shows; the policy of the pages allows no WebAssembly; what is wrong with a file is told by the page.
+// Fetches only the shown parts of the file. The CSP allows no WebAssembly, and the page reports errors itself.
 const OPTIONS = { disableAutoFetch: true, enableXfa: false, useWasm: false, verbosity: 0 }
 
 export default class extends Controller {
@@ -14,7 +14,7 @@ export default class extends Controller {
 
   async connect() {
     this.drawn = new WeakSet()
-    this.pagesTarget.replaceChildren() // a page out of the browser's memory has pictures without a content
+    this.pagesTarget.replaceChildren() // canvases restored from the back/forward cache are empty
     try {
       const { getDocument, GlobalWorkerOptions } = await import("pdf-reader")
       GlobalWorkerOptions.workerSrc = this.workerValue

@@ -1,5 +1,5 @@
-// Asks a small address whether a page is out of date, at most once a second while somebody looks at it, and refreshes
-// it if so. The longer nothing comes, the less often it asks.
+// Polls whether the visible page is out of date, at most once a second, and refreshes it if so. Polls less often while
+// nothing changes.
 import { Controller } from "stimulus"
 import { isUnderWay } from "workhook/morphing"
 import { refresh } from "workhook/refresh"
@@ -21,7 +21,7 @@ export default class extends Controller {
   }
 
   disconnect() {
-    this.asks = false // the element may stay, in a page that has nothing to ask any more
+    this.asks = false // the element may remain on a page that no longer polls
     clearTimeout(this.timer)
     document.removeEventListener("visibilitychange", this.seen)
   }
@@ -44,14 +44,14 @@ export default class extends Controller {
     this.wait = Math.min(LATEST_MS, this.wait * SLOWER)
     try {
       const response = await fetch(this.urlValue, { headers: { Accept: "text/plain" } })
-      // Signed out, or deleted: asking on would not help.
+      // Signed out or deleted: polling further is pointless.
       if (!response.ok || response.redirected) return await tellIfEnded()
       const mark = await response.text()
       if (this.asks && mark !== this.markValue && !isUnderWay()) {
         refresh()
       }
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error // the server is away for a moment
+      if (!(error instanceof TypeError)) throw error // the server is temporarily unreachable
     }
     if (this.asks) this.plan()
   }

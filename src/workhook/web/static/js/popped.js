@@ -1,5 +1,5 @@
-// Back and forward, before Turbo hears of them: it is loaded after this. Who takes the event `popped` (preventDefault)
-// shows the address itself, and Turbo goes on with the page that it has shown.
+// Handles back and forward before Turbo, which is loaded later. A listener that cancels the event `popped` shows the URL
+// itself, and Turbo keeps its current page.
 window.addEventListener("popstate", (event) => {
   const popped = new CustomEvent("popped", { cancelable: true, detail: { state: event.state } })
   if (!document.dispatchEvent(popped)) event.stopImmediatePropagation()

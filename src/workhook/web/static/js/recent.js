@@ -1,4 +1,4 @@
-// The last searches of this browser, in its own storage: shown, and forgotten when that is asked for.
+// Shows and clears this browser's recent searches, which are kept in its local storage.
 import { Controller } from "stimulus"
 
 const KEY = "workhook-searches"
@@ -18,7 +18,7 @@ export default class extends Controller {
       const found = JSON.parse(localStorage.getItem(KEY) ?? "[]")
       return Array.isArray(found) ? found.filter((each) => typeof each === "string") : []
     } catch {
-      return [] // something else has written there
+      return [] // invalid stored data
     }
   }
 

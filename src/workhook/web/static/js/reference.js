@@ -1,5 +1,5 @@
-// The reference of the API: Swagger UI over /openapi.json. Added here: samples, names for fields that have none, a
-// filter by more than the tag, and the address of an operation (/docs#create_task).
+// The API reference: Swagger UI over /openapi.json. Adds samples, labels for unlabeled fields, a filter by path and
+// name, and URLs of operations (/docs#create_task).
 import { Controller } from "stimulus"
 import { samples } from "workhook/samples"
 
@@ -9,7 +9,7 @@ export default class extends Controller {
   static targets = ["waiting"]
 
   connect() {
-    this.waitingTarget.hidden = false // without scripts nothing is being loaded
+    this.waitingTarget.hidden = false // nothing loads without scripts
     this.observer = new MutationObserver(() => this.mend())
     this.opened = () => this.open(decodeURIComponent(location.hash.slice(1)))
     const place = document.createElement("div")
@@ -17,7 +17,7 @@ export default class extends Controller {
     this.ui = window.SwaggerUIBundle({
       url: "/openapi.json", domNode: place, docExpansion: "none", filter: true, validatorUrl: null,
       defaultModelsExpandDepth: -1, persistAuthorization: false, syntaxHighlight: { activated: false },
-      requestInterceptor: (request) => Object.assign(request, { credentials: "omit" }), // a token counts, never a cookie
+      requestInterceptor: (request) => Object.assign(request, { credentials: "omit" }), // only tokens authenticate, never cookies
       plugins: [samples, ours], onComplete: () => this.complete(),
     })
   }
@@ -35,7 +35,7 @@ export default class extends Controller {
     this.opened()
   }
 
-  // Opens the operation that the address names.
+  // Opens the operation in the URL.
   open(name) {
     for (const item of Object.values(this.ui.specSelectors.specJson().toJS().paths)) {
       for (const operation of Object.values(item)) {
@@ -56,7 +56,7 @@ export default class extends Controller {
     found.querySelector("button")?.focus({ preventScroll: true })
   }
 
-  // Fields without a label get a name, and what scrolls can be reached with the keyboard.
+  // Labels unlabeled fields, and makes scrollable areas focusable.
   mend() {
     for (const field of this.element.querySelectorAll("select, textarea, input")) {
       if (field.classList.contains("operation-filter-input")) field.placeholder = FILTER
@@ -84,7 +84,7 @@ function nameOf(field) {
   return field.matches("textarea") ? "Body" : "Value"
 }
 
-// The heading of an operation is a button: a link in it would be a control in a control.
+// The heading of an operation is a button, which must not contain a link.
 function ours({ React }) {
   const isFound = (words) => (each) => [each.get("path"), each.getIn(["operation", "operationId"]), each.getIn(["operation", "summary"])].some((text) => text?.toLowerCase().includes(words))
   return {

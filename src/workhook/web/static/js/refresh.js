@@ -1,6 +1,5 @@
-// Asks for the page anew, and exchanges what differs. While a task lies over the page (over.js), the browser's bar shows
-// the task's address, and the page beneath is asked for at its own. Turbo's own refresh waits for a moment, in which a
-// form may have been sent that it would give up.
+// Reloads the page and morphs the differences. While a task is open over a board (over.js), the URL is the task's, so
+// the board is requested at its own. Turbo's own refresh is debounced and would abort a form submitted in the meantime.
 import * as Turbo from "turbo"
 
 export function refresh() {

@@ -1,6 +1,6 @@
-// A plugin of Swagger UI: how to call an operation with curl, Python and JavaScript, above its answers.
+// A Swagger UI plugin that shows how to call an operation with curl, Python and JavaScript.
 const DEPTH_MAX = 4
-const HINT = "An answer of 401 says that no token was sent: press “Authorize” at the top and enter yours, or put it into TOKEN."
+const HINT = "A 401 response means that no token was sent. Select “Authorize” at the top and enter your token, or put it in TOKEN."
 
 export function samples({ React }) {
   const make = React.createElement
@@ -27,7 +27,7 @@ export function write(document, path, method) {
   return [["curl", curl(method, url, body)], ["Python", python(method, url, body)], ["JavaScript", javascript(method, url, body)]]
 }
 
-// An operation without `security` takes the document's; an empty one, or an empty choice in it, asks for nobody.
+// Without its own `security`, an operation uses the document's. An empty one, or an empty alternative, needs no token.
 function needsToken(document, { path, method }) {
   const security = document.paths[path][method].security ?? document.security ?? []
   return security.length > 0 && security.every((each) => Object.keys(each).length > 0)
@@ -54,7 +54,7 @@ function javascript(method, url, body) {
     `  headers: { Authorization: \`Bearer \${process.env.TOKEN}\`${type} },${more}\n})\nif (!answer.ok) throw new Error(await answer.text())\nconsole.log(await answer.text())`
 }
 
-// A value that fits the schema: of an object the fields that have to be there, or else the first.
+// A sample value for a schema: for objects, the required fields or else the first.
 function sample(document, given, depth = 0) {
   const schema = resolve(document, given)
   if (schema.examples?.length) return schema.examples[0]

@@ -1,4 +1,4 @@
-// Empties a form that was sent and taken, and closes what it stood in: else the refresh would keep what was typed.
+// Resets a form after success and closes its container, because a refresh would preserve the typed text.
 import { Controller } from "stimulus"
 import { renewKey } from "workhook/formkey"
 
@@ -6,12 +6,12 @@ export default class extends Controller {
   clear(event) {
     if (!event.detail.success) return
     this.element.reset()
-    renewKey(this.element) // what is typed next is something else, though it may be the same text
+    renewKey(this.element) // the next submission is a new one, even with the same text
     const around = this.element.closest("details")
     if (around) around.open = false
   }
 
-  // Escape goes back to the cards, with what is typed still there.
+  // Escape returns to the cards and keeps the typed text.
   leave(event) {
     if (event.defaultPrevented) return
     event.preventDefault()
@@ -20,7 +20,7 @@ export default class extends Controller {
     before?.[before.length - 1]?.focus()
   }
 
-  // What was added stands before the form, and comes with the page that is on its way.
+  // The added item precedes the form and arrives with the pending page.
   showAdded(event) {
     if (!event.detail.success) return
     const before = this.element.previousElementSibling

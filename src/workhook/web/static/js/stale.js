@@ -1,10 +1,10 @@
-// A message that the session has ended. What was typed is still in the page: whoever signs in again, in another tab,
-// comes back and sends it. The forms get the key of the new session, if the same person has it.
+// The message that the session has ended. Typed text stays on the page: after signing in again in another tab, the user
+// returns and submits it. The forms get the new session's key if it belongs to the same person.
 import { Controller } from "stimulus"
 import { anotherKey } from "workhook/formkey"
 import { tell } from "workhook/messages"
 
-// The page of this address as it is now, or null where nobody is signed in.
+// Fetches the current page, or returns null when signed out.
 async function pageNow() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" })
   return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null
@@ -35,7 +35,7 @@ export default class extends Controller {
   }
 }
 
-// For a page that follows what happens, and is not told any more.
+// Shows the message if the session of a live page has ended.
 export async function tellIfEnded() {
   if (!(await pageNow())) tell("ended")
 }

@@ -1,4 +1,4 @@
-// Sends a form as soon as one of its fields has changed: data-action="change->submit#send".
+// Submits a form when one of its fields changes: data-action="change->submit#send".
 import { Controller } from "stimulus"
 
 const PAUSE_MS = 300

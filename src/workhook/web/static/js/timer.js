@@ -1,4 +1,4 @@
-// Shows what a timer has counted, second by second. It counts from what the server says, whatever this clock shows.
+// Shows a running timer, second by second. It counts from the server's value, independent of the local clock.
 import { Controller } from "stimulus"
 
 const SECOND_MS = 1000

@@ -1,10 +1,9 @@
-// Tells the server the browser's time zone by a cookie, from the first page on, and asks once more for a page that was
-// made before the server knew.
+// Stores the browser's time zone in a cookie, and reloads a page that was rendered before the server knew it.
 import { Controller } from "stimulus"
 import * as Turbo from "turbo"
 
 const NAME = "workhook_timezone"
-const LASTS_S = 400 * 86400 // browsers keep none for longer
+const LASTS_S = 400 * 86400 // the maximum in browsers
 let isNews = false
 
 const here = () => Intl.DateTimeFormat().resolvedOptions().timeZone
@@ -16,18 +15,18 @@ export function tellZone() {
   const isTold = () => document.cookie.split("; ").includes(pair)
   if (!zone || isTold()) return
   document.cookie = `${pair}; Path=/; SameSite=Lax; Max-Age=${LASTS_S}${secure ? "; Secure" : ""}`
-  isNews = isTold() // a browser may keep no cookies
+  isNews = isTold() // cookies may be disabled
 }
 
 export default class extends Controller {
   static values = { shown: String }
 
   connect() {
-    tellZone() // a page that Turbo shows is here before its `turbo:load`
+    tellZone() // this runs before Turbo's `turbo:load`
     if (!isNews || this.shownValue === here()) return
     isNews = false
     const refresh = () => Turbo.session.refresh(document.baseURI)
     if (!Turbo.session.navigator.currentVisit) refresh()
-    else document.addEventListener("turbo:load", () => queueMicrotask(refresh), { once: true }) // then it has ended
+    else document.addEventListener("turbo:load", () => queueMicrotask(refresh), { once: true }) // after the visit has ended
   }
 }

@@ -1,4 +1,4 @@
-// A message that goes by itself, unless it is read, hovered over, or an error.
+// A message that disappears by itself, unless it is focused, hovered over, or an error.
 import { Controller } from "stimulus"
 
 const SHOWN_MS = 10000

@@ -1,5 +1,5 @@
-// Sends files that were chosen or dropped, each by a request of its own: with its progress, and again if it failed.
-// Without this the form sends one file, as any form does.
+// Uploads selected or dropped files, each in its own request, with progress and retries. Without JavaScript, the form
+// uploads a single file.
 import { Controller } from "stimulus"
 import { listenForDrops } from "workhook/drops"
 import { anotherKey, isAlike } from "workhook/formkey"
@@ -16,17 +16,17 @@ export default class extends Controller {
   }
 
   connect() {
-    this.uploads = new Map() // by the row that shows it
+    this.uploads = new Map() // by row
     this.inputTarget.multiple = true
     this.stopDrops = listenForDrops(this.element, (files) => this.add(files))
     this.events = [
       [document, "turbo:before-visit", (event) => { if (this.isBusy && !confirm(this.leaveValue)) event.preventDefault() }],
       [window, "beforeunload", (event) => { if (this.isBusy) event.preventDefault() }],
-      // A refresh takes away neither what is under way nor what failed: the server knows nothing of these rows.
+      // Refreshes keep the rows of running and failed uploads, which the server doesn't know.
       [this.element, "turbo:before-morph-element", (event) => this.keep(event)],
     ]
     for (const [target, name, listener] of this.events) target.addEventListener(name, listener)
-    if (this.inputTarget.files.length) this.chosen() // while this script was on its way
+    if (this.inputTarget.files.length) this.chosen() // selected before this script was loaded
   }
 
   disconnect() {
@@ -41,7 +41,7 @@ export default class extends Controller {
   }
 
   keep(event) {
-    if (event.target === this.element) return // its form is made anew, as its secret may be
+    if (event.target === this.element) return // the form is replaced, as its key may be new
     const isOurs = event.target === this.listTarget || event.target === this.toldTarget || this.listTarget.contains(event.target)
     if (isOurs || event.target === this.inputTarget) event.preventDefault()
   }
@@ -56,12 +56,12 @@ export default class extends Controller {
     if (this.inputTarget.files.length) this.chosen()
   }
 
-  // What is private is so for the files that are chosen next: each keeps the fields of its moment.
+  // Each file keeps the form's fields, such as `private`, from the time it was selected.
   add(files) {
     for (const file of files) {
       const row = this.rowTarget.content.firstElementChild.cloneNode(true)
       const typed = [...new FormData(this.formTarget)].filter(([name]) => name !== "file")
-      const fields = typed.map(([name, value]) => [name, name === "csrf" ? anotherKey(value) : value]) // each is a form
+      const fields = typed.map(([name, value]) => [name, name === "csrf" ? anotherKey(value) : value]) // each upload is its own form
       const upload = { file, fields, row, state: "waiting" }
       this.uploads.set(row, upload)
       this.part(row, "name").textContent = file.name
@@ -135,7 +135,7 @@ export default class extends Controller {
   retry(event) {
     const upload = this.of(event)
     this.part(upload.row, "progress").value = 0
-    const key = this.formTarget.elements.csrf.value // of a new session, perhaps
+    const key = this.formTarget.elements.csrf.value // may be of a new session
     upload.fields = upload.fields.map(([name, value]) => [name, name !== "csrf" || isAlike(value, key) ? value : anotherKey(key)])
     this.show(upload, "waiting", this.waitingValue)
     this.next()
@@ -163,13 +163,13 @@ export default class extends Controller {
   }
 }
 
-// What the server says, each fault in its own words.
+// The server's message, with each error.
 function reasonOf(text) {
   try {
     const answer = JSON.parse(text)
     const faults = (answer.errors ?? []).map((each) => each.message).filter((each) => each)
     return faults.length ? faults.map((each) => each.replace(/\.$/, "")).join(". ") : answer.message
   } catch {
-    return undefined // not of this server, but of one before it
+    return undefined // a response from a proxy
   }
 }

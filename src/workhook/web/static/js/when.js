@@ -1,10 +1,10 @@
-// Shows a moment in the reader's zone and language.
+// Shows a moment in the reader's time zone and language.
 import { Controller } from "stimulus"
 
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]]
 const AGAIN_MS = 30000
 
-// The language of the page, with the reader's region where the browser has one for it: a British page has British dates.
+// The page's language with the reader's region, if the browser has one, for example for British dates.
 const page = document.documentElement.lang
 const LANGUAGE = navigator.languages.find((each) => each.split("-")[0] === page.split("-")[0]) ?? page
 
@@ -13,7 +13,7 @@ export default class extends Controller {
 
   connect() {
     this.read()
-    // A refresh of the page brings the text of the server again, in UTC.
+    // A page refresh restores the server's text, which is in UTC.
     this.same = (event) => { if (event.target === this.element && this.isSame(event.detail.newElement)) event.preventDefault() }
     this.morphed = (event) => { if (event.target === this.element) this.read() }
     this.element.addEventListener("turbo:before-morph-element", this.same)
@@ -48,20 +48,30 @@ export default class extends Controller {
     return new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" }).format(Math.round(seconds / size), unit)
   }
 
-  // A day without a time is read as its midnight in UTC.
+  // A day without a time is parsed as midnight UTC.
   day() {
-    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeZone: "UTC" }).format(this.at)
+    return this.format({ ...this.short("UTC"), timeZone: "UTC" })
   }
 
   date() {
-    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium" }).format(this.at)
+    return this.format(this.short())
   }
 
   minute() {
-    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "short" }).format(this.at)
+    return this.format({ ...this.short(), hour: "numeric", minute: "2-digit" })
   }
 
   moment() {
-    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "medium" }).format(this.at)
+    return this.format({ dateStyle: "medium", timeStyle: "medium" })
+  }
+
+  // The year is shown only if it isn't the current one.
+  short(timeZone) {
+    const year = (at) => new Intl.DateTimeFormat("en", { year: "numeric", timeZone }).format(at)
+    return { day: "numeric", month: "short", ...(year(this.at) === year(Date.now()) ? {} : { year: "numeric" }) }
+  }
+
+  format(options) {
+    return new Intl.DateTimeFormat(LANGUAGE, options).format(this.at)
   }
 }
