@@ -89,28 +89,28 @@ async def add_organization(visit: Visit) -> Answer:
         return called(await actions.add_organization(write, wanted.login, wanted.admin, name))
 
     name = await visit.change(add)
-    return visit.done(HERE, gettext("The organization %(name)s was added.") % {"name": name})
+    return visit.done(HERE, gettext("Organization %(name)s added.") % {"name": name})
 
 
 @places.post("/settings/administration/users/{login}/disable", action="user.disable")
 @form_page(show_administration)
 async def disable_user(visit: Visit) -> Answer:
     """Lock a person out."""
-    return await _change(visit, actions.disable, gettext("%(login)s is locked out."))
+    return await _change(visit, actions.disable, gettext("Account of %(login)s disabled."))
 
 
 @places.post("/settings/administration/users/{login}/enable", action="user.enable")
 @form_page(show_administration)
 async def enable_user(visit: Visit) -> Answer:
     """Let a person in again."""
-    return await _change(visit, actions.enable, gettext("%(login)s can sign in again."))
+    return await _change(visit, actions.enable, gettext("Account of %(login)s enabled."))
 
 
 @places.post("/settings/administration/users/{login}/delete", action="user.delete")
 @form_page(show_administration)
 async def delete_user(visit: Visit) -> Answer:
     """Remove a person's account."""
-    return await _change(visit, actions.remove_user, gettext("The account of %(login)s was removed."))
+    return await _change(visit, actions.remove_user, gettext("Account of %(login)s deleted."))
 
 
 async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], said: str) -> Answer:

@@ -29,14 +29,14 @@ from workhook.work.portability.imports.people import members_of
 
 _SECRETS: Mapping[str, Mapping[str | None, str]] = {
     "config.secret": {
-        "removed": text("The secret was removed. Nothing is signed."),
-        "set": text("A secret was set."),
-        None: text("The secret was changed."),
+        "removed": text("Secret removed. Deliveries are no longer signed."),
+        "set": text("Secret set."),
+        None: text("Secret changed."),
     },
     "config.password": {
-        "removed": text("The password was removed."),
-        "set": text("A password was set."),
-        None: text("The password was changed."),
+        "removed": text("Password removed."),
+        "set": text("Password set."),
+        None: text("Password changed."),
     },
 }
 
@@ -53,12 +53,12 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
     if sentences := _SECRETS.get(name):
         return gettext(sentences.get(data.get("secrets", {}).get(name), sentences[None]))
     if name == "config.previous_secret":
-        return gettext("The secret before does not sign any more.")
+        return gettext("The previous secret is no longer used.")
     if name == "active":
-        return gettext("It was turned on.") if data.get("active") else gettext("It was turned off.")
+        return gettext("Turned on.") if data.get("active") else gettext("Turned off.")
     before = data.get("before", {})
     if name not in before:  # a webhook of an app, whose settings are not shown
-        return gettext("%(setting)s was changed.") % {"setting": _label(name)}
+        return gettext("%(setting)s: changed") % {"setting": _label(name)}
     plain, _, key = name.partition(".")
     after = data.get(plain, {}).get(key) if key else data.get(plain)
     values = {"setting": _label(name), "before": _shown(before[name]), "after": _shown(after)}
@@ -69,14 +69,14 @@ def _label(name: str) -> str:
     """Return the label of a field in the form of a webhook."""
     known = {
         "events": gettext("Events"),
-        "config.url": gettext("Address of the receiver"),
+        "config.url": gettext("Payload URL"),
         "config.content_type": gettext("Content type"),
-        "config.insecure_ssl": gettext("Certificate of the receiver"),
-        "config.header_style": gettext("Names of the headers"),
-        "config.username": gettext("User name (basic authentication)"),
-        "config.retries": gettext("Retries after a failure"),
-        "config.max_concurrency": gettext("Deliveries at the same time"),
-        "config.rate_limit": gettext("Most deliveries a second"),
+        "config.insecure_ssl": gettext("SSL verification"),
+        "config.header_style": gettext("Header names"),
+        "config.username": gettext("Username (basic authentication)"),
+        "config.retries": gettext("Retries"),
+        "config.max_concurrency": gettext("Concurrent deliveries"),
+        "config.rate_limit": gettext("Maximum deliveries per second"),
     }
     return known.get(name, name)
 
@@ -168,7 +168,7 @@ async def export(visit: Visit) -> Answer:
     selection = await _select(visit, place, _chosen(visit))
     if not await audit_queries.read(visit.database, selection, limit=1):
         address = f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}"
-        return visit.done(address, gettext("Nothing fits, so there is nothing to download."))
+        return visit.done(address, gettext("No matching entries to download."))
     headers = {**disposition(f"{place.account.login}-audit.jsonl"), "Cache-Control": "no-store"}
     return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
 
@@ -207,7 +207,7 @@ def _selection(place: Organization, chosen: AuditFilter) -> Selection:
 
 
 def _day_fault() -> Fault:
-    return Fault(field="since", message=gettext("A day is written as 2026-11-24."))
+    return Fault(field="since", message=gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24."))
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:

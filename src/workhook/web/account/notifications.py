@@ -64,7 +64,7 @@ async def edit_notification_settings(visit: Visit) -> Answer:
         await choose(write.tx, user_id, wanted)
 
     await visit.change(save)
-    return visit.done(ADDRESS, gettext("Your choice was saved."))
+    return visit.done(ADDRESS, gettext("Notification settings saved."))
 
 
 @places.post("/settings/notifications/address", action="notification_setting.edit")
@@ -72,7 +72,7 @@ async def trust_address(visit: Visit) -> Answer:
     """Send to the visitor's address again, which a mail server had refused."""
 
     await visit.change(lambda write: forget_bounce(write.tx, write.actor.user.id))
-    return visit.done(ADDRESS, gettext("E-mail is sent to your address again."))
+    return visit.done(ADDRESS, gettext("E-mail to your address is on again."))
 
 
 @places.post("/settings/notifications/confirm", action="notification_setting.edit")
@@ -88,7 +88,7 @@ async def ask_to_confirm(visit: Visit) -> Answer:
     await visit.change(ask)
     return visit.done(
         ADDRESS,
-        gettext("A link was sent to your address, unless it got too many today. Follow it to get e-mail there."),
+        gettext("Check your inbox for a confirmation link. If too many were sent today, try again tomorrow."),
     )
 
 
@@ -107,7 +107,7 @@ async def confirm(visit: Visit) -> Answer:
         await confirm_address(write.tx, write.actor.user.id, await _confirmed_by(visit, write.tx))
 
     await visit.change(save)
-    return visit.done(ADDRESS, gettext("Your address is confirmed. You get e-mail from now on."))
+    return visit.done(ADDRESS, gettext("Address confirmed. You’ll receive e-mail from now on."))
 
 
 async def _confirmed_by(visit: Visit, reader: Reader) -> str:
@@ -116,7 +116,7 @@ async def _confirmed_by(visit: Visit, reader: Reader) -> str:
     address = await passwords.find_email(reader, user_id)
     vault = visit.call.services.vault
     if not address or not is_confirmed_by(vault, user_id, address, token, now_ms()):
-        raise NotFound(text("This link is not good: it is old, or for another address or person."))
+        raise NotFound(text("This link is invalid, has expired, or belongs to another account."))
     return address
 
 
@@ -151,7 +151,7 @@ def _subscription(call: Call) -> Subscription:
     """Raises `NotFound`."""
     found = read_subscription(call.services.vault, call.path("token"))
     if found is None:
-        raise NotFound(text("This address is not good. Choose in your settings what you are told of."))
+        raise NotFound(text("This link is invalid or has expired. Change your notification settings instead."))
     return found
 
 

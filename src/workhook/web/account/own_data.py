@@ -135,7 +135,7 @@ async def delete_account(visit: Visit) -> Answer:
     visit.require_recent(DELETE_PATH)
     login = visit.actor.user.login
     if not names(visit.fields.get("login", ""), login):
-        raise Invalid(gettext("That is not your login. Nothing was deleted."))
+        raise Invalid(gettext("That isn’t your login. Nothing was deleted."))
 
     await visit.change(lambda write: remove_user(write, login))
     signed_out = cookies.write(visit.call, cookies.SESSION, "", max_age_s=0)

@@ -70,11 +70,11 @@ def _first(known: tuple[tuple[str, str], ...], text: str) -> str:
     return next((name for name, pattern in known if re.search(pattern, text)), "")
 
 
-_WRONG = text("The current password is not right.")
+_WRONG = text("The current password is incorrect.")
 _HELD = text(
-    "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
+    "Too many failed sign-in attempts for your account. Try again in a few minutes."
 )
-_DIFFER = text("The two new passwords are not the same.")
+_DIFFER = text("The new passwords don’t match.")
 CHOICE_LASTS_S = 400 * 86_400  # browsers keep no cookie for longer
 
 routes = Routes(PAGES, "pages", etag=False)
@@ -116,7 +116,7 @@ async def edit_profile(visit: Visit) -> Answer:
             await passwords.set_email(write.tx, user.id, edit.email)
 
     await visit.change(save)
-    return visit.done("/settings", gettext("Your profile was saved."))
+    return visit.done("/settings", gettext("Profile saved."))
 
 
 async def _own_email(visit: Visit) -> str | None:
@@ -149,7 +149,7 @@ async def page_session_end(call: Call) -> Answer:
     async def step(tx: Transaction, session: Session) -> None:
         session_id = call.path_integer("session_id")
         if not await sessions.end(tx, session.user.id, session_id):
-            raise NotFound(text("There is no such session any more."))
+            raise NotFound(text("That session has already ended."))
         await record(tx, call, session.user, "user.session_end", {"session_id": session_id})
 
     return await _change(call, step)
@@ -173,7 +173,7 @@ async def page_grant(call: Call) -> Answer:
     async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
         if app_id is None:
-            raise NotFound(text("There is no such authorization any more."))
+            raise NotFound(text("That authorization no longer exists."))
         await record(tx, call, session.user, "grant.revoke", {"app_id": app_id})
 
     return await _change(call, step)
@@ -237,7 +237,7 @@ async def page_password_post(call: Call) -> Answer:
 
     renewed = await call.database.in_transaction(step)
     if renewed is not None:
-        note = flash.Note(gettext("Your password was changed. All other sessions have ended."))
+        note = flash.Note(gettext("Password changed. All other sessions were signed out."))
         said = flash.left(call, renewed.csrf, note)
         return redirect("/settings", {**renewed.headers, **said})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])

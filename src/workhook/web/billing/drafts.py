@@ -64,7 +64,7 @@ async def add_unbilled(visit: Visit) -> Answer:
     async def add(write: Write) -> None:
         await actions.change_draft(write, invoice.id, InvoiceEdit(), offer)
         if offer.is_full:
-            message = gettext("An invoice has at most %(number)d entries of time. Make another one.")
+            message = gettext("An invoice can have at most %(number)d time entries. Create another invoice for the rest.")
             raise Conflict(message % {"number": TIMESHEETS_MAX}, code="too_many_timesheets")
 
     try:
@@ -82,8 +82,8 @@ def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm
         return form
     lacking = [each.id for each in offer.times if each.rate_minor is None]  # a problem has only the first faults
     words = ngettext(
-        "Nobody has said what an hour of %(num)d entry costs. Nothing was added. Give it a rate, which can be 0.",
-        "Nobody has said what an hour of %(num)d entries costs. Nothing was added. Give them a rate, which can be 0.",
+        "%(num)d time entry has no hourly rate, so nothing was added. Set a rate first; it can be 0.",
+        "%(num)d time entries have no hourly rate, so nothing was added. Set their rates first; 0 is allowed.",
         len(lacking),
     )
     form.problems = [words % {"num": len(lacking)}]
@@ -95,15 +95,15 @@ async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
     """Say how many entries were added, and how much time is left."""
     count = offer.taken
     if not count:
-        return gettext("There is no finished, billable time any more that is on no invoice.")
-    words = ngettext("%(num)d entry of time was added.", "%(num)d entries of time were added.", count)
+        return gettext("There is no unbilled time left to add.")
+    words = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count)
     said = words % {"num": count}
     if count == len(offer.ids) < TIMESHEETS_MAX:  # all there is
         return said
     left_ms = await find_unbilled_ms(visit.database, access)
     if not left_ms:
         return said
-    more = gettext("This invoice has no room for more: %(time)s is left. Make another invoice for it.")
+    more = gettext("This invoice is full. Create another one for the remaining %(time)s.")
     return f"{said} {more % {'time': display(left_ms)}}"
 
 
@@ -162,7 +162,7 @@ async def create_invoice(visit: Visit) -> Answer:
         if any(each.code == "no_rate" for each in problem.faults):
             form.problems = refused(visit, problem, offer).problems
         return await _form_page(visit, access, form)
-    words = gettext("The draft was made. Now add its lines.")
+    words = gettext("Draft created. Add its line items next.")
     if visit.fields.get("unbilled"):
         words = await words_of(visit, access, offer)
     return visit.done(paging.project_address(visit, "billing", made.id), words)
@@ -175,7 +175,7 @@ async def show_details(visit: Visit) -> Answer:
     access.require_member(_DOING)
     access.require_writable()
     if invoice.status == "void":
-        return visit.done(invoice_address(visit), gettext("The invoice is void. It stays as it is."))
+        return visit.done(invoice_address(visit), gettext("A void invoice can’t be edited."))
     values = values_of(invoice)
     return await _form_page(visit, access, PageForm(values, was=digest(values)), invoice=invoice)
 
@@ -194,7 +194,7 @@ async def save_details(visit: Visit) -> Answer:
     _, invoice = await invoice_at(visit)
     edit = _read(visit, InvoiceEdit)
     await visit.change(lambda write: _save(visit, write, invoice.id, edit))
-    return visit.done(invoice_address(visit), gettext("The invoice was saved."))
+    return visit.done(invoice_address(visit), gettext("Invoice saved."))
 
 
 async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
@@ -237,4 +237,4 @@ async def delete_draft(visit: Visit) -> Answer:
     """Delete a draft."""
     _, invoice = await invoice_at(visit)
     await visit.change(lambda write: actions.delete_invoice(write, invoice.id))
-    return visit.done(paging.project_address(visit, "billing"), gettext("The draft was deleted."))
+    return visit.done(paging.project_address(visit, "billing"), gettext("Draft deleted."))

@@ -310,7 +310,7 @@ async def book_payment(visit: Visit) -> Answer:
     async def read_form(_: Access, invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
-    return await _book(visit, PAYMENT, read_form, booking.pay, gettext("The payment was booked."))
+    return await _book(visit, PAYMENT, read_form, booking.pay, gettext("Payment recorded."))
 
 
 @places.post(
@@ -329,7 +329,7 @@ async def give_back(visit: Visit) -> Answer:
             raise NotFound()
         await booking.refund(write, access, invoice, payment, wanted)
 
-    return await _book(visit, payment_id, read_form, book, gettext("The refund was booked."))
+    return await _book(visit, payment_id, read_form, book, gettext("Refund recorded."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True, action="invoice.credit")
@@ -341,7 +341,7 @@ async def make_credit_note(visit: Visit) -> Answer:
         return await _credited_line(visit, access, invoice) if is_line else _credited_total(visit, invoice)
 
     return await _book(
-        visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("The credit note was made.")
+        visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("Credit note issued.")
     )
 
 
@@ -369,7 +369,7 @@ async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> Cred
 def _chosen(found: Sequence[T], text: str, field: str) -> T:
     """Return the row with the number `text`. Raises `Invalid`."""
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(found)):
-        raise Invalid(faults=[Fault(field=field, message=gettext("Choose one of the list."))])
+        raise Invalid(faults=[Fault(field=field, message=gettext("Choose an option from the list."))])
     return found[int(text)]
 
 
@@ -422,13 +422,13 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
 @places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True, action="invoice.send")
 async def issue(visit: Visit) -> Answer:
     """Issue a draft, which gets its number."""
-    return await _set_status(visit, actions.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
+    return await _set_status(visit, actions.send_invoice, gettext("Invoice issued. Its amounts are final."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/void", action="invoice.void")
 async def make_void(visit: Visit) -> Answer:
     """Void an invoice that was issued."""
-    return await _set_status(visit, actions.void_invoice, gettext("The invoice is void. It keeps its number."))
+    return await _set_status(visit, actions.void_invoice, gettext("Invoice voided. It keeps its number."))
 
 
 # --- the invoices of all projects ------------------------------------------------------------------------------------

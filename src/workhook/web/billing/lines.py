@@ -124,7 +124,7 @@ async def add_line(visit: Visit) -> Answer:
 
     line = _read(visit, invoice.currency)
     await visit.change(lambda write: add(write, line))
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Line item added."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/grouping", action="invoice.edit")
@@ -133,7 +133,7 @@ async def group_time(visit: Visit) -> Answer:
     _, invoice = await invoice_at(visit)
     edit = visit.form(InvoiceEdit, "group_by")
     await visit.change(lambda write: actions.edit_invoice(write, invoice.id, edit))
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Time grouped."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/times", makes=True, action="invoice.edit")
@@ -146,7 +146,7 @@ async def add_time(visit: Visit) -> Answer:
         await _write_times(write, access, current, added=visit.fields.get("timesheet_ids", "").split())
 
     await visit.change(add)
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Line item added."))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
@@ -206,7 +206,7 @@ async def save_line(visit: Visit) -> Answer:
 
     line = _read(visit, invoice.currency)
     await visit.change(lambda write: save(write, line))
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was saved."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Line item saved."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove", action="invoice.edit")
@@ -229,7 +229,7 @@ async def remove_line(visit: Visit) -> Answer:
     place, gone = await visit.change(remove)
     return visit.done(
         f"{invoice_address(visit)}#lines",
-        gettext("The line was removed."),
+        gettext("Line item removed."),
         undo=_undo(visit, place, gone, invoice.currency),
     )
 

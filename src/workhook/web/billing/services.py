@@ -144,7 +144,7 @@ async def create_service(visit: Visit) -> Answer:
     create = msgspec.structs.replace(create, service_prices=prices)
     made = await visit.change(lambda write: actions.create_service(write, create))
     service_id = str(made.service.id)  # type: ignore[attr-defined]
-    return visit.done(_address(visit, service_id), gettext("The service was made."))
+    return visit.done(_address(visit, service_id), gettext("Service created."))
 
 
 @places.get("/{owner}/-/services/{service_id}")
@@ -186,7 +186,7 @@ async def save_service(visit: Visit) -> Answer:
 
     edit = _read(visit, ServiceEdit)
     await visit.change(lambda write: save(write, edit))
-    return visit.done(_address(visit, service.id), gettext("The service was saved."))
+    return visit.done(_address(visit, service.id), gettext("Service saved."))
 
 
 @places.post("/{owner}/-/services/{service_id}/delete", action="service.delete")
@@ -242,7 +242,7 @@ async def add_price(visit: Visit) -> Answer:
 
     price = _read_price(visit)
     await _change_prices(visit, service.id, added)
-    return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was added."))
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("Price added."))
 
 
 @places.post("/{owner}/-/services/{service_id}/prices/{price_id}/first", action="service.edit")
@@ -255,7 +255,7 @@ async def set_default_price(visit: Visit) -> Answer:
         return [parameters_of(price), *others]
 
     await _change_prices(visit, service.id, moved)
-    return visit.done(f"{_address(visit, service.id)}#prices", gettext("This is the default price now."))
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("Default price changed."))
 
 
 @places.post("/{owner}/-/services/{service_id}/prices/{price_id}/remove", action="service.edit")
@@ -269,4 +269,4 @@ async def remove_price(visit: Visit) -> Answer:
         fields = {"amount": typed_amount(gone.amount_minor, gone.currency), "currency": gone.currency}
         fields |= {"credits": typed_hundredths(gone.credits_minor), "interval": gone.interval}
         undo = Undo(f"{_address(visit, service.id)}/prices", fields)
-    return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was removed."), undo=undo)
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("Price removed."), undo=undo)

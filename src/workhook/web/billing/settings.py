@@ -260,7 +260,7 @@ async def save(visit: Visit, page: AccountPage) -> Answer:
     except (Invalid, ChangedMeanwhile) as problem:
         names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
         return await show(visit, page, refused_form(visit.fields, problem, names))
-    return visit.done(page.address, gettext("The billing settings were saved."))
+    return visit.done(page.address, gettext("Billing settings saved."))
 
 
 @account_places.upload("/logo", action="organization_billing.edit")
@@ -273,14 +273,14 @@ async def put_logo(visit: Visit, page: AccountPage) -> Answer:
     async with logo:
         await check_alive(visit.call, visit.session)
         await visit.change(lambda write: logo.put(write, page.account))
-    return visit.done(f"{page.address}#logo", gettext("The logo was saved."))
+    return visit.done(f"{page.address}#logo", gettext("Logo saved."))
 
 
 @account_places.post("/logo/remove", action="organization_billing.edit")
 async def remove_logo(visit: Visit, page: AccountPage) -> Answer:
     """Remove the logo of an account's invoices."""
     await visit.change(lambda write: logos.remove_logo(write, page.account))
-    return visit.done(f"{page.address}#logo", gettext("The logo was removed."))
+    return visit.done(f"{page.address}#logo", gettext("Logo removed."))
 
 
 def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> None:
@@ -327,7 +327,7 @@ async def save_project(visit: Visit) -> Answer:
         if form.is_late:
             form.compare(values_of(await settings.find_project_billing(visit.database, access.repository.id)))
         return await _project_page(visit, access, form)
-    return visit.done(f"{project_address(visit)}/billing", gettext("The billing settings were saved."))
+    return visit.done(f"{project_address(visit)}/billing", gettext("Billing settings saved."))
 
 
 async def _project_page(visit: Visit, access: Access, form: PageForm) -> Answer:

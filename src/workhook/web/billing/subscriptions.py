@@ -112,10 +112,10 @@ async def subscribe(visit: Visit) -> Answer:
     except (Invalid, Conflict) as problem:  # not those of the start: the subscription exists then
         return await _new_page(visit, refused_form(visit.fields, problem, _NEW))
     checkout_id = made.service_checkout.id
-    text = gettext("The subscription is ready. It costs nothing until it is started.")
+    text = gettext("Subscription created. Nothing is billed until you start it.")
     if "start" in visit.fields:
         await visit.change(lambda write: billing.complete_service_checkout(write, checkout_id))
-        text = gettext("The subscription has started.")
+        text = gettext("Subscription started.")
     return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
 
 
@@ -158,21 +158,21 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Answer:
     """Start a subscription: its first period begins, and is billed."""
-    return await _step(visit, billing.complete_service_checkout, gettext("The subscription has started."))
+    return await _step(visit, billing.complete_service_checkout, gettext("Subscription started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def pause(visit: Visit) -> Answer:
     """Pause a subscription."""
-    return await _step(visit, billing.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
+    return await _step(visit, billing.pause_service_checkout, gettext("Subscription paused. Nothing is billed in the meantime."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume", action="service_checkout.unpause")
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def resume(visit: Visit) -> Answer:
     """Resume a subscription that is paused."""
-    text = gettext("The subscription goes on. Its period is longer by the time of the pause.")
+    text = gettext("Subscription resumed. Its period was extended by the length of the pause.")
     return await _step(visit, billing.unpause_service_checkout, text)
 
 
@@ -183,7 +183,7 @@ async def cancel(visit: Visit) -> Answer:
     _, checkout = await _find(visit)
     why = visit.form(ServiceCheckoutCancel, *_CANCEL)
     await visit.change(lambda write: billing.cancel_service_checkout(write, checkout.id, why))
-    return visit.done(_address(visit, checkout.id), gettext("The subscription is canceled."))
+    return visit.done(_address(visit, checkout.id), gettext("Subscription canceled."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/delete", action="service_checkout.delete")
@@ -191,4 +191,4 @@ async def delete(visit: Visit) -> Answer:
     """Take a subscription off the list. It ends; its invoices stay."""
     _, checkout = await _find(visit)
     await visit.change(lambda write: billing.delete_service_checkout(write, checkout.id))
-    return visit.done(_address(visit), gettext("The subscription was deleted."))
+    return visit.done(_address(visit), gettext("Subscription deleted."))

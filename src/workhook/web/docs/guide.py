@@ -18,10 +18,10 @@ HITS_MAX = 40
 EXCERPT_CHARS = 220
 
 SECTIONS = (
-    (text("For everybody"), ("how-to/web-app", "places", "how-to/import", "how-to/import-trello", "how-to/audit-log")),
-    (text("For whoever connects systems"), ("tutorial", "tutorial-studio", "how-to", "reference")),
+    (text("For everyone"), ("how-to/web-app", "places", "how-to/import", "how-to/import-trello", "how-to/audit-log")),
+    (text("For developers"), ("tutorial", "tutorial-studio", "how-to", "reference")),
     (
-        text("For whoever runs the server"),
+        text("For administrators"),
         (
             "operations",
             "how-to/backup",
@@ -32,7 +32,7 @@ SECTIONS = (
             "performance",
         ),
     ),
-    (text("How it is built"), ("architecture", "decisions")),
+    (text("Internals"), ("architecture", "decisions")),
 )
 """The title of each section, and its pages. A folder stands for all pages in it that are not named themselves."""
 

@@ -137,7 +137,7 @@ def confirmation_letter(link: str) -> Letter:
     return Letter(
         subject=gettext("Confirm your e-mail address"),
         intro=gettext("Confirm that you want e-mail from Workhook at this address."),
-        button=(gettext("Confirm the address"), link),
+        button=(gettext("Confirm address"), link),
         notes=[gettext("The link is good for a day.")],
         reason=gettext("You get this e-mail because somebody gave your address. If that was not you, ignore it."),
     )

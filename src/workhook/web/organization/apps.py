@@ -227,7 +227,7 @@ async def update(visit: Visit, site: AppSite) -> Answer:
 
     edit = forms.edit_of(visit, site.kind)
     changed = await visit.change(change, retry=NAME_TAKEN)
-    return visit.done(site.address(changed), gettext("The app was saved."))
+    return visit.done(site.address(changed), gettext("App saved."))
 
 
 @places.sent("/*/secrets", makes=True, action="create_secret")
@@ -249,7 +249,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Answer:
     app = await find_named_app(visit.call, visit.database)
     secret_id = visit.call.path_integer("secret_id")
     await visit.change(lambda write: actions.remove_secret(write.tx, write.actor, app, secret_id))
-    return visit.done(f"{site.address(app)}#secrets", gettext("The client secret was deleted."))
+    return visit.done(f"{site.address(app)}#secrets", gettext("Client secret deleted."))
 
 
 @places.sent("/*/revoke-tokens", action="revoke_tokens")
@@ -257,7 +257,7 @@ async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
     """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
     await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
-    return visit.done(site.address(app), gettext("Every token of the app was revoked."))
+    return visit.done(site.address(app), gettext("All tokens of the app revoked."))
 
 
 @places.shown("/*/delete")
@@ -280,7 +280,7 @@ async def delete(visit: Visit, site: AppSite) -> Answer:
     """Delete an app, if its name was typed."""
     app = await find_named_app(visit.call, visit.database)
     if visit.fields.get("name", "").strip() != app.name:
-        raise Invalid(gettext("That is not the name of the app. Nothing was deleted."))
+        raise Invalid(gettext("That isn’t the app’s name. Nothing was deleted."))
     await visit.change(lambda write: actions.delete_app(write.tx, write.actor, app))
     return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
 
@@ -304,7 +304,7 @@ async def add_key(visit: Visit) -> Answer:
     key = await actions.make_key(wanted.public_key)
     made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
     if key.private_key is None:
-        return visit.done(f"{site.address(app)}#keys", gettext("The key was added."))
+        return visit.done(f"{site.address(app)}#keys", gettext("Key added."))
     file_name = f"{app.slug}-{made.id}.pem"
     return _made_page(visit, site, app, MadeSecrets(pem=key.private_key, file_name=file_name))
 
@@ -316,4 +316,4 @@ async def delete_key(visit: Visit) -> Answer:
     site, app = await _app_of_key(visit)
     key_id = visit.call.path_integer("key_id")
     await visit.change(lambda write: actions.remove_key(write.tx, write.actor, app, key_id))
-    return visit.done(f"{site.address(app)}#keys", gettext("The key was deleted."))
+    return visit.done(f"{site.address(app)}#keys", gettext("Key deleted."))

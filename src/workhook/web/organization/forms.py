@@ -16,11 +16,11 @@ PERMISSION = "permission."
 _TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
 FIELDS = frozenset({*_TEXTS, "permissions", "public"})
 _LABELS = {
-    "repository_hooks": (text("Webhooks of projects"), text("and what they delivered")),
-    "organization_hooks": (text("Webhooks of the organization"), text("with all its events, and its audit log")),
-    "work": (text("Work"), text("projects, tasks, files, time and billing")),
+    "repository_hooks": (text("Project webhooks"), text("and their deliveries")),
+    "organization_hooks": (text("Organization webhooks"), text("with all events and the audit log")),
+    "work": (text("Work"), text("projects, tasks, files, time, and billing")),
 }
-_LEVELS = {"": text("nothing"), "read": text("see"), "write": text("see and change")}
+_LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and write")}
 
 
 class AppForm(PageForm):

@@ -66,7 +66,7 @@ async def begin(visit: Visit) -> Answer:
             if each.account.id == place.account.id:
                 path = PATH.format(slug=quote(app.slug, safe=""))
                 return visit.done(f"{path}?target_id={each.account.id}")
-    raise Invalid(gettext("There is no app with this name that can be installed here."))
+    raise Invalid(gettext("No app with this name can be installed here."))
 
 
 async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installation]:
@@ -140,7 +140,7 @@ async def choose_repositories(visit: Visit) -> Answer:
         await installing.edit_installation(write.tx, write.actor, locked, repository_ids=ids)
 
     await _change(visit, change)
-    return visit.done(_address(place, found), gettext("The app acts on what you chose."))
+    return visit.done(_address(place, found), gettext("Project access saved."))
 
 
 async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[T]]) -> T:
@@ -161,11 +161,11 @@ async def allow(visit: Visit) -> Answer:
 
     async def change(write: Write, locked: Installation) -> None:
         if visit.fields.get("asked") != _asked_key(locked):
-            raise Invalid(gettext("The app asks for something else by now. Read it once more."))
+            raise Invalid(gettext("The requested permissions have changed. Please review them again."))
         await installing.edit_installation(write.tx, write.actor, locked, permissions=locked.app.permissions)
 
     await _change(visit, change)
-    return visit.done(_address(place, found), gettext("The app may do what it asks for."))
+    return visit.done(_address(place, found), gettext("Permissions approved."))
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/suspended", action="installation.suspend")
@@ -179,7 +179,7 @@ async def suspend(visit: Visit) -> Answer:
         await step(write.tx, write.actor, locked)
 
     await _change(visit, change)
-    text = gettext("%(app)s is suspended.") if suspended else gettext("%(app)s can act again.")
+    text = gettext("%(app)s suspended.") if suspended else gettext("%(app)s resumed.")
     undo = Undo(_address(place, found, "suspended"), {"suspended": "0" if suspended else "1"})
     return visit.done(_address(place, found), text % {"app": found.app.name}, undo=undo)
 
@@ -202,8 +202,8 @@ async def uninstall(visit: Visit) -> Answer:
         return await installing.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
 
     webhooks = await _change(visit, change)
-    said = gettext("%(app)s was uninstalled.") % {"app": found.app.name}
+    said = gettext("%(app)s uninstalled.") % {"app": found.app.name}
     if webhooks and not remove:
-        left = ngettext("%(num)d webhook that it made stays.", "%(num)d webhooks that it made stay.", len(webhooks))
+        left = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
         said += " " + left % {"num": len(webhooks)}
     return visit.done(settings_address(place.account, PART), said)

@@ -82,7 +82,7 @@ async def save_settings(visit: Visit) -> Answer:
     account = (await owned(visit)).account
     edit = visit.form(OrganizationEdit, "name")
     await visit.change(lambda write: actions.rename(write.tx, account, edit.name, actor=write.actor))
-    return visit.done(settings_address(account), gettext("The organization was saved."))
+    return visit.done(settings_address(account), gettext("Organization saved."))
 
 
 @places.get("/{owner}/settings/delete")
@@ -99,7 +99,7 @@ async def delete_organization_of_form(visit: Visit) -> Answer:
     """Delete an organization, if its name or its login was typed."""
     account = (await owned(visit, "delete")).account
     if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
-        raise Invalid(gettext("That is not what is to be typed. Nothing was deleted."))
+        raise Invalid(gettext("The name doesn’t match. Nothing was deleted."))
     await visit.change(lambda write: delete_organization(write, account))
     return visit.done("/", gettext("%(name)s was deleted.") % {"name": account.name or account.login})
 

@@ -49,9 +49,9 @@ async def _add_with_link(
         role = api.ROLES[body.permission]
         address = visit.form(ClientCreate, email=who)
         made = await invite(write, access.repository, role, email=address.email, field="who")
-        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
+        said = gettext("%(address)s invited. The invitation appears on their home page.")
         if is_mailed(made):
-            said = gettext("%(address)s is invited. A link is sent there by e-mail.")
+            said = gettext("%(address)s invited. A link is on its way by e-mail.")
         return said % {"address": who}, await link_of(visit, write, made)
     text = await _add(write, access, who, body)
     person = (await find_user(write, who)).account
@@ -65,18 +65,18 @@ async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBod
         login = (await find_user(write, who)).account.login
         answer = await api.repository_collaborators_set(write, login, body)
     except NotFound:  # the same for an unknown login and for a stranger whom the visitor may not invite
-        message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
+        message = gettext("No user has the login “%(login)s”.") % {"login": who}
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if answer.status == 201:
-        return gettext("%(login)s is invited.") % {"login": login}
-    return await _said(write, access, login, gettext("%(login)s is in the project now."))
+        return gettext("%(login)s invited.") % {"login": login}
+    return await _said(write, access, login, gettext("%(login)s added to the project."))
 
 
 async def _said(write: Write, access: Access, login: str, text: str) -> str:
     """Return the message about a role in the project. Owners cannot have one."""
     member = await members.find_member(write.tx, access.repository.owner.id, login)
     if member is not None and member.role == "owner":
-        text = gettext("%(login)s is an owner of the organization, and may do everything here already.")
+        text = gettext("%(login)s is an owner of the organization and already has full access.")
     return text % {"login": login}
 
 
@@ -92,7 +92,7 @@ async def change_role(visit: Visit) -> Answer:
         if account is None or not await is_collaborator(write.tx, access.repository, account):
             raise NotFound()
         await api.repository_collaborators_set(write, account.login, body)
-        return await _said(write, access, account.login, gettext("The role of %(login)s was changed."))
+        return await _said(write, access, account.login, gettext("Role of %(login)s changed."))
 
     text = await visit.change(change)
     if _is_own(visit) and body.permission != "admin":
@@ -123,7 +123,7 @@ async def remove(visit: Visit) -> Answer:
         await api.repository_collaborators_remove(write, account.login)
 
     await visit.change(end)
-    text = gettext("%(login)s was removed.") % {"login": login}
+    text = gettext("%(login)s removed.") % {"login": login}
     return visit.done("/" if _is_own(visit) else settings_address(visit, SECTION), text)
 
 

@@ -86,7 +86,7 @@ async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitatio
 
     ended = await visit.change(end)
     who = ended.invitee.login if ended.invitee else ended.email or ""
-    return ended, who, gettext("The invitation of %(who)s was taken back.") % {"who": who}
+    return ended, who, gettext("Invitation for %(who)s revoked.") % {"who": who}
 
 
 def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
@@ -185,7 +185,7 @@ async def page_invitation_post(call: Call) -> Answer:
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
         raise Forbidden(
-            text("This invitation is for somebody who has an account here. Sign in first."), code="not_invited"
+            text("This invitation is for an existing user. Sign in to accept it."), code="not_invited"
         )
     form = PageForm({each: fields.get(each, "")[:_TYPED_MAX_CHARS] for each in ("login", "name", "email")})
     try:
@@ -220,8 +220,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
         said = gettext(
-            "We have sent an e-mail to %(address)s, unless it got too many today. "
-            "Follow the link in it to get e-mail there, such as your invoices."
+            "We’ve sent a link to %(address)s. Open it to receive e-mail such as invoices. If nothing arrives, request a new link in your settings tomorrow."
         )
         return {**key.headers, **flash.left(call, key.csrf, flash.Note(said % {"address": wanted.email}))}
 
@@ -230,7 +229,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
             return await call.database.in_transaction(step)
         except UniqueViolation:  # the login was taken at this moment, which the next try reports
             continue
-    raise Unavailable(text("Somebody else is just taking this login. Try again."))
+    raise Unavailable(text("Someone is registering this login right now. Try again."))
 
 
 # --- whoever has signed in -------------------------------------------------------------------------------------------
@@ -246,7 +245,7 @@ async def accept(visit: Visit) -> Answer:
     except Conflict as problem:
         return await _for_visitor(visit, invitation, problem.message)
     place = invitation.repository.title if invitation.repository else called(invitation.account)
-    return visit.done(_leads_to(invitation), gettext("You are in %(place)s now.") % {"place": place})
+    return visit.done(_leads_to(invitation), gettext("Welcome to %(place)s.") % {"place": place})
 
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
@@ -254,7 +253,7 @@ async def decline(visit: Visit) -> Answer:
     """Decline the invitation that a link leads to."""
     await _find(visit.call, visit.actor.user)
     await visit.change(lambda write: links.decline(write, visit.path("token")))
-    return visit.done("/", gettext("You declined the invitation."))
+    return visit.done("/", gettext("Invitation declined."))
 
 
 # --- open invitations ------------------------------------------------------------------------------------------------
@@ -279,14 +278,14 @@ async def accept_organization(visit: Visit) -> Answer:
     body = organization.AcceptBody(state="active")
     joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
     login = joined.organization.login
-    return visit.done(f"/{login}", gettext("You are in %(organization)s now.") % {"organization": login})
+    return visit.done(f"/{login}", gettext("Welcome to %(organization)s.") % {"organization": login})
 
 
 @own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")
 async def decline_organization(visit: Visit) -> Answer:
     """Decline the invitations to an organization."""
     await visit.change(lambda write: organization.decline(write, visit.path("org")))
-    return visit.done("/", gettext("You declined the invitation."))
+    return visit.done("/", gettext("Invitation declined."))
 
 
 @own_places.post("/invitations/projects/{invitation_id}/accept", action="member.add")
@@ -303,7 +302,7 @@ async def accept_project(visit: Visit) -> Answer:
 
     joined = (await visit.change(accept)).repository
     assert joined is not None, "it is to a project"
-    return visit.done(f"/{joined.full_name}", gettext("You are in the project now."))
+    return visit.done(f"/{joined.full_name}", gettext("You’ve joined the project."))
 
 
 @own_places.post("/invitations/projects/{invitation_id}/decline", action="invitation.delete")
@@ -311,4 +310,4 @@ async def decline_project(visit: Visit) -> Answer:
     """Decline an invitation to a project."""
     invitation_id = visit.call.path_integer("invitation_id")
     await visit.change(lambda write: repository.user_repository_invitations_decline(write, invitation_id))
-    return visit.done("/", gettext("You declined the invitation."))
+    return visit.done("/", gettext("Invitation declined."))
