@@ -179,7 +179,7 @@ async def suspend(visit: Visit) -> Answer:
         await step(write.tx, write.actor, locked)
 
     await _change(visit, change)
-    text = gettext("%(app)s suspended.") if suspended else gettext("%(app)s resumed.")
+    text = gettext("%(app)s suspended.") if suspended else gettext("%(app)s unsuspended.")
     undo = Undo(_address(place, found, "suspended"), {"suspended": "0" if suspended else "1"})
     return visit.done(_address(place, found), text % {"app": found.app.name}, undo=undo)
 

@@ -36,43 +36,34 @@ from workhook.web.frame.texts import gettext, text
 
 SCOPE_WORDS: Mapping[str, str] = {
     "repo": text(
-        "Publish events of every repository that you can write to, and manage the webhooks of those you administer"
+        "Publish events in projects you can write to, and manage webhooks in projects you administer"
     ),
-    "admin:repo_hook": text("Create, change and delete webhooks of your repositories, and publish events of them"),
-    "write:repo_hook": text("Create and change webhooks of your repositories, and publish events of them"),
-    "read:repo_hook": text("See webhooks of your repositories and what they delivered"),
+    "admin:repo_hook": text("Create, edit, and delete webhooks in your projects, and publish events"),
+    "write:repo_hook": text("Create and edit webhooks in your projects, and publish events"),
+    "read:repo_hook": text("View webhooks in your projects and their deliveries"),
     "admin:org_hook": text(
-        "Manage the webhooks of organizations that you own, publish events of them, see their audit log"
+        "Manage webhooks of organizations you own, publish events, and view their audit log"
     ),
-    "admin:org": text("See the audit log of organizations that you own"),
+    "admin:org": text("View the audit log of organizations you own"),
     "work": text(
-        "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
-        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in your "
-        "organizations; see your notifications and mark them as read; add and remove people and clients of projects, "
-        "and make projects private or open to the whole organization; all as far as you can"
+        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, and billing settings; view activity, the trash, and the people in your projects and organizations; view your notifications and mark them as read; add and remove people and clients, and change who can access a project; all within your own permissions"
     ),
     "work:read": text(
-        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
-        "settings, activity, what was deleted, your notifications, and who is in projects and in your organizations, "
-        "as far as you can"
+        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing settings, activity, the trash, your notifications, and the people in your projects and organizations, within your own permissions"
     ),
 }
 PERMISSION_WORDS: Mapping[str, str] = {
-    "repository_hooks:read": text("See webhooks of repositories and what they delivered"),
-    "repository_hooks:write": text("Create, change and delete webhooks of repositories, and publish events of them"),
-    "organization_hooks:read": text("See the organization's webhooks and what they delivered"),
+    "repository_hooks:read": text("View webhooks of projects and their deliveries"),
+    "repository_hooks:write": text("Create, edit, and delete webhooks of projects, and publish events"),
+    "organization_hooks:read": text("View the organization’s webhooks and their deliveries"),
     "organization_hooks:write": text(
-        "Create, change and delete the organization's webhooks, publish events of it, see its audit log"
+        "Create, edit, and delete the organization’s webhooks, publish events, and view its audit log"
     ),
     "work:read": text(
-        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
-        "settings, activity, what was deleted, and who is in projects and in the organizations"
+        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing settings, activity, the trash, and the people in projects and organizations"
     ),
     "work:write": text(
-        "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
-        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in the "
-        "organizations; for a user who lets it act also add and remove people and clients of projects, and make "
-        "projects private or open to the whole organization"
+        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, and billing settings; view activity, the trash, and the people in projects and organizations; on behalf of a user who authorized it, also add and remove people and clients, and change who can access a project"
     ),
 }
 
@@ -270,7 +261,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
     except TooManyRequests as problem:
         call.refused = problem
-        message = gettext("Too many codes were wrong. Try again in %(seconds)s seconds.") % {
+        message = gettext("Too many wrong codes. Try again in %(seconds)s seconds.") % {
             "seconds": problem.headers["Retry-After"]
         }
         return _code_form(session, typed, message, problem)

@@ -38,8 +38,7 @@ from workhook.web.welcome.welcome import first_page
 
 # The same if the password is right but not checked: `throttle.CountedAttempt.held`.
 _WRONG = text(
-    "The login or the password is not right. If you have typed your e-mail address, try your login. After many failed "
-    "attempts none is taken for some minutes."
+    "Wrong login or password. If you used your e-mail address, try your login instead. After too many failed attempts, sign-in is blocked for a few minutes."
 )
 _FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
 
@@ -129,7 +128,7 @@ async def page_logout(call: Call) -> Answer:
 # --- links -----------------------------------------------------------------------------------------------------------
 
 _GONE = text(
-    "This link is not good any more: it was used, or its time is over. Ask whoever runs the server for another."
+    "This link is invalid, has expired, or was already used. Ask your administrator for a new one."
 )
 
 
@@ -147,7 +146,7 @@ async def page_link_post(call: Call) -> Answer:
     hashed = None
     if link.purpose == sessions.SET_PASSWORD:
         password = fields.get("password", "")
-        faults = [] if password == fields.get("again") else [gettext("The two passwords are not the same.")]
+        faults = [] if password == fields.get("again") else [gettext("The passwords don’t match.")]
         faults += passwords.faults_of(password, link.user)
         if faults:
             return _link_form(call, link, faults)  # it stays good
@@ -230,7 +229,7 @@ def _forgotten_form(call: Call, login: str = "", problem: Problem | None = None)
 
 # --- confirmation ----------------------------------------------------------------------------------------------------
 
-_WRONG_PASSWORD = text("The password is not right. After many failed attempts none is taken for some minutes.")
+_WRONG_PASSWORD = text("Wrong password. After too many failed attempts, sign-in is blocked for a few minutes.")
 
 confirm_places = Places("confirm")
 

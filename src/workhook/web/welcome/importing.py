@@ -77,7 +77,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
     await visit.call.body_came()
     await check_alive(visit.call, visit.session)
     if form.faults or not memory.data:
-        return ImportResult(faults=[gettext("Choose the file of the export first.")])
+        return ImportResult(faults=[gettext("Choose the exported file first.")])
     file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
     try:
         plan = await plan_in_process(account.id, file, choices.for_plan())

@@ -165,7 +165,7 @@ async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
     if not password or await passwords.hash_of(visit.database, user.id) is not None:
         return None, []
     visit.require_recent("/welcome")
-    faults = [] if password == visit.fields.get("again") else [gettext("The two passwords are not the same.")]
+    faults = [] if password == visit.fields.get("again") else [gettext("The passwords don’t match.")]
     faults += passwords.faults_of(password, user)
     return None if faults else await passwords.new_hash(password, user), faults
 
