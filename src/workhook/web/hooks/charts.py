@@ -56,7 +56,7 @@ def in_words(health: HookHealth) -> str:
         return gettext("No deliveries in the last 24 hours.")
     counted = ngettext("%(num)d delivery", "%(num)d deliveries", health.deliveries) % {"num": health.deliveries}
     failed = sum(each.failed for each in health.buckets)
-    return gettext("%(deliveries)s in the last 24 hours, %(failed)d of them failed.") % {
+    return gettext("%(deliveries)s in the last 24 hours, %(failed)d failed.") % {
         "deliveries": counted,
         "failed": failed,
     }

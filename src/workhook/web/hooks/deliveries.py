@@ -35,8 +35,8 @@ ATTEMPTS_MAX = 100
 def states() -> dict[str, str]:
     """Return the labels of the states of an event."""
     return {
-        "pending": gettext("waits to be sent again"),
-        "retrying": gettext("will be retried"),
+        "pending": gettext("queued for redelivery"),
+        "retrying": gettext("retry scheduled"),
         "held": gettext("held back"),
         "delivered": gettext("delivered"),
         "given_up": gettext("given up"),
@@ -214,10 +214,10 @@ async def next_attempt(visit: Visit, site: HookSite) -> Answer:
     later = [each for each in await _attempts(visit, hook, found.guid) if each.id > found.id]
     if not later:
         return await _delivery_page(visit, site, hook, waits_since=mark)
-    text = gettext("It was sent again, and arrived.")
+    text = gettext("Redelivered successfully.")
     if not 200 <= later[0].status_code < 300:
         reason = outcomes.words(later[0].status)
-        text = gettext("It was sent again, and failed: %(reason)s") % {"reason": reason}
+        text = gettext("Redelivery failed: %(reason)s") % {"reason": reason}
     return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", text)
 
 
@@ -256,7 +256,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     # A second one would be refused: show the progress of the first instead.
     if (running := await redelivery_jobs.find_running(visit.database, hook.id)) is not None:
         address = f"{site.address(hook.id)}/redeliveries/{running}"
-        return visit.done(address, gettext("Deliveries are being sent again already. Nothing was begun."))
+        return visit.done(address, gettext("A redelivery is already in progress. No new one was started."))
     with limit_in_words():
         job = await actions.redeliver_many(visit.call, hook.id, _failures(chosen))
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")

@@ -50,11 +50,11 @@ class DeliveryFilter(msgspec.Struct):
             found.faults = list(problem.faults)
         found.codes = _codes(given.get("code", ""))
         if given.get("code") and not found.codes:
-            message = gettext("Status must be a number from 200 to 599, or a hundred of them such as 5xx.")
+            message = gettext("Enter a status from 200 to 599, or a class such as 5xx.")
             found.faults.append(Fault(field="code", message=message))
         since, until = found.filters.since, found.filters.until
         if since is not None and until is not None and since > until:
-            found.faults.append(Fault(field="until", message=gettext("The end must not be before the beginning.")))
+            found.faults.append(Fault(field="until", message=gettext("The end can’t be before the start.")))
         return found
 
     def value(self, name: str) -> str:
@@ -80,7 +80,7 @@ class DeliveryFilter(msgspec.Struct):
         if not name or name in CATALOG:
             return ""
         near = get_close_matches(name.lower(), CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
-        said = gettext("There is no event “%(event)s”.") % {"event": name}
+        said = gettext("Unknown event “%(event)s”.") % {"event": name}
         asked = gettext("Did you mean %(events)s?") % {"events": ", ".join(near)}
         return f"{said} {asked}" if near else said
 

@@ -80,7 +80,7 @@ def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = 
     has_own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))  # only in a new webhook's form
     for name, is_typed in (("password", bool(fields.get("password"))), ("secret", has_own)):
         if is_typed:
-            by_field.setdefault(name, gettext("Enter it again: what you typed is not kept."))
+            by_field.setdefault(name, gettext("Enter it again. For security, it isn’t kept."))
     form.faults = by_field
     return form
 
@@ -118,7 +118,7 @@ def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
     password = fields.get("password", "")
     has_password = bool(password and not is_mask(password)) or (hook is not None and hook.password is not None)
     if fields.get("username", "").strip() and not has_password:
-        found.append(fault(gettext("Enter the password that goes with the user name."), field="password"))
+        found.append(fault(gettext("Enter the password for this username."), field="password"))
     return found
 
 
@@ -127,8 +127,8 @@ def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
     kind = fields.get("secret_kind", "make")
     own = fields.get("secret", "").strip()
     if kind == "own" and (not own or is_mask(own)):
-        return [fault(gettext("Enter the secret, or choose to have one made."), field="secret")]
-    return [] if kind in SECRET_KINDS else [fault(gettext("Choose where the secret comes from."), field="secret")]
+        return [fault(gettext("Enter a secret or generate one."), field="secret")]
+    return [] if kind in SECRET_KINDS else [fault(gettext("Choose a secret option."), field="secret")]
 
 
 def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[str, object]:

@@ -65,7 +65,7 @@ async def create(visit: Visit, site: HookSite) -> Answer:
         return _new_page(visit, site, forms.form_again(visit.fields, problem))
     if made:
         return await _secret_page(visit, site, hook, secret, created=True)
-    return visit.done(f"{site.address(hook.id)}/deliveries", gettext("The webhook was created."))
+    return visit.done(f"{site.address(hook.id)}/deliveries", gettext("Webhook created."))
 
 
 def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Answer:
@@ -117,14 +117,14 @@ async def update(visit: Visit, site: HookSite) -> Answer:
             visit.require_recent(site.address(found.id))  # events go to another receiver, as with a new webhook
         if found.active and change.active is False and (await health.waiting(visit.database, found)).number:
             message = gettext(
-                "Events wait for this webhook, and would be dropped. Turn it off above, where that is asked."
+                "Events are waiting for this webhook and would be discarded. Use “Disable” above to confirm."
             )
             raise Invalid(faults=[fault(message, field="active")])
         await _update(visit, change, visit.fields.get("version", ""))
     except Invalid as problem:
         again = forms.form_again(visit.fields, problem, found)
         return await _hook_page(visit, site, found, again, is_stale=problem.code == CHANGED)
-    return visit.done(site.address(found.id), gettext("The webhook was changed."))
+    return visit.done(site.address(found.id), gettext("Webhook saved."))
 
 
 async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
@@ -134,7 +134,7 @@ async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
     async def step(write: Write) -> None:
         hook = await actions.update_hook(actions.hook_write(visit.call, write.tx), hook_id_of(visit), change)
         if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, also this one
-            raise Invalid(gettext("Somebody has changed this webhook since you opened the page."), code=CHANGED)
+            raise Invalid(gettext("This webhook has changed since you opened the page."), code=CHANGED)
 
     await visit.change(step)
 
@@ -150,10 +150,10 @@ async def switch(visit: Visit, site: HookSite) -> Answer:
         return redirect(f"{address}?off=1#off")
     await _update(visit, HookChange(active=active))
     if waiting.number:  # dropped events cannot be restored, so there is no undo
-        dropped = ngettext("%(num)d event that waited was dropped.", "%(num)d events that waited were dropped.",
+        dropped = ngettext("%(num)d waiting event was discarded.", "%(num)d waiting events were discarded.",
                            waiting.number) % {"num": waiting.number}  # fmt: skip
-        return visit.done(address, gettext("The webhook is off.") + " " + dropped)
-    text = gettext("The webhook is on.") if active else gettext("The webhook is off. Nothing is sent to it.")
+        return visit.done(address, gettext("Webhook disabled.") + " " + dropped)
+    text = gettext("Webhook enabled.") if active else gettext("Webhook disabled. Nothing is sent to it.")
     return visit.done(address, text, undo=Undo(f"{address}/active", {"active": "0" if active else "1"}))
 
 
@@ -193,7 +193,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
         return await _hook_page(visit, site, found, form, secret_faults=by_field)
     if made:
         return await _secret_page(visit, site, found, secret, created=False)
-    text = gettext("The secret was changed.") if secret else gettext("The secret was removed. Nothing is signed.")
+    text = gettext("Secret changed.") if secret else gettext("Secret removed. Deliveries are no longer signed.")
     return visit.done(site.address(found.id), text)
 
 
@@ -201,7 +201,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
 async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook."""
     await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
-    return visit.done(site.base, gettext("The webhook was deleted."))
+    return visit.done(site.base, gettext("Webhook deleted."))
 
 
 # --- tools to try a webhook ------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ async def ping(visit: Visit, site: HookSite) -> Answer:
     """Send a ping to a webhook."""
     with limit_in_words():
         await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
-    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("A ping is on its way."))
+    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("Ping sent."))
 
 
 @trial_places.post("/{hook_id}/test", action="hook.test")
@@ -225,7 +225,7 @@ async def test_event(visit: Visit, site: HookSite) -> Answer:
         raise Invalid(gettext("Choose an event first."), code="missing_event")
     with limit_in_words():
         await visit.change(lambda write: actions.send_sample(write, hook_id_of(visit), name, action or None))
-    text = gettext("A sample of “%(event)s” is on its way.") % {"event": visit.fields.get("event", "")}
+    text = gettext("Test event “%(event)s” sent.") % {"event": visit.fields.get("event", "")}
     # With the event, so that it need not be chosen again for the next test.
     kept = urlencode({"test": visit.fields.get("event", "")})
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries?{kept}", text)

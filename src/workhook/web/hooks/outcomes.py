@@ -16,26 +16,26 @@ _CODE_FOLLOWS = "Invalid HTTP Response: "
 _ANSWERED = ("OK", _CODE_FOLLOWS)
 _NOT_CHANGED = "304"  # the only one of its hundred that leads nowhere
 OFF_REASONS = (
-    text("The receiver answered 410 Gone."),
-    text("Every delivery has failed for five days."),
-    text("Nobody who authorizes the app may have webhooks here any more."),
-    text("Nobody who may have webhooks here authorizes the app any more."),
-    text("The right to have webhooks here was taken away."),
+    text("The receiver responded with 410 Gone."),
+    text("All deliveries have failed for five days."),
+    text("No user who authorized the app may still manage webhooks here."),
+    text("No user who may manage webhooks here still authorizes the app."),
+    text("Permission to manage webhooks here was revoked."),
 )
 """Why Workhook turned off a webhook, as in the audit log."""
 _UNSENT: Mapping[str, str] = {
-    send.REFUSED: text("the address is not allowed"),
-    send.TOO_LARGE: text("the payload is too large"),
+    send.REFUSED: text("address not allowed"),
+    send.TOO_LARGE: text("payload too large"),
 }
 _UNANSWERED: Mapping[str, str] = {
-    client.NO_HOST: text("the name was not found, or the connection was refused"),
-    client.NO_NETWORK: text("its network cannot be reached"),
-    send.TIMED_OUT: text("it took too long"),
-    client.CLOSED: text("it closed the connection"),
-    client.MALFORMED: text("what came is not HTTP, or its headers are larger than 64 KB"),
+    client.NO_HOST: text("host not found or connection refused"),
+    client.NO_NETWORK: text("network unreachable"),
+    send.TIMED_OUT: text("timed out"),
+    client.CLOSED: text("connection closed by the receiver"),
+    client.MALFORMED: text("response isn’t HTTP, or its headers exceed 64 KB"),
 }
-_REFUSED = text("the connection was refused")
-_LIMIT = text("it took longer than %(seconds)s s, the most that an answer may take")
+_REFUSED = text("connection refused")
+_LIMIT = text("no response within the %(seconds)s s limit")
 
 
 def answered(status: str) -> bool:
@@ -45,14 +45,14 @@ def answered(status: str) -> bool:
 
 def briefly(status: str) -> str:
     """Return the text in place of a status that no receiver sent."""
-    return gettext("not sent") if status in _UNSENT else gettext("no answer")
+    return gettext("not sent") if status in _UNSENT else gettext("no response")
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
     """Return the text beside `briefly`, or beside the code of an answer. `url`, of the receiver, and `limit_s`, for an
     answer, make it more exact."""
     if _redirect(status) not in ("", _NOT_CHANGED):
-        return gettext("redirects are not followed")
+        return gettext("redirects aren’t followed")
     if answered(status):
         return _answer(status)
     if status == send.TIMED_OUT and limit_s is not None:
@@ -109,10 +109,10 @@ def kept(response: DeliveryResponse) -> str:
     if size < client.MAX_BODY_BYTES - 3:
         return ""
     if not length.isascii() or not length.isdigit() or "content-encoding" in headers:
-        return gettext("At most %(most)s of a body are kept: this one may have been longer.") % {"most": most}
+        return gettext("Only the first %(most)s of a body are stored, so this one may be incomplete.") % {"most": most}
     if int(length) <= client.MAX_BODY_BYTES:
         return ""
-    return gettext("The receiver answered with %(all)s, of which the first %(most)s are kept.") % {
+    return gettext("The receiver sent %(all)s; the first %(most)s are stored.") % {
         "all": file_size(int(length)),
         "most": most,
     }

@@ -145,7 +145,7 @@ def _change(call: Call, key: str) -> HookChange:
     """Return a webhook for every event, whose deliveries have both kinds of signatures."""
     url = call.services.own.receiver_url(key)
     if url is None:
-        raise Conflict(text("This server does not know its own address. Set base_url."), code="no_own_address")
+        raise Conflict(text("This server’s address isn’t configured. Set base_url."), code="no_own_address")
     config = {"url": url, "content_type": "json", "header_style": "standard", "secret": new_secret()}
     body = {"name": "web", "config": config, "events": ["*"], "active": True}
     return parse_hook(body, "repository", call.services.check_url, creating=True)

@@ -35,8 +35,8 @@ SitePage = Callable[[Visit, "HookSite"], Awaitable[Answer]]
 
 
 _REFUSED = {
-    "project": text("Only admins of the project see its webhooks and change them. Ask one of them."),
-    "organization": text("Only owners of the organization see its webhooks and change them. Ask one of them."),
+    "project": text("Only project admins can view and manage webhooks. Ask one for help."),
+    "organization": text("Only organization owners can view and manage webhooks. Ask one for help."),
 }
 
 
@@ -92,7 +92,7 @@ def limit_in_words() -> Iterator[None]:
         if problem.code != TOO_MANY:
             raise
         wait_s = problem.headers["Retry-After"]
-        message = gettext("There were too many pings, tests and repeats. Try again in %(seconds)s seconds.")
+        message = gettext("Too many pings, tests, and redeliveries. Try again in %(seconds)s seconds.")
         raise TooManyRequests(message % {"seconds": wait_s}, retry_after_s=int(wait_s)) from problem
 
 
@@ -135,4 +135,4 @@ async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook that an OAuth app made."""
     account = (await visit.organization("oauth_hooks.delete")).account
     await visit.change(lambda write: actions.delete_app_hook(write.tx, write.actor, account, hook_id_of(visit)))
-    return visit.done(site.base, gettext("The webhook was deleted."))
+    return visit.done(site.base, gettext("Webhook deleted."))

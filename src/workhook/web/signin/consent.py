@@ -203,7 +203,7 @@ def onwards(uri: str) -> Answer:
 
 DEVICE = "/login/device"
 _UNKNOWN = text(
-    "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
+    "This code is invalid or has expired. Check it, or get a new code on your device. Codes expire after 15 minutes."
 )
 _AGAIN = say("Sign in and type the code again.")
 _TYPED_MAX_CHARS = 40
