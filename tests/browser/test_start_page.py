@@ -49,7 +49,7 @@ async def test_a_changed_password_is_the_one_that_signs_in(visit: Visits, server
     page = await visit("/settings/password", person)
     for label, text in (("Current password", PASSWORD), ("New password", new), ("The same again", new)):
         await page.get_by_label(label).fill(text)
-    await page.get_by_role("button", name="Change the password").click()
+    await page.get_by_role("button", name="Change password").click()
     await expect(page).to_have_url(f"{server.url}/settings")
     other = await visit("/login")
     await other.get_by_label("Login or e-mail address").fill(person.login)

@@ -31,7 +31,7 @@ _last_attempt = (
     .where(mail_messages.c.invoice_id == sa.bindparam("of_invoice"))
     .values(attempts=ATTEMPTS_MAX - 1, next_attempt_at=0)
 )
-NOBODY = "Nobody got it by e-mail: send the PDF yourself."
+NOBODY = "Not e-mailed. Download the PDF to send it yourself."
 
 
 def page_of_invoice(studio: Studio, browser: Browser, invoice_id: str) -> str:
@@ -70,14 +70,14 @@ def test_what_is_not_known_any_more_is_not_said(studio: Studio, owner: Browser) 
         async with services.database.transaction() as tx:
             await tx.execute(_age, {"invoice_id": invoice_id, "by": 8 * DAY_MS})
 
-    assert "By e-mail" in page_of_invoice(studio, owner, invoice_id)
+    assert 'id="mailed"' in page_of_invoice(studio, owner, invoice_id)
     studio.server.run(age)
-    assert "By e-mail" not in page_of_invoice(studio, owner, invoice_id)
+    assert 'id="mailed"' not in page_of_invoice(studio, owner, invoice_id)
 
 
 def test_a_project_without_clients_is_told_so(studio: Studio, owner: Browser) -> None:
     text = page_of_invoice(studio, owner, send_invoice(studio))
-    assert f"{NOBODY} The project has no clients. Invite somebody as a client" in text
+    assert f"{NOBODY} The project has no clients. Invite a client" in text
 
 
 def test_the_address_of_the_invitation_is_in_the_form_and_asked_to_be_confirmed(
@@ -145,7 +145,7 @@ def test_another_address_of_a_client_stays_their_own(
             "550 5.1.1 <{}>: unknown user at mx.inside.example",
             "Send the PDF yourself. There is no such address.",
         ),
-        ("451 4.3.0 <{}>: mx.inside.example is busy", "It could not be mailed to Mia Client yet, and is tried again."),
+        ("451 4.3.0 <{}>: mx.inside.example is busy", "The e-mail to Mia Client couldn’t be delivered yet. Trying again soon."),
     ],
     ids=["refused", "put-off"],
 )

@@ -51,7 +51,7 @@ def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -
         there.sign_in(person)
         before = here.cookie
         for wrong, said in (
-            ({"current": "not this one", "password": NEW, "again": NEW}, "The current password is not right."),
+            ({"current": "not this one", "password": NEW, "again": NEW}, "The current password is incorrect."),
             ({"current": PASSWORD, "password": NEW, "again": "x" * 12}, "are not the same"),
             ({"current": PASSWORD, "password": "workhook1!", "again": "workhook1!"}, "must not be your login"),
         ):

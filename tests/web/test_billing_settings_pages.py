@@ -71,7 +71,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
         ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
         ("number_format", "{0}", "The format needs the number once"),
         ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
-        ("payment_days", "x", "Days until an invoice is due must be a whole number"),
+        ("payment_days", "x", "Days until due must be a whole number"),
         ("tax", "much", "is not a number"),
         ("email", "nobody", "Enter a whole e-mail address"),
         ("country", "XX", "Write the country by its two letters, such as DE."),
@@ -168,7 +168,7 @@ def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: St
     found = [form.fields[name] for name in ("currency", "tax", "tax_category", "language", "bill_to")]
     assert found == ["EUR", "", "reverse_charge", "de", ""]
     assert "14 days net" in text_of(page.text)
-    assert "Empty: 14 days after it is issued." in text_of(page.text)
+    assert "Defaults to 14 days after the issue date." in text_of(page.text)
     made = send(studio.member, f"{studio.base}/billing/new", **form.fields)
     assert made.status_code == 303
     path = made.headers["location"]

@@ -74,7 +74,7 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
         missing = reader.client.get(f"{path}/xml")
         assert missing.status_code == 422
         said = text_of(missing.text)
-        assert "Something is missing for an e-invoice:" in said
+        assert "This invoice can’t be exported as an e-invoice yet:" in said
         assert "The country of who pays: the studio has to complete its billing settings." in said
         assert "/settings/billing" not in missing.text[missing.text.index("<main") :]
     missing = studio.owner.client.get(f"{path}/xml")
@@ -105,7 +105,7 @@ def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(s
     account = f"/organizations/{studio.team.world.organization}/billing"
     studio.call("PATCH", account, country="DE")
     page = page_of(studio.owner, draft)
-    assert f"{words} your VAT id or tax number, the client's country, the client's name." in text_of(page)
+    assert f"{words} your VAT ID or tax number, the client's country, the client's name." in text_of(page)
     assert f'href="/{studio.team.world.organization}/settings/billing"' in page
     assert f'href="{studio.base}/settings/billing"' in page
     page = page_of(studio.member, draft)

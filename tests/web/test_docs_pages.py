@@ -95,7 +95,7 @@ def test_words_that_occur_nowhere_do_not_hide_the_rest(anybody: Browser) -> None
     assert hits[0].section.heading == "Rotate a secret"
     assert {each.missing for each in hits} == {("nosuchwordanywhere",)}
     page = anybody.get("/docs/search?q=rotate+secret+nosuchwordanywhere").text
-    assert "No section has all these words. These have most of them." in page
+    assert "No section contains all of these words. These contain most of them." in page
     assert "without: nosuchwordanywhere" in page
     assert guide.search("secret nosuchwordanywhere neitherthis") == []
 
@@ -132,7 +132,7 @@ def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> 
 
 def test_the_guide_begins_for_those_who_use_the_app(anybody: Browser) -> None:
     title, first = guide.contents()[0]
-    assert (title, first[0].name) == ("For everybody", "how-to/web-app")
+    assert (title, first[0].name) == ("For everyone", "how-to/web-app")
     page = anybody.get("/docs").text
     assert re.findall(r'href="/docs/guide/([^"]+)"', page)[0] == "how-to/web-app"
     side = anybody.get("/docs/guide/security").text

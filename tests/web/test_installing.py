@@ -132,7 +132,7 @@ def test_all_repositories(ground: Ground) -> None:
     )
     assert ground.installations(ground.here) == []
     again = ground.owner.get(ground.path)
-    assert f"It is installed on <strong>Acme ({ground.there.organization})</strong> already." in again.text
+    assert f"Already installed on <strong>Acme ({ground.there.organization})</strong>." in again.text
     with ground.server.client(ground.there.token) as client:
         entries = client.get(f"{ground.there.org_path}/audit-log?phrase=action:installation.create").json()
     assert [(each["actor"], each["action"]) for each in entries] == [(ground.there.owner, "installation.create")]
@@ -144,7 +144,7 @@ def test_chosen_repositories(ground: Ground) -> None:
     for nothing in ({}, {"selection": "selected"}, {"selection": "none"}, {"selection": "all "}):
         answer = send(ground, fields, **nothing)
         assert answer.status_code == 422
-        assert "Choose all projects, or at least one." in answer.text
+        assert "Choose all projects or select at least one." in answer.text
         assert "<title>Error: " in answer.text
     foreign, _ = new_repository(ground.server, ground.here, "foreign")
     answer = send(ground, fields, **{"selection": "selected", f"repository-{foreign}": "on"})
@@ -263,7 +263,7 @@ def test_several_organizations(ground: Ground) -> None:
     assert "<form" in ground.owner.get(f"{ground.path}?target_id=1").text  # another's: the list again
     install(ground.server, ground.app, third)
     shown = ground.owner.get(f"{ground.path}?target_id={numbers[third.organization]}")
-    assert f"It is installed on <strong>Acme ({third.organization})</strong> already." in shown.text
+    assert f"Already installed on <strong>Acme ({third.organization})</strong>." in shown.text
     fields = fields_of(ground, f"?target_id={numbers[ground.here.organization]}")
     answer = send(ground, fields, target_id=str(numbers[third.organization]), selection="all")
     assert "This page was not up to date any more" in answer.text  # asked about another place

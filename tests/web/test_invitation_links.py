@@ -167,7 +167,7 @@ def test_somebody_new_makes_an_account_and_is_a_member(place: Place) -> None:
     email, login = address(), new_login()
     link = place.link(email)
     assert place.owner.get(place.people).text.count(link.rpartition("/")[2]) == 0, "it is shown once"
-    assert "with a link" in text_of(place.owner.get(place.people).text)
+    assert "link created" in text_of(place.owner.get(place.people).text)
     stranger = place.stranger()
     shown = stranger.get(link)
     said = text_of(shown.text)
@@ -267,7 +267,7 @@ def test_who_has_signed_in_accepts_or_declines(place: Place) -> None:
     person, other = add_person(place.server), add_person(place.server)
     link = place.link(address())
     browser = place.browser(person)
-    assert f"You accept as {person.login}." in text_of(browser.get(link).text)
+    assert f"You’re accepting as {person.login}." in text_of(browser.get(link).text)
     page = after(browser, browser.fill(link, f"{link}/accept"))
     assert "You are in" in page
     assert place.role(person.login) == "member"
@@ -371,7 +371,7 @@ def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(p
     left = place.owner.get(place.settings).text
     assert email in left
     assert client in left
-    assert "· with a link" not in text_of(left), "what is invited again has none"
+    assert "· link created" not in text_of(left), "what is invited again has none"
     assert "Enter a whole e-mail address" in text_of(
         place.owner.fill_csrf(f"{place.settings}/clients/invite", email="no").text
     )

@@ -38,7 +38,7 @@ def test_a_part_is_paid_given_back_and_credited(studio: Studio, path: str) -> No
     page = page_of(studio.client, path)
     assert "<img" not in page[page.index("<main") :]
     text = text_of(page)
-    for shown in ("Paid in part", HOSTILE, "20.50 EUR", "Still due: 99.50 EUR"):
+    for shown in ("Partially paid", HOSTILE, "20.50 EUR", "Still due: 99.50 EUR"):
         assert shown in text
     [payment] = payments(studio, path)
     given = send(studio.member, f"{path}/payments/{payment}/refund", was="2050/0", amount="0.50")
@@ -47,7 +47,7 @@ def test_a_part_is_paid_given_back_and_credited(studio: Studio, path: str) -> No
     noted = send(studio.member, f"{path}/credit_notes", was="2000/0", total="110", reason=HOSTILE)
     assert noted.status_code == 303
     text = text_of(page_of(studio.client, path))
-    for shown in ("CN-00001", HOSTILE, "Credited: 110.00 EUR", "To be given back: 10.00 EUR"):
+    for shown in ("CN-00001", HOSTILE, "Credited: 110.00 EUR", "To refund: 10.00 EUR"):
         assert shown in text
     note = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}/credit_notes")["credit_notes"][0]["id"]
     assert studio.client.get(f"{path}/credit_notes/{note}/pdf").content.startswith(b"%PDF")
@@ -120,7 +120,7 @@ def test_a_draft_has_discounts_and_several_taxes(studio: Studio) -> None:
     assert 'name="discount" value="10"' in page_of(studio.member, f"{path}/lines/1")
     wrong = send(studio.member, f"{path}/lines", **line, discount="101", tax="much")
     assert wrong.status_code == 422
-    assert "Discount and tax of the line" in text_of(wrong.text)
+    assert "Line item discount and tax" in text_of(wrong.text)
     assert 'id="tax-fault"' in wrong.text
     wrong = send(studio.member, f"{path}/lines/1", **line, discount="101", was="")
     assert 'id="discount-fault"' in wrong.text

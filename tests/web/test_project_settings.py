@@ -175,13 +175,13 @@ def test_people_are_added_changed_and_removed(office: Office) -> None:
     assert stranger.login not in office.roles()
     browser = office.browser(stranger)
     shown = browser.get("/")
-    assert "You are invited" in shown.text
-    assert "to read" in shown.text
+    assert "You’re invited" in shown.text
+    assert "with read access" in shown.text
     [accept] = [each.action for each in forms(shown) if each.action.endswith("/accept")]
-    assert "You are in the project now." in after(browser, browser.fill("/", accept))
+    assert "You’ve joined the project." in after(browser, browser.fill("/", accept))
     assert office.roles()[stranger.login] == "read"
     page = after(owner, send(owner, f"{office.path}/people/{stranger.login}/role", role="admin"))
-    assert f"The role of {stranger.login} was changed." in page
+    assert f"Role of {stranger.login} changed." in page
     assert "<b>Bold" not in page
     assert office.roles()[stranger.login] == "admin"
     assert "Leave Website?" in browser.get(f"{office.path}/people/{stranger.login}/remove").text
@@ -231,7 +231,7 @@ def test_an_invitation_is_declined_or_taken_back(office: Office) -> None:
         return found
 
     owner.fill(office.path, f"{office.path}/people", who=person.login)
-    assert "You declined the invitation." in after(browser, browser.fill("/", invitation(end="/decline")))
+    assert "Invitation declined." in after(browser, browser.fill("/", invitation(end="/decline")))
     owner.fill(office.path, f"{office.path}/people", who=person.login)
     accept = invitation(end="/accept")
     assert send(office.browser(add_person(office.server)), accept).status_code == 404
@@ -300,7 +300,7 @@ def test_who_owns_no_organization_is_offered_to_invite_nobody_by_address(office:
     for login in (office.studio.team.owner.login, "nobody-at-all"):
         answer = send(browser, f"{path}/people", who=login, role="write")
         assert answer.status_code == 422
-        assert f"There is nobody with the login “{login}”." in text_of(answer.text)
+        assert f"No user has the login “{login}”." in text_of(answer.text)
     assert send(browser, f"{path}/people", who="a@b.example", role="write").status_code == 403
     assert send(browser, f"{path}/clients/invite", email="a@b.example").status_code == 403
 

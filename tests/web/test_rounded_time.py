@@ -42,12 +42,12 @@ def draft(studio: Studio, **more: str) -> str:
 def test_the_report_says_what_the_invoice_will_say(spent: Studio) -> None:
     text = report(spent)
     assert "3:20 of this is billable and on no invoice: 268.33 EUR." in text
-    assert "Time is rounded on an invoice: each entry to 15 minutes, up." in text
+    assert "Each time entry is rounded up to the next 15 minutes." in text
     assert "An invoice of it would have 3:30: 281.75 EUR." in text
     page = text_of(page_of(spent.member, draft(spent)))
     assert "Total: 281.75 EUR" in page
-    assert "Time is rounded on an invoice: each entry to 15 minutes, up." in page
-    assert "Worked: 3:20, on this invoice: 3:30." in page
+    assert "Each time entry is rounded up to the next 15 minutes." in page
+    assert "Tracked: 3:20, billed: 3:30." in page
 
 
 def test_in_german(spent: Studio) -> None:
@@ -70,12 +70,12 @@ def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None
     for minutes in (10, 0):
         settle(spent, round_minutes=minutes)
         page = text_of(page_of(spent.member, address))
-        assert "Time is rounded here as the billing settings were when it was added." in page
-        assert "Worked: 3:20, on this invoice: 3:30." in page
+        assert "Time was rounded by the billing settings in effect when it was added." in page
+        assert "Tracked: 3:20, billed: 3:30." in page
     settle(spent, round_minutes=30)
     assert send(spent.member, f"{address}/grouping", group_by="task").status_code == 303
     page = text_of(page_of(spent.member, address))
-    assert "each entry to 30 minutes, up. Worked: 3:20, on this invoice: 3:30." in page
+    assert "each entry to 30 minutes, up. Tracked: 3:20, billed: 3:30." in page
 
 
 def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:

@@ -106,7 +106,7 @@ def test_the_page_tells_what_is_seen_without_a_scope(site: Site, scope: str) -> 
     assert opened == set(SAID_WITHOUT)
     assert {name: _missing(told, SAID_WITHOUT[name]) for name in opened if _missing(told, SAID_WITHOUT[name])} == {}
     assert "nothing else" not in told
-    assert ("It can change nothing." in told) == (scope == "")
+    assert ("It can’t make changes." in told) == (scope == "")
 
 
 def test_what_is_open_without_a_scope_changes_nothing() -> None:

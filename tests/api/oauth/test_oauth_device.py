@@ -91,7 +91,7 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     for told in (site.oauth.app.name, site.world.organization, site.octo.user.login, begun["user_code"], "timesheets"):
         assert told in page.text
     done = site.octo.submit(page, decision="approve")
-    assert "The device is connected" in done.text
+    assert "Device connected" in done.text
 
     token = _poll(site, site.oauth, begun)
     assert (token["scope"], token["token_type"]) == ("work", "bearer")
@@ -104,7 +104,7 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
 def test_who_refuses_gives_nothing(site: Site) -> None:
     begun = _begin(site, site.oauth, scope="repo")
     late = _enter(site.ada, begun["user_code"])
-    assert "Nothing was allowed" in _decide(site.octo, begun, "deny").text
+    assert "Request denied" in _decide(site.octo, begun, "deny").text
     assert site.ada.submit(late, decision="approve").status_code == 422  # it was decided already
     assert _poll(site, site.oauth, begun)["error"] == "access_denied"
     assert _poll(site, site.oauth, begun)["error"] == "incorrect_device_code"
