@@ -27,7 +27,7 @@ async def test_who_bills_is_said_with_a_logo(
     await page.get_by_label("IBAN").fill("DE89 3704 0044 0532 0130 01")
     await page.get_by_label("Days until due").fill("14")
     await page.get_by_role("button", name="Save", exact=True).click()
-    await expect(page.get_by_text("The check digits of the IBAN are wrong")).to_be_visible()
+    await expect(page.get_by_text("The IBAN’s check digits are wrong")).to_be_visible()
     await expect(page.get_by_label("IBAN")).to_have_attribute("aria-invalid", "true")
     await accessible(page)
     await fits(page)

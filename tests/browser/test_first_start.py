@@ -95,7 +95,7 @@ async def test_after_looking_the_strong_button_imports(visit: Visits, team: Team
     chosen: FilePayload = {"name": "plan.csv", "mimeType": "text/csv", "buffer": b"Title\nOne\n"}
     await page.locator("#file").set_input_files(chosen)
     await look.click()
-    await expect(page.locator("#import-plan")).to_contain_text("This would be made")
+    await expect(page.locator("#import-plan")).to_contain_text("To be created")
     await expect(make).to_have_css("background-color", strong)  # and there is one of this name
     await expect(look).not_to_have_css("background-color", strong)
     if not scripts:
@@ -117,7 +117,7 @@ async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
     while not await page.locator("form.drop.over").count():  # until the script has come, nobody hears it
         await heading.dispatch_event("dragover", {"dataTransfer": transfer})
     await heading.dispatch_event("drop", {"dataTransfer": transfer})
-    await expect(page.locator("#import-plan")).to_contain_text("This would be made")
+    await expect(page.locator("#import-plan")).to_contain_text("To be created")
     await expect(page.locator("#import-plan .made")).to_contain_text("3 cards")
     await accessible(page)
     await page.get_by_role("button", name="Import").click()  # the file is still chosen, and no other has this name

@@ -37,7 +37,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
         assert download.suggested_filename == f"keeper-{team.owner.id}.pem"
         assert await asyncio.to_thread(Path(await download.path()).read_text) == shown
     await page.get_by_role("link", name="Continue").click()
-    await page.get_by_role("link", name="Install it").click()
+    await page.get_by_role("link", name="Install…").click()
     await page.get_by_label("All current and future projects").check()
     await page.get_by_role("button", name=f"Install {name}").click()
     await expect(page).to_have_title(re.compile(f"{name} is installed"))
@@ -48,7 +48,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
     await expect(page.get_by_role("button", name="Suspend")).to_be_visible()
     await page.get_by_role("link", name="Uninstall…").click()
     await page.get_by_role("button", name="Uninstall", exact=True).click()
-    await expect(page.get_by_text(f"{name} was uninstalled.")).to_be_visible()
+    await expect(page.get_by_text(f"{name} uninstalled.")).to_be_visible()
     await (
         page.get_by_role("navigation", name="Organization settings")
         .get_by_role("link", name="Apps", exact=True)

@@ -117,7 +117,7 @@ async def test_all_that_failed_is_sent_again(
     await page.get_by_role("button", name="Count deliveries").click()
     await expect(page.get_by_role("heading", name="3 events to redeliver")).to_be_visible()
     await page.get_by_role("button", name="Redeliver all").click()
-    await expect(page.get_by_role("status").filter(has_text="events are sent again")).to_contain_text("3 events")
+    await expect(page.get_by_role("status").filter(has_text="events queued")).to_contain_text("3 events")
     await expect(page.get_by_text("All deliveries checked.")).to_be_visible()
 
 
@@ -144,7 +144,7 @@ async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Vi
     await retries.fill("6")
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("Webhook saved.")).to_be_visible()
-    await expect(page.get_by_text("Somebody has changed this webhook")).to_have_count(0)
+    await expect(page.get_by_text("This webhook has changed")).to_have_count(0)
 
 
 async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
@@ -163,7 +163,7 @@ async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
     await page.get_by_label("Retries").fill("9")
     await page.get_by_role("button", name="Create webhook").click()
     await expect(page.get_by_role("textbox", name="Your secret")).to_be_focused()
-    await expect(page.locator("#secret-fault")).to_contain_text("Enter the secret")
+    await expect(page.locator("#secret-fault")).to_contain_text("Enter a secret")
 
 
 async def test_a_refused_secret_is_in_view(visit: Visits, team: Team, hook: Hook) -> None:

@@ -222,7 +222,7 @@ def test_all_of_it_is_downloaded(studio: Studio) -> None:
     nothing = studio.owner.get(f"{path_of(studio)}/entries.jsonl?action=nothing")
     assert nothing.status_code == 303
     page = studio.owner.get(nothing.headers["location"]).text
-    assert "there is nothing to download" in page
+    assert "No matching entries to download." in page
 
 
 def test_only_owners_read_it(server: Server, studio: Studio) -> None:

@@ -63,7 +63,7 @@ def test_clients_see_what_was_issued_and_change_nothing(studio: Studio) -> None:
     assert studio.client.get(path).status_code == 404
     assert studio.client.get(f"{path}/pdf").status_code == 404
     send(studio.owner, f"{path}/send")
-    for form in ("Book a payment", "Credit the invoice"):
+    for form in ("Record payment", "Issue credit note"):
         assert form not in page_of(studio.client, path)
     assert send(studio.client, f"{path}/payments", was="0/0").status_code == 403
     assert send(studio.client, f"{path}/credit_notes", was="0/0", reason="x").status_code == 403
@@ -233,7 +233,7 @@ def test_an_invoice_shows_who_bills_and_its_subtotal(studio: Studio) -> None:
 def test_an_invoice_that_would_be_overdue_at_once_is_asked_about(studio: Studio) -> None:
     path = made_draft(studio, due="2020-01-01")
     add_lines(studio, path, "One")
-    assert "it would be overdue at once" in text_of(page_of(studio.member, path))
+    assert "has already passed" in text_of(page_of(studio.member, path))
     studio.call("PATCH", f"/invoices/{path.rpartition('/')[2]}", due="2090-01-01")
     assert "overdue" not in text_of(page_of(studio.member, path))
 
@@ -245,7 +245,7 @@ def test_what_cannot_be_taken_back_is_asked_about(studio: Studio) -> None:
         return f'</summary>\n      <form method="post" action="{path}/{step}">' in page_of(studio.member, path)
 
     assert f"{path}/send" not in page_of(studio.member, path)
-    assert "Add its lines first" in text_of(page_of(studio.member, path))
+    assert "Add line items to issue this invoice" in text_of(page_of(studio.member, path))
     add_lines(studio, path, "One")
     assert asked("send")
     assert "The recipient is missing." in text_of(page_of(studio.member, path))
@@ -436,7 +436,7 @@ def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
     assert "/lines" not in page.replace("#lines", "")
     assert f"{path}/delete" not in page
     assert studio.member.get(f"{path}/lines/1").status_code == 404
-    rule = "The invoice was issued. Its amounts, its parties and its number stay as they are."
+    rule = "This invoice has been issued. Its amounts, parties, and number can’t be changed."
     new = {"description": "Late one", "qty": "1", "unit_price": "5"}
     for answer in (
         studio.member.post(line.action, {**line.fields, "description": "Late one"}),

@@ -75,13 +75,13 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
         assert missing.status_code == 422
         said = text_of(missing.text)
         assert "This invoice can’t be exported as an e-invoice yet:" in said
-        assert "The country of who pays: the studio has to complete its billing settings." in said
+        assert "The client’s country is missing. The seller needs to complete the billing settings." in said
         assert "/settings/billing" not in missing.text[missing.text.index("<main") :]
     missing = studio.owner.client.get(f"{path}/xml")
-    assert "The client's country: it is written in the billing settings of the project." in text_of(missing.text)
+    assert "The client’s country is missing. Add it in the project’s billing settings." in text_of(missing.text)
     assert f'href="{studio.base}/settings/billing"' in missing.text
     assert f'href="/{studio.team.world.organization}/settings/billing"' in missing.text
-    assert "Für eine E-Rechnung fehlt etwas:" in german(studio, f"{path}/xml")
+    assert "Diese Rechnung kann noch nicht als E-Rechnung ausgegeben werden:" in german(studio, f"{path}/xml")
     login = studio.base.split("/")[1]
     studio.call("PATCH", f"/organizations/{login}/billing", country="DE", vat_id="DE123456789")
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
@@ -100,7 +100,7 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
 
 def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(studio: Studio) -> None:
     draft = invoice_in(studio, "EUR", 100)
-    words = "An e-invoice of it would lack:"
+    words = "Missing for an e-invoice:"
     assert words not in page_of(studio.owner, draft)
     account = f"/organizations/{studio.team.world.organization}/billing"
     studio.call("PATCH", account, country="DE")
@@ -111,7 +111,7 @@ def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(s
     page = page_of(studio.member, draft)
     assert words in page
     assert "/settings/billing" not in page[page.index("<main") :]
-    assert "Einer E-Rechnung daraus würde fehlen: Ihre USt-IdNr. oder Steuernummer" in german(studio, draft)
+    assert "Für eine E-Rechnung fehlt: Ihre USt-IdNr. oder Steuernummer" in german(studio, draft)
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
     for enough in ("vat_id", "tax_number"):
         numbers = {"vat_id": None, "tax_number": None, enough: "DE123456789"}

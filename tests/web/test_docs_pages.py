@@ -117,7 +117,7 @@ def test_what_is_searched_for_is_text(anybody: Browser) -> None:
     page = anybody.get("/docs/search", params={"q": hostile}).text
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
-    assert "No section has all these words" in page
+    assert "No results. Try fewer words." in page
 
 
 def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> None:

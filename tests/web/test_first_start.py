@@ -185,7 +185,7 @@ def test_a_board_is_the_first_project(fresh: Server, open_browser: Callable[[Ser
     bad = upload(browser, "/welcome/import", b'{"lists": [')
     assert bad.status_code == 422
     assert 'id="file-fault"' in bad.text
-    assert "This is not JSON: line 1" in text_of(bad.text)
+    assert "This isn’t valid JSON: line 1" in text_of(bad.text)
     made = upload(browser, "/welcome/import", encoded(small({"name": HOSTILE}, {}, name=HOSTILE)))
     assert made.status_code == 201
     assert HOSTILE not in made.text
@@ -209,7 +209,7 @@ def test_a_board_is_imported_by_members_and_brings_only_what_is_new(server: Serv
         again = upload(member, action, encoded(board))
         assert "Nothing new to import. 2 cards were here already" in text_of(again.text)
         for data, told in (
-            (b"", "Choose the file"),
+            (b"", "Choose the exported file"),
             (b"[]", "it holds a list"),
             (b'{"idBoard": 1, "idList": 2}', "card"),
         ):

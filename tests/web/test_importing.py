@@ -81,7 +81,7 @@ def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
     board = encoded(small(card, {}, name="Relaunch", desc="Our site", labels=labels))
     with signed_in(server, join(server, world, add_person(server), "member")) as member:
         page = member.get(action)
-        assert "Preview import" in page.text
+        assert "Preview" in page.text
         before = titles_of(server, world.token)
         looked = upload(member, action, board, step="look")
         assert looked.status_code == 200
@@ -169,7 +169,7 @@ def test_how_a_table_was_read_is_said(server: Server) -> None:
     with Browser.of(server, world.owner) as owner:
         table = "Titel\nGrüße\n".encode("cp1252")
         looked = upload(owner, f"/{world.organization}/-/import", table, "x.csv", step="look")
-        assert "The file is not UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
+        assert "The file isn’t UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
 
 
 def test_a_person_of_another_organization_is_not_assigned(server: Server) -> None:
@@ -199,8 +199,8 @@ def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
         said = text_of(looked.text)
         assert "3 Hinweise" in said
         assert "Niemand hier ist gone." in said
-        assert "Der Name ist auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem ganzen." in said
-        assert "Ihre Frist 'soon' ist keine Zeitangabe. Das Feld trello_due behält sie." in said
+        assert "Der Name wurde auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem vollständigen Namen." in said
+        assert "Die Frist 'soon' ist kein gültiges Datum. Sie steht im Feld trello_due." in said
         assert HOSTILE not in looked.text
 
 
@@ -210,7 +210,7 @@ def test_a_page_shows_the_first_of_many_remarks_and_how_many_more_there_are(serv
     with Browser.of(server, world.owner) as owner:
         looked = upload(owner, f"/{world.organization}/-/import", encoded(small(*cards, name="Many")), step="look")
         assert "130 remarks" in text_of(looked.text)
-        assert looked.text.count("its name is cut to 255 characters.") == 100
+        assert looked.text.count("the name was shortened to 255 characters.") == 100
         assert "And 30 more." in text_of(looked.text)
 
 

@@ -157,7 +157,7 @@ def test_the_name_is_changed(house: House) -> None:
 
 def test_an_oauth_app_is_made_changed_and_deleted(house: House) -> None:
     name, path = house.name("Reports"), f"{house.path}/oauth-apps"
-    assert "There is no OAuth app yet." in house.owner.get(path).text
+    assert "No OAuth apps yet." in house.owner.get(path).text
     made = house.owner.fill(
         f"{house.path}/new-oauth-app", name=f" {name} ", callback_urls=f"{CALLBACK}\r\n\r\n {CALLBACK}/2 ",
         homepage_url="https://client.example", description="It\r\ncounts.", device_flow="on",
@@ -181,7 +181,7 @@ def test_an_oauth_app_is_made_changed_and_deleted(house: House) -> None:
     changed = house.api(f"/oauth-apps/{app['client_id']}")
     assert (changed["name"], changed["homepage_url"], changed["description"]) == (f"{name} 2", None, None)
     refused = house.owner.fill(f"{page}/delete", name=name)
-    assert (refused.status_code, "That is not the name of the app." in refused.text) == (422, True)
+    assert (refused.status_code, "That isn’t the app’s name." in refused.text) == (422, True)
     assert "was deleted." in after(house.owner, house.owner.fill(f"{page}/delete", name=f"{name} 2"))
     assert house.api("/oauth-apps") == []
     assert house.owner.get(page).status_code == 404
@@ -256,7 +256,7 @@ def test_an_app_is_made_with_a_key_that_is_shown_once(house: House) -> None:
     shown = house.owner.get(page).text
     assert pem not in shown
     assert f"/apps/{app['slug']}/installations/new" in shown
-    assert "The last key stays." in shown
+    assert "The last key can’t be deleted." in shown
     [first] = house.api(f"/apps/{app['slug']}/keys")
     refused = house.owner.fill_csrf(f"{page}/keys/{first['id']}/delete")
     assert (refused.status_code, "last key" in refused.text) == (422, True)
@@ -285,7 +285,7 @@ def test_apps_of_others_are_not_there(house: House) -> None:
         assert house.owner.fill_csrf(house.path + path, name=app.slug).status_code == 404, path
     for name in (app.slug, oauth["slug"], oauth["client_id"], "no-such", HOSTILE, ""):
         refused = house.owner.fill(f"{house.path}/installations", app=name)
-        assert (refused.status_code, "There is no app with this name" in refused.text) == (422, True), name
+        assert (refused.status_code, "No app with this name" in refused.text) == (422, True), name
         assert HOSTILE not in refused.text
     assert len(other.api("/installations")["installations"]) == 1
 
@@ -293,7 +293,7 @@ def test_apps_of_others_are_not_there(house: House) -> None:
 def test_an_app_is_installed_suspended_and_uninstalled(house: House) -> None:
     app = make_app(house.server, house.world, installed=False)
     path = f"{house.path}/installations"
-    assert "No app is installed here." in house.owner.get(path).text
+    assert "No apps installed." in house.owner.get(path).text
     begun = house.owner.fill(path, app=f" https://any.example/apps/{app.slug}/installations/new ")
     assert begun.status_code == 303
     where = begun.headers["location"]
@@ -310,7 +310,7 @@ def test_an_app_is_installed_suspended_and_uninstalled(house: House) -> None:
     assert house.api(f"/installations/{made['id']}")["suspended_at"] is not None
     undo(house.owner, suspended)
     assert house.api(f"/installations/{made['id']}")["suspended_at"] is None
-    assert "was uninstalled." in after(house.owner, house.owner.fill(f"{page}/uninstall", remove_webhooks="on"))
+    assert "uninstalled." in after(house.owner, house.owner.fill(f"{page}/uninstall", remove_webhooks="on"))
     assert house.api("/installations")["installations"] == []
     assert house.owner.get(page).status_code == 404
 
@@ -340,7 +340,7 @@ def test_more_permissions_are_allowed_only_as_they_were_read(house: House) -> No
     form = house.owner.form(page, f"{page}/permissions")
     _ask_for(house, app.id, {"work": "write", "organization_hooks": "write"})
     refused = house.owner.post(form.action, form.fields)
-    assert (refused.status_code, "asks for something else by now" in refused.text) == (422, True)
+    assert (refused.status_code, "The requested permissions have changed" in refused.text) == (422, True)
     assert "Permissions approved." in after(house.owner, house.owner.fill(page, form.action))
     granted = house.api(f"/installations/{app.installation_id}")["permissions"]
     assert (granted["work"], granted["organization_hooks"]) == ("write", "write")
@@ -374,7 +374,7 @@ def test_deleted_projects_are_restored_by_who_may(house: House) -> None:
     for person in (member, outside):
         assert house.browser(person).fill_csrf(restore).status_code == 404
     assert "The project is back." in after(house.owner, house.owner.fill(path, restore))
-    assert "There is no deleted project" in house.owner.get(path).text
+    assert "No deleted projects" in house.owner.get(path).text
     assert house.owner.get(f"/{house.world.organization}/gone").status_code == 200
 
 

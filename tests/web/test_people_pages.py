@@ -153,12 +153,12 @@ def test_what_is_wrong_is_said_and_what_was_typed_is_kept(crew: Crew) -> None:
     member, owner = crew.add("member"), crew.browser(crew.owner)
     hostile = "<b>x</b>\u202e\U0001f419"
     for who, said in (
-        (hostile, "There is nobody with the login"),
-        (crew.world.organization, "There is nobody with the login"),
-        ("", "There is nobody with the login"),
+        (hostile, "No user has the login"),
+        (crew.world.organization, "No user has the login"),
+        ("", "No user has the login"),
         (member.login, "is in Acme already."),
         (member.email, "is in the organization already"),
-        ("a b@c", "Enter a whole e-mail address"),
+        ("a b@c", "Enter a valid e-mail address"),
     ):
         answer = owner.fill(crew.path, who=who, role="owner")
         assert answer.status_code == 422, who

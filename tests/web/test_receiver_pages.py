@@ -52,7 +52,7 @@ def post(office: Office, url: str, body: bytes = b"{}", **headers: str) -> httpx
 
 def test_a_receiver_is_made_once_and_shows_the_ping(office: Office) -> None:
     owner = office.visitor()
-    assert "has no webhook to try yet" in text_of(owner.get("/receiver"))
+    assert "No test webhook yet." in text_of(owner.get("/receiver"))
     owner, hook = make(office, owner)
     assert hook["config"]["url"].startswith(f"{office.server.url}/receive/")
     assert (hook["events"], hook["config"]["content_type"]) == (["*"], "json")
@@ -149,7 +149,7 @@ def test_the_key_of_another_organization_gives_it_nothing(office: Office) -> Non
         until(lambda: len(events(owner)) == 2)
         assert "invalid signature" in text_of(owner.get("/receiver"))
         stranger = other.visitor()
-        assert "has no webhook to try yet" in text_of(stranger.get("/receiver"))
+        assert "No test webhook yet." in text_of(stranger.get("/receiver"))
         for path in ("/receiver", "/receiver/newest"):
             assert stranger.browser.get(f"{owner.base}{path}").status_code == 404
 
@@ -174,7 +174,7 @@ def test_it_is_for_those_who_administer_the_project(office: Office, place: str, 
 def test_it_goes_with_its_webhook(office: Office) -> None:
     owner, hook = make(office)
     office.api("DELETE", f"{office.world.repo_path}/hooks/{hook['id']}")
-    assert "has no webhook to try yet" in text_of(owner.get("/receiver"))
+    assert "No test webhook yet." in text_of(owner.get("/receiver"))
     owner.get("/receiver/newest", status=404)
     assert post(office, hook["config"]["url"]).status_code == 404
 

@@ -56,7 +56,7 @@ def test_in_german(spent: Studio) -> None:
     text = report(spent)
     assert "jeder Eintrag kaufmännisch auf 15 Minuten." in text
     assert "Eine Rechnung darüber hätte 3:15: 261,63 EUR." in text
-    assert "Gearbeitet: 3:20, auf dieser Rechnung: 3:15." in text_of(page_of(spent.member, draft(spent)))
+    assert "Erfasst: 3:20, abgerechnet: 3:15." in text_of(page_of(spent.member, draft(spent)))
 
 
 def test_where_nothing_is_rounded_nothing_is_said(spent: Studio) -> None:

@@ -172,7 +172,7 @@ def test_members_see_services_and_others_find_none(server: Server, studio: Studi
     assert send(studio.member, f"{path}/prices", amount="1", currency="EUR", interval="week").status_code == 403
     with signed_in(server, add_in(server, studio.team.world, "write")) as outsider, open_studio(server) as other:
         assert f'href="{base}"' not in page_of(outsider, f"{studio.base}/billing")
-        assert "Only people of" in text_of(page_of(outsider, f"{studio.base}/billing/subscriptions/new"))
+        assert "Only members of" in text_of(page_of(outsider, f"{studio.base}/billing/subscriptions/new"))
         own = services_of(other)
         for browser in (studio.client, outsider, other.owner):
             for each in (base, path, f"{base}/new"):
@@ -217,7 +217,7 @@ def test_a_subscription_tells_its_dates_in_words(studio: Studio) -> None:
 
 def test_who_cancels_may_keep_it_until_the_end_of_the_period(studio: Studio) -> None:
     path = subscribed(studio, cancel_at_period_end=True)
-    assert "It goes on until the end of its period on" in text_of(page_of(studio.member, path))
+    assert "The subscription stays active until its period ends on" in text_of(page_of(studio.member, path))
     assert send(studio.member, f"{path}/cancel", reason="", feedback="").status_code == 303
     text = text_of(page_of(studio.member, path))
     assert f"ends on {checkout_of(studio, path)['period_end'][:10]}" in text
@@ -227,20 +227,20 @@ def test_who_cancels_may_keep_it_until_the_end_of_the_period(studio: Studio) -> 
 
 def test_what_is_paid_once_or_never_does_not_renew(studio: Studio) -> None:
     once = subscribed(studio, service_prices=[{"amount": 5, "currency": "EUR", "interval": "one_time"}])
-    assert "does not renew" in text_of(page_of(studio.client, once))
+    assert "doesn’t renew" in text_of(page_of(studio.client, once))
     free = made_service(studio, title="Free", service_prices=[])
     path = f"{studio.base}/billing/subscriptions/new"
     answer = send(studio.member, path, service=free["id"], qty="2", start="1")
     assert answer.status_code == 303, answer.text
     text = text_of(page_of(studio.client, answer.headers["location"]))
-    assert "runs since" in text
+    assert "active since" in text
     assert "free" in text
 
 
 def test_what_the_service_does_not_allow_is_refused_with_the_reason(studio: Studio) -> None:
     path = subscribed(studio, minimum_months=3, limit_pausing=0)
     for step, said in (
-        ("pause", "The subscription can be paused at most 0 times."),
+        ("pause", "This subscription can’t be paused more than 0 times."),
         ("cancel", "in its first 3 months"),
     ):
         answer = send(studio.member, f"{path}/{step}", reason="Kept reason", feedback="Kept feedback")
@@ -282,9 +282,9 @@ def test_a_subscription_needs_a_service_on_offer_and_a_number(studio: Studio) ->
     choice = f"{one['id']} {one['service_prices'][0]['id']}"
     for fields, said in (
         ({"service": "", "qty": "2"}, "Choose a service."),
-        ({"service": choice, "qty": "2"}, "The service is sold one at a time"),
+        ({"service": choice, "qty": "2"}, "The quantity must be 1 for this service"),
         ({"service": choice, "qty": "some"}, "Quantity must be a whole number from 1 to 10000"),
-        ({"service": "svc_none", "qty": "1"}, "This service is not on offer any more."),
+        ({"service": "svc_none", "qty": "1"}, "This service is no longer available."),
     ):
         answer = send(studio.member, path, **fields)
         assert answer.status_code == 422, fields
@@ -328,8 +328,8 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     assert f'href="{base}"' in page_of(studio.member, f"{studio.base}/billing")
     text = text_of(page_of(studio.member, base))
     assert "No credits yet." in text
-    assert "A credit is a unit of work that was bought in advance" in text
-    assert "There is no open one." in text_of(page_of(studio.member, base))
+    assert "Credits are work bought in advance" in text
+    assert "There are no open tasks to spend credits on." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]
     studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", timezone="America/New_York")
@@ -362,8 +362,8 @@ def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) 
         ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Write it such as 1250.00."),
         ("grant", {"amount": "0"}, 422, "Amount must be more than 0"),
         ("grant", {"amount": "5", "expires_at": "2020-01-01"}, 422, "The last day must be today or later"),
-        ("grant", {"amount": "5", "expires_at": "soon"}, 422, "The last day must be a date"),
-        ("spend", {"amount": "5", "task_id": ""}, 422, "Choose the task that the credits pay for."),
+        ("grant", {"amount": "5", "expires_at": "soon"}, 422, "Enter the last day as a date"),
+        ("spend", {"amount": "5", "task_id": ""}, 422, "Choose the task to spend the credits on."),
         ("spend", {"amount": "5", "task_id": task}, 409, "The balance is 0; 5 cannot be spent."),
     ):
         answer = send(studio.member, f"{base}/{action}", notes="Kept note", **typed)

@@ -84,7 +84,7 @@ def test_a_token_is_shown_once_and_can_do_what_was_chosen(server: Server) -> Non
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
-        assert "You have no tokens yet." in browser.get("/settings/tokens").text
+        assert "No tokens yet." in browser.get("/settings/tokens").text
         answer = browser.fill(
             "/settings/tokens/new", note=HOSTILE, days="7", **{f"{SCOPE}work:read": "on", f"{SCOPE}repo": "on"}
         )
@@ -163,7 +163,7 @@ def test_a_token_that_cannot_be_made_says_why(server: Server, fields: dict[str, 
         assert (answer.status_code, said in answer.text) == (422, True)
         [form] = [each for each in forms(answer) if each.action == "/settings/tokens/new"]
         assert f"{SCOPE}work" in form.fields  # what was chosen stands
-        assert "You have no tokens yet." in browser.get("/settings/tokens").text
+        assert "No tokens yet." in browser.get("/settings/tokens").text
         assert browser.fill("/settings/tokens/new", note="x", days="8").status_code == 404
 
 
@@ -183,7 +183,7 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         before = browser.cookie
         wrong = browser.fill(asked, "/login/confirm", password="not this one")
         assert (wrong.status_code, browser.cookie) == (422, before)
-        assert "The password is not right." in wrong.text
+        assert "Wrong password." in wrong.text
         right = browser.fill(asked, "/login/confirm", password=PASSWORD)
         assert (right.status_code, right.headers["location"]) == (303, "/settings/tokens/new")
         assert browser.cookie != before

@@ -85,7 +85,7 @@ def test_what_a_draft_has_stays_and_more_comes_beside_it(spent: Studio) -> None:
 
 def test_nothing_is_left_the_second_time(spent: Studio) -> None:
     path = draft_of(spent)
-    for words in ("2 time entries added.", "There is no finished, billable time any more"):
+    for words in ("2 time entries added.", "There is no unbilled time left to add."):
         answer = send(spent.member, f"{path}/unbilled")
         assert answer.status_code == 303
         assert words in page_of(spent.member, path)
@@ -229,4 +229,4 @@ def test_others_are_offered_nothing_and_change_nothing(spent: Studio, server: Se
     assert "Add unbilled time" not in page_of(spent.owner, path)
     assert send(spent.client, f"{path}/unbilled").status_code == 404
     answer = send(spent.owner, f"{path}/unbilled")
-    assert (answer.status_code, "Its amounts, its parties" in text_of(answer.text)) == (409, True)
+    assert (answer.status_code, "Its amounts, parties" in text_of(answer.text)) == (409, True)

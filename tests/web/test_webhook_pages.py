@@ -35,7 +35,7 @@ _FORM = {"content_type": "json", "which": "choose", "event__task": "on", "active
 def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
     owner = office.visitor()
     assert "No webhooks yet" in owner.get().text
-    assert "Make a secret for me" in owner.get("/new").text
+    assert "Generate a secret" in owner.get("/new").text
     made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
     assert "content-encoding" not in made.headers, "a page with a secret is not compressed"
     found = _SECRET.search(made.text)
@@ -67,7 +67,7 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     assert "No webhooks yet" in owner.get().text
     office.hook(events=["task"])
     again = owner.send(url=office.receiver.url, secret_kind="none", status=422, **_FORM)
-    assert "Another webhook already sends one of these events to this address." in again.text
+    assert "Another webhook already sends one of these events to this URL." in again.text
 
 
 def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
@@ -109,7 +109,7 @@ def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(offi
     assert len(ping.headers["webhook-signature"].split()) == 2
     refused = owner.send(f"/{hook}/secret", secret_kind="own", secret="plain", status=422)
     assert 'id="secret-fault"' in refused.text
-    assert "must be whsec_ and a key in Base64" in text_of(refused)
+    assert "must be whsec_ followed by a base64 key" in text_of(refused)
 
 
 def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) -> None:
@@ -143,15 +143,15 @@ def test_the_page_says_which_header_has_both_signatures(office: Office) -> None:
     owner = office.visitor()
     plain = office.hook(config={"secret": "the first"})
     page = text_of(owner.get(f"/{plain}"))
-    assert "All deliveries are signed with the new secret at once" in page
+    assert "All deliveries, including waiting ones, are signed with the new secret" in page
     assert "Keep signing with the previous secret for" not in page
     standard = office.hook(
         config={"url": f"{office.receiver.url}/2", "header_style": "standard", "secret": "whsec_" + "a" * 40}
     )
     page = text_of(owner.get(f"/{standard}"))
-    assert "Only webhook-signature, the header of Standard Webhooks, then has both signatures." in page
+    assert "Only webhook-signature (Standard Webhooks) then carries both signatures." in page
     owner.send(f"/{standard}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
-    assert "Only the header webhook-signature has both signatures" in text_of(owner.get(f"/{standard}"))
+    assert "Only webhook-signature carries both signatures" in text_of(owner.get(f"/{standard}"))
 
 
 def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
@@ -159,8 +159,8 @@ def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
     made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
     hook = int(_HOOK.search(made.text)[1])  # type: ignore[index]
     for page in (made, owner.get(f"/{hook}/verify")):
-        assert "The key is the secret as it was shown, the whole text" in text_of(page)
-        assert "This webhook does not send it yet." in text_of(page)
+        assert "Use the complete secret as the key" in text_of(page)
+        assert "Not sent by this webhook." in text_of(page)
         assert f'href="{owner.base}/{hook}#header_style"' in page.text
     owner.send(
         f"/{hook}", url=office.receiver.url, content_type="json", which="push", header_style="standard", active="1"
@@ -399,11 +399,11 @@ def test_a_password_alone_is_allowed_and_stays(office: Office) -> None:
 def test_a_webhook_without_a_secret_is_told_that_nothing_is_signed(office: Office) -> None:
     signed, owner = office.hook(), office.visitor()
     plain = office.hook(config={"url": f"{office.receiver.url}/plain", "secret": ""})
-    assert "Each delivery has a header X-Hub-Signature-256" in text_of(owner.get(f"/{signed}/verify"))
+    assert "Each delivery has the header X-Hub-Signature-256" in text_of(owner.get(f"/{signed}/verify"))
     page = text_of(owner.get(f"/{plain}/verify"))
     assert "This webhook has no secret, so its deliveries aren’t signed." in page
-    assert "Each delivery has a header" not in page
-    assert "With one, each delivery has a header X-Hub-Signature-256" in page
+    assert "Each delivery has the header" not in page
+    assert "With a secret, each delivery has the header X-Hub-Signature-256" in page
 
 
 def test_the_webhooks_of_an_organization_are_reached_by_the_keyboard(office: Office) -> None:
@@ -465,7 +465,7 @@ def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
     member = office.visitor(office.team.member)
     page = member.get(status=403)
     assert f'href="/{office.world.full_name}">To the project</a>' in page.text
-    assert "Ask one of them." in text_of(page)
+    assert "Ask one for help." in text_of(page)
     page = member.get(f"/{office.world.organization}/-/webhooks", status=403)
     assert f'href="/{office.world.organization}">To the organization</a>' in page.text
     hidden = office.visitor(office.server.run(make_team).owner).get(status=404)
@@ -480,7 +480,7 @@ def test_own_events_are_explained_where_events_are_chosen(office: Office) -> Non
 
 def test_the_list_names_the_time_of_its_figures(office: Office) -> None:
     office.hook()
-    assert "Charts and figures are of the last 24 hours" in text_of(office.visitor().get())
+    assert "Charts and figures cover the last 24 hours" in text_of(office.visitor().get())
 
 
 def test_a_password_that_is_a_mask_is_refused(office: Office) -> None:

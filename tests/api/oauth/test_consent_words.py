@@ -33,7 +33,7 @@ SAID = {
 }
 # Likewise of what a token sees that has no scope and no permission.
 SAID_WITHOUT = {
-    "user": ["name", "e-mail address", "organizations that you are in"],
+    "user": ["name", "e-mail address", "your organizations and their members"],
     "account.read": ["members", "e-mail addresses"],
     "organization.read": ["organizations", "members"],
     "organization.membership": ["members"],
@@ -44,12 +44,12 @@ SAID_WITHOUT = {
 READ_OF_WORK = {
     "Activity": ["activity"],
     "Billing": ["billing settings"],
-    "Clients": ["who is in"],
+    "Clients": ["the people in"],
     "Columns": ["tasks"],
     "File comments": ["comments"],
     "Files": ["files"],
     "Invoices": ["invoices"],
-    "Members": ["who is in"],
+    "Members": ["the people in"],
     "Projects": ["projects"],
     "Search": ["projects"],
     "Service Checkouts": ["checkouts"],
