@@ -128,9 +128,7 @@ async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Vi
     await retries.fill("99")
     await limit.fill("abc")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.locator("#retries-fault")).to_contain_text(
-        "Retries must be a whole number from 0 to 50"
-    )
+    await expect(page.locator("#retries-fault")).to_contain_text("Retries must be a whole number from 0 to 50")
     await expect(page.locator("#rate_limit-fault")).to_be_visible()
     await expect(page.get_by_text("Nothing was saved.")).to_be_attached()
     await expect(retries).to_be_focused()

@@ -145,7 +145,10 @@ def test_another_address_of_a_client_stays_their_own(
             "550 5.1.1 <{}>: unknown user at mx.inside.example",
             "Send the PDF yourself. There is no such address.",
         ),
-        ("451 4.3.0 <{}>: mx.inside.example is busy", "The e-mail to Mia Client couldn’t be delivered yet. Trying again soon."),
+        (
+            "451 4.3.0 <{}>: mx.inside.example is busy",
+            "The e-mail to Mia Client couldn’t be delivered yet. Trying again soon.",
+        ),
     ],
     ids=["refused", "put-off"],
 )

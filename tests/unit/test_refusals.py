@@ -130,7 +130,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
         (say("login {} is taken", "{0} %s"), "Der Benutzername {0} %s ist vergeben. Bitte wählen Sie einen anderen."),
         ("Nobody has translated this.", "Nobody has translated this."),
         (must_be("note", "as nobody {wrote} it"), "note must be as nobody {wrote} it"),
-        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Zweck: muss 1 bis 9 Zeichen haben"),
+        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Notiz: muss 1 bis 9 Zeichen haben"),
     ],
 )
 def test_a_sentence_in_german(english: str, expected: str) -> None:
@@ -156,7 +156,7 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
         (must_be("name", or_null(_SHORT)), "Name must have 1 to 255 characters"),
         (
             must_be("rate_limit", compose("a whole number from {} to {}", 1, 10000)),
-            "Most deliveries a second must be a whole number from 1 to 10000",
+            "Maximum deliveries per second must be a whole number from 1 to 10000",
         ),
         ("url cannot be blank", "Enter a payload URL."),
         (say("login {} is taken", "ada"), "The login ada is taken. Choose another."),

@@ -93,7 +93,7 @@ def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Serv
         other.sign_in(stranger)
         page = here.get("/settings")
         assert "&lt;b&gt;Phone&lt;/b&gt;" in page.text
-        [form] = [each for each in forms(page) if each.buttons == ["End"]]
+        [form] = [each for each in forms(page) if each.buttons == ["Sign out"]]
         token = other.form("/", "/logout").fields["csrf"]
         assert other.post(form.action, {"csrf": token}).status_code == 404
         assert there.is_signed_in()

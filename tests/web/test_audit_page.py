@@ -71,7 +71,7 @@ def test_refusals_are_marked(server: Server, studio: Studio) -> None:
 
     server.run(refuse)
     page = page_of(studio.owner, path_of(studio))
-    assert "refused: 403 \u00d7 3" in text_of(page)
+    assert "denied: 403 \u00d7 3" in text_of(page)
     assert "<img src=x" not in page
     assert HOSTILE.partition("&")[0] in text_of(page)
 
@@ -151,7 +151,7 @@ def test_people_have_their_names_and_strangers_only_a_login(server: Server, stud
 
     def written() -> str:
         page = page_of(studio.owner, path_of(studio))
-        return page if text_of(page).count("refused: 404") == 2 else ""
+        return page if text_of(page).count("denied: 404") == 2 else ""
 
     page = until(written)
     assert "<strong>Olivia Owner</strong> <code>column.create</code>" in page
@@ -161,7 +161,7 @@ def test_people_have_their_names_and_strangers_only_a_login(server: Server, stud
     assert "Sam Stranger" not in page, "a stranger's name is the business of nobody here"
     by_name = page_of(studio.owner, path_of(studio), actor="olivia OWNER")
     assert "column.create" in by_name
-    assert "refused: 404" not in text_of(by_name)
+    assert "denied: 404" not in text_of(by_name)
 
 
 def test_actions_that_occur_are_suggested(studio: Studio) -> None:

@@ -40,11 +40,11 @@ def test_from_draft_to_paid(studio: Studio) -> None:
 
 def test_without_a_mail_server_the_page_says_that_nobody_got_it_by_e_mail(studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
-    words = "Not e-mailed. Download the PDF to send it yourself. This server sends no e-mail"
+    words = "Not e-mailed. Download the PDF to send it yourself. E-mail isn’t set up on this server."
     assert words not in text_of(page_of(studio.member, path))
     send(studio.owner, f"{path}/send")
     assert words in text_of(page_of(studio.member, path))
-    assert "by e-mail" not in text_of(page_of(studio.client, path))
+    assert "Not e-mailed" not in text_of(page_of(studio.client, path))
     send(studio.owner, f"{path}/void")
     assert words not in text_of(page_of(studio.member, path))
 
@@ -262,12 +262,12 @@ def test_the_list_says_what_is_open(studio: Studio) -> None:
     send(studio.member, f"{first}/send")
     send(studio.member, f"{second}/send")
     text = text_of(page_of(studio.client, base))
-    assert "Open: 10.00 EUR , 10.00 USD" in text
+    assert "Outstanding: 10.00 EUR , 10.00 USD" in text
     assert "due 2090-01-01" in text
     assert "no recipient" in text
     send(studio.member, f"{first}/payments", was="0/0", amount="4.00")
     assert "Open: 6.00 EUR , 10.00 USD" in text_of(page_of(studio.client, base))
-    assert "still due: 6.00 EUR" in text_of(page_of(studio.client, base))
+    assert "6.00 EUR due" in text_of(page_of(studio.client, base))
     send(studio.member, f"{first}/payments", was="400/0")
     assert "Open: 10.00 USD" in text_of(page_of(studio.client, base))
 
@@ -290,8 +290,8 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     for typed, said in (
         ({"unit_price": "ten"}, "“ten” is not an amount. Write it such as 1250.00."),
         ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
-        ({"unit_price": "-1"}, "Price of one must be a number of at least 0"),
-        ({"unit_price": "9" * 30}, "Price of one must be a number from 0 to 20000000000000"),
+        ({"unit_price": "-1"}, "Unit price must be a number of at least 0"),
+        ({"unit_price": "9" * 30}, "Unit price must be a number from 0 to 20000000000000"),
         ({"qty": "0"}, "Quantity must be a number of more than 0"),
         ({"qty": "1.2345678"}, "with at most six decimals"),
         ({"qty": ""}, "Quantity must be filled in"),

@@ -68,7 +68,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
         ("vat_id", "DE12", "DE writes VAT ids in another form"),
         ("tax_number", "--", "Enter the tax number as your tax office writes it, such as 21/815/08150."),
-        ("tax_number", "1" * 65, "Tax number can’t be longer than 64 characters"),
+        ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
         ("number_format", "{0}", "Include the number exactly once"),
         ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
         ("payment_days", "x", "Days until due must be a whole number"),
@@ -176,7 +176,7 @@ def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: St
     assert send(studio.member, f"{path}/lines", **line).status_code == 303
     text = text_of(page_of(studio.member, path))
     for shown in (
-        HOSTILE, "Ring 2", "VAT id: ATU12345678", "VAT id: DE123456789", "Tax number: 21/815/08150",
+        HOSTILE, "Ring 2", "VAT ID: ATU12345678", "VAT ID: DE123456789", "Tax number: 21/815/08150",
         "DE89 3704 0044 0532 0130 00",
     ):  # fmt: skip
         assert shown in text

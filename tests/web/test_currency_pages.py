@@ -59,7 +59,7 @@ def test_a_currency_that_a_rate_does_not_fit_is_refused_at_its_field(studio: Stu
     was = page.partition('name="was" value="')[2].partition('"')[0]
     refused = send(studio.owner, path, was=was, currency="JPY")
     assert refused.status_code == 422
-    said = "A rate or the budget does not fit JPY, where an amount has no decimals: change the amount first."
+    said = "A rate or the budget doesn’t fit JPY, where an amount has no decimals: change the amount first."
     assert said in text_of(refused.text)
     assert 'id="currency-fault"' in refused.text
 

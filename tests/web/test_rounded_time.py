@@ -54,7 +54,7 @@ def test_in_german(spent: Studio) -> None:
     spent.member.client.cookies.set("workhook_language", "de")
     settle(spent, round_mode="nearest")
     text = report(spent)
-    assert "jeder Eintrag kaufmännisch auf 15 Minuten." in text
+    assert "kaufmännisch auf 15 Minuten gerundet." in text
     assert "Eine Rechnung darüber hätte 3:15: 261,63 EUR." in text
     assert "Erfasst: 3:20, abgerechnet: 3:15." in text_of(page_of(spent.member, draft(spent)))
 
@@ -75,7 +75,7 @@ def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None
     settle(spent, round_minutes=30)
     assert send(spent.member, f"{address}/grouping", group_by="task").status_code == 303
     page = text_of(page_of(spent.member, address))
-    assert "each entry to 30 minutes, up. Tracked: 3:20, billed: 3:30." in page
+    assert "rounded up to the next 30 minutes. Tracked: 3:20, billed: 3:30." in page
 
 
 def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:
@@ -104,4 +104,4 @@ def test_what_is_foreseen_is_what_the_draft_has(studio: Studio, seed: int) -> No
     address = draft(studio)
     invoice = studio.call("GET", f"/invoices/{address.split('/')[-1].partition('#')[0]}")["invoice"]
     assert float(found[2].replace(",", "")) == invoice["amount"]
-    assert f"on this invoice: {found[1]}." in text_of(page_of(studio.member, address))
+    assert f"billed: {found[1]}." in text_of(page_of(studio.member, address))

@@ -57,7 +57,7 @@ def test_a_service_is_found_made_changed_and_deleted(studio: Studio) -> None:
     assert (price["amount"], price["currency"], price["interval"], price["credits"]) == (1250, "EUR", "month", 12.5)
     for page in (page_of(studio.member, base), page_of(studio.member, path)):
         assert "<img src=x" not in page
-        assert "1,250.00 EUR a month · with 12.50 credits" in text_of(page)
+        assert "1,250.00 EUR per month · includes 12.50 credits" in text_of(page)
     form = studio.owner.form(path)
     answer = studio.owner.post(path, {**form.fields, "title": "Care", "description": "", "limit_pausing": "2"})
     assert answer.status_code == 303, answer.text
@@ -112,7 +112,7 @@ def test_a_removed_price_comes_back(studio: Studio) -> None:
     answer = send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
     assert "This service is free." in text_of(page_of(studio.member, path))
     assert undo(studio.owner, answer).status_code == 303
-    assert "100.00 EUR a month · with 10 credits" in text_of(page_of(studio.member, path))
+    assert "100.00 EUR per month · includes 10 credits" in text_of(page_of(studio.member, path))
 
 
 def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
@@ -125,7 +125,7 @@ def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> 
     for said in (
         "Title must be filled in",
         "“x” is not an amount",
-        "Most pauses must be a whole number from 0 to 10000",
+        "Maximum pauses must be a whole number from 0 to 10000",
     ):
         assert said in text
     form = next(each for each in forms(answer) if each.action == path)
@@ -155,7 +155,7 @@ def test_a_service_on_invoices_says_why_it_stays(studio: Studio) -> None:
     path = f"{services_of(studio)}/{service['id']}"
     answer = send(studio.owner, f"{path}/delete")
     assert answer.status_code == 409
-    assert "The service is on issued invoices (INV-00001)" in text_of(answer.text)
+    assert "This service is on issued invoices (INV-00001)" in text_of(answer.text)
     assert studio.owner.get(path).status_code == 200
 
 
@@ -164,7 +164,7 @@ def test_members_see_services_and_others_find_none(server: Server, studio: Studi
     path = f"{base}/{made_service(studio)['id']}"
     page = page_of(studio.member, path)
     assert [each.action for each in forms(studio.member.get(path)) if each.action.startswith(base)] == []
-    assert "100.00 EUR a month" in text_of(page)
+    assert "100.00 EUR per month" in text_of(page)
     for each in ("new", path.rpartition("/")[2]):
         assert send(studio.member, f"{base}/{each}", title="Mine").status_code == 403
     for action in ("delete", "prices/x/remove"):
@@ -259,11 +259,11 @@ def test_the_form_says_what_a_subscription_issues_at_once(studio: Studio) -> Non
     made_service(studio, service_prices=[price])
     page = page_of(studio.member, path)
     assert "500.00 EUR is invoiced immediately and then every month." in text_of(page)
-    assert "Recipient not set in the project’s billing settings Tax none" in text_of(page)
+    assert "Recipient not set in the project’s billing settings Tax no tax" in text_of(page)
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Acme GmbH"}, tax=19)
     page = page_of(studio.member, path)
     assert "595.00 EUR is invoiced immediately and then every month." in text_of(page)
-    assert "Recipient Acme GmbH Tax 19 %" in text_of(page)
+    assert "Recipient Acme GmbH Tax 19%" in text_of(page)
     assert page.count('type="radio"') == page.count("required checked>") == 1
     made_service(studio, title="Another", service_prices=[{**price, "interval": "one_time"}])
     page = page_of(studio.member, path)

@@ -98,12 +98,12 @@ def test_time_without_a_rate_is_named_and_nothing_is_added(spent: Studio) -> Non
     path = draft_of(spent)
     answer = send(spent.member, f"{path}/unbilled")
     assert answer.status_code == 422
-    assert "Nobody has said what an hour of 2 entries costs. Nothing was added." in text_of(answer.text)
+    assert "2 time entries have no hourly rate, so nothing was added." in text_of(answer.text)
     assert f'href="{spent.base}/time/{lacking[0]}"' in answer.text
     assert lines_of(spent, path) == [("item", 1)]
     answer = spent.member.fill(f"{spent.base}/billing/new", bill_to="Acme", currency="USD", unbilled="1")
     assert answer.status_code == 422
-    assert "Nobody has said what an hour of 2 entries costs." in text_of(answer.text)
+    assert "2 time entries have no hourly rate" in text_of(answer.text)
 
 
 def test_a_new_invoice_begins_with_it_where_that_is_ticked(spent: Studio) -> None:
@@ -163,7 +163,7 @@ def test_what_can_be_printed_is_added_and_the_rest_comes_onto_another_invoice(st
 
     again = send(studio.member, f"{path}/unbilled")
     assert again.status_code == 422
-    assert "make several invoices" in text_of(again.text)
+    assert "create several invoices" in text_of(again.text)
     assert entries_of(studio, path) == first
 
     made = studio.member.fill(f"{studio.base}/billing/new", bill_to="Acme", currency="USD", unbilled="1")
@@ -192,7 +192,7 @@ def test_all_entries_without_a_rate_are_counted(studio: Studio, server: Server) 
     server.run(partial(copy_time, timesheet_id=entry, number=149, rate=None))
     answer = send(studio.member, f"{draft_of(studio)}/unbilled")
     assert answer.status_code == 422
-    assert "Nobody has said what an hour of 150 entries costs. Nothing was added." in text_of(answer.text)
+    assert "150 time entries have no hourly rate, so nothing was added." in text_of(answer.text)
 
 
 def entries_of(studio: Studio, path: str) -> list[str]:

@@ -13,7 +13,7 @@ from workhook.work.money.invoices.unprintable import FontKnowledge
 
 NO_CHARACTER = "\ufdd0"
 """It never will be one: no font has it, on whatever machine."""
-WORDS = "The PDF cannot print: U+FDD0 ."
+WORDS = "The PDF can’t show these characters: U+FDD0 ."
 
 
 def draft_of(studio: Studio, description: str, **more: str) -> str:
@@ -25,7 +25,7 @@ def draft_of(studio: Studio, description: str, **more: str) -> str:
 def test_the_draft_and_the_issued_invoice_name_what_has_no_font(studio: Studio) -> None:
     path = draft_of(studio, f"Logo {NO_CHARACTER}{NO_CHARACTER}")
     assert until(lambda: WORDS in text_of(page_of(studio.member, path)))
-    assert "install a font that has them, for example fonts-noto-core" in text_of(page_of(studio.member, path))
+    assert "install a font that includes them, such as fonts-noto-core" in text_of(page_of(studio.member, path))
     send(studio.owner, f"{path}/send")
     assert WORDS in text_of(page_of(studio.owner, path))
     assert "can’t show these characters" not in page_of(studio.client, path)

@@ -1,4 +1,4 @@
-"""`/{owner}/audit`: who did what in an organization, and what was refused, in words."""
+"""`/{owner}/audit`: the audit log of an organization in words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SECRETS: Mapping[str, Mapping[str | None, str]] = {
 
 
 def changes(entry: AuditEntry) -> list[str]:
-    """Return a sentence for each field of a webhook that an update changed; none for other entries."""
+    """Return a sentence for each changed field of a webhook update; empty for other entries."""
     names = entry.data.get("changed")
     if entry.action != "hook.update" or not isinstance(names, list):
         return []
@@ -66,7 +66,7 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
 
 
 def _label(name: str) -> str:
-    """Return the label of a field in the form of a webhook."""
+    """Return the label of a field in the webhook form."""
     known = {
         "events": gettext("Events"),
         "config.url": gettext("Payload URL"),
@@ -112,8 +112,8 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry of the page. `person`: the actor, if they belong to the organization. `details`: other facts as JSON,
-    or empty."""
+    """An entry on the page. `person`: the actor, if they belong to the organization. `details`: the other facts as
+    JSON, or empty."""
 
     entry: AuditEntry
     person: Account | None
@@ -124,7 +124,7 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 @places.get("/{owner}/audit")
 async def audit_log(visit: Visit) -> Answer:
-    """Show the audit log of an organization, the newest entries first."""
+    """Show the audit log of an organization, newest entries first."""
     place = await visit.organization("audit_log.read")
     cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
     reader, account_id = visit.database, place.account.id
@@ -163,7 +163,7 @@ async def audit_log(visit: Visit) -> Answer:
 
 @places.get("/{owner}/audit/entries.jsonl", head=False)
 async def export(visit: Visit) -> Answer:
-    """Download all entries that fit the filters, a line of JSON each."""
+    """Download all matching entries as JSON lines."""
     place = await visit.organization("audit_log.read")
     selection = await _select(visit, place, _chosen(visit))
     if not await audit_queries.read(visit.database, selection, limit=1):
@@ -211,7 +211,7 @@ def _day_fault() -> Fault:
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:
-    """Return the login of the only member with this name; None if there is no such one, or if it is a login itself."""
+    """Return the login of the only member with this name, or None if there isn't exactly one or it is a login."""
     members = await members_of(visit.database, place.account.id) if typed else []
     if any(key_of(each.login) == key_of(typed) for each in members):
         return None

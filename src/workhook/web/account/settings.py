@@ -71,9 +71,7 @@ def _first(known: tuple[tuple[str, str], ...], text: str) -> str:
 
 
 _WRONG = text("The current password is incorrect.")
-_HELD = text(
-    "Too many failed sign-in attempts for your account. Try again in a few minutes."
-)
+_HELD = text("Too many failed sign-in attempts for your account. Try again in a few minutes.")
 _DIFFER = text("The new passwords don’t match.")
 CHOICE_LASTS_S = 400 * 86_400  # browsers keep no cookie for longer
 

@@ -1,4 +1,4 @@
-"""The task credits of a project: the balance, the ledger, newest first, and new entries."""
+"""The task credits of a project: balance, ledger (newest first), and new entries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GRANT, SPEND = "grant", "spend"
 
 @places.get("/{owner}/{project}/billing/credits")
 async def show_credits(visit: Visit) -> Answer:
-    """Show the balance of a project's credits, and the ledger."""
+    """Show a project's credit balance and ledger."""
     return await _page(visit, await visit.follow(), UNSENT)
 
 
@@ -103,7 +103,7 @@ async def _append(visit: Visit, access: Access, kind: str, text: str, **values: 
 
 @places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse", makes=True, action="task_credit.delete")
 async def reverse(visit: Visit) -> Answer:
-    """Undo a spend, or a grant that was not used, by another entry."""
+    """Reverse a spend or an unused grant with a new entry."""
     access = await _access(visit)
     entry_id = visit.path("entry_id")
 

@@ -41,7 +41,7 @@ S = TypeVar("S", bound=InvoiceCreate)
 places = Places("billing")
 
 ALWAYS = ("due", "payment_terms", "payment_method")
-"""The fields that can be changed on an issued invoice, too."""
+"""The fields that can still be changed on an issued invoice."""
 _PARTIES = ("bill_to", "address", "bill_from")
 _SERVICE = ("service_from", "service_to")
 FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language", *_SERVICE)
@@ -49,14 +49,13 @@ _DOING = "change invoices"
 
 
 async def offer_unbilled(visit: Visit, access: Access) -> Offer:
-    """Return the oldest unbilled time, as much as an invoice can have."""
+    """Return the oldest unbilled time, up to the limit of an invoice."""
     return Offer(await list_to_invoice(visit.database, access, *sums.ALWAYS, limit=TIMESHEETS_MAX))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/unbilled", makes=True, action="invoice.edit")
 async def add_unbilled(visit: Visit) -> Answer:
-    """Put finished billable time of the project that is on no invoice onto a draft: all, or as much as it has room for,
-    the oldest first."""
+    """Add the project's unbilled time to a draft, oldest first, up to the limit of an invoice."""
     access, invoice = await invoice_at(visit)
     access.hide_from_clients()
     offer = await offer_unbilled(visit, access)
@@ -64,7 +63,9 @@ async def add_unbilled(visit: Visit) -> Answer:
     async def add(write: Write) -> None:
         await actions.change_draft(write, invoice.id, InvoiceEdit(), offer)
         if offer.is_full:
-            message = gettext("An invoice can have at most %(number)d time entries. Create another invoice for the rest.")
+            message = gettext(
+                "An invoice can have at most %(number)d time entries. Create another invoice for the rest."
+            )
             raise Conflict(message % {"number": TIMESHEETS_MAX}, code="too_many_timesheets")
 
     try:
@@ -75,8 +76,8 @@ async def add_unbilled(visit: Visit) -> Answer:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm:
-    """Return the refused form. Entries without a rate share one sentence, and the form's value `entry` is the first
-    of them."""
+    """Return the refused form. Entries without a rate share one message; the form's value `entry` is the first of
+    them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
@@ -92,7 +93,7 @@ def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm
 
 
 async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
-    """Say how many entries were added, and how much time is left."""
+    """Return a message with the number of added entries and the remaining time."""
     count = offer.taken
     if not count:
         return gettext("There is no unbilled time left to add.")
@@ -108,7 +109,7 @@ async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
 
 
 def values_of(invoice: Invoice) -> dict[str, str]:
-    """Return the values of the form: for an issued invoice, those that can be changed."""
+    """Return the values of the form; for an issued invoice, only the editable ones."""
     parties = _PARTIES if invoice.status == "draft" else ()
     values = {name: getattr(invoice, name) or "" for name in (*parties, "payment_terms", "payment_method")}
     values["due"] = _due(invoice)
@@ -151,7 +152,7 @@ async def new_invoice(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/billing/new", makes=True, action="invoice.create")
 async def create_invoice(visit: Visit) -> Answer:
-    """Make a draft."""
+    """Create a draft."""
     access = await _writable(visit)
     offer = await offer_unbilled(visit, access) if visit.fields.get("unbilled") else Offer()
     try:
@@ -170,7 +171,7 @@ async def create_invoice(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/edit")
 async def show_details(visit: Visit) -> Answer:
-    """Show the form of what an invoice says beside its lines."""
+    """Show the form for the details of an invoice."""
     access, invoice = await invoice_at(visit)
     access.require_member(_DOING)
     access.require_writable()
@@ -190,7 +191,7 @@ async def _details_again(visit: Visit, form: PageForm) -> Answer:
 @places.post("/{owner}/{project}/billing/{invoice_id}/edit", action="invoice.edit")
 @form_page(_details_again, FIELDS, on=(Invalid, Conflict))
 async def save_details(visit: Visit) -> Answer:
-    """Change what an invoice says beside its lines."""
+    """Change the details of an invoice."""
     _, invoice = await invoice_at(visit)
     edit = _read(visit, InvoiceEdit)
     await visit.change(lambda write: _save(visit, write, invoice.id, edit))
@@ -198,7 +199,7 @@ async def save_details(visit: Visit) -> Answer:
 
 
 async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
-    """Save the edit. Raises `ChangedMeanwhile`, and whatever the action raises."""
+    """Save the edit. Raises `ChangedMeanwhile` and the errors of the action."""
     _, current = await actions.lock_invoice(write, invoice_id)
     late = is_late(visit.fields, values_of(current))
     if late and current.status == "draft":
@@ -213,7 +214,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Answer:
-    """`invoice` None: the form of a new one. Fields that were sent are shown even if they can no longer be changed."""
+    """`invoice` None: a new invoice. Submitted fields are shown even if they can no longer be changed."""
     here = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(

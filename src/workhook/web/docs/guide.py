@@ -1,4 +1,4 @@
-"""The guide: the pages of `docs/`, which `hatch_build.py` turns into HTML, and their search."""
+"""The guide: the pages of `docs/`, rendered to HTML by `hatch_build.py`, and their search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECTIONS = (
     ),
     (text("Internals"), ("architecture", "decisions")),
 )
-"""The title of each section, and its pages. A folder stands for all pages in it that are not named themselves."""
+"""The title and the pages of each section. A folder stands for all of its pages not listed explicitly."""
 
 
 class GuideSection(NamedTuple):
@@ -55,7 +55,7 @@ class GuidePage(NamedTuple):
 
 
 class GuideHit(NamedTuple):
-    """A section, with an excerpt around the first word. `missing`: the words that it does not have."""
+    """A section with an excerpt around the first match. `missing`: the words it lacks."""
 
     page: GuidePage
     section: GuideSection
@@ -65,7 +65,7 @@ class GuideHit(NamedTuple):
 
 @cache
 def pages() -> dict[str, GuidePage]:
-    """By name. Raises `AssetsMissing`."""
+    """Return the pages by name. Raises `AssetsMissing`."""
     from markupsafe import Markup
 
     source = files("workhook.web.docs").joinpath("guide.json")
@@ -85,7 +85,7 @@ def pages() -> dict[str, GuidePage]:
 
 @cache
 def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
-    """Each section's title, in English, with its pages."""
+    """Return the English title and the pages of each section."""
     return tuple((title, tuple(_pages_of(names))) for title, names in SECTIONS)
 
 
@@ -97,8 +97,8 @@ def _pages_of(names: tuple[str, ...]) -> Iterator[GuidePage]:
 
 
 def search(words: str) -> list[GuideHit]:
-    """Return at most `HITS_MAX` sections with all words, first those with words in their headings. If no section has
-    all of them, return those with the most, if that is half of them."""
+    """Return at most `HITS_MAX` sections with all words, those with matching headings first. If no section has all of
+    them, return those with the most, provided that is at least half."""
     wanted = list(dict.fromkeys(words.lower().split()))
     everything = [(page, section) for page in pages().values() for section in page.sections] if wanted else []
     missed = [(page, section, _missing(page, section, wanted)) for page, section in everything]
@@ -123,7 +123,7 @@ def _searched(*texts: str) -> str:
 
 
 def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int:
-    """Return the rank; less is better."""
+    """Return the rank; lower is better."""
     heading = section.heading.lower()
     misses = sum(word not in heading for word in wanted)
     return misses + (len(wanted) if page.name.startswith("decisions/") else 0)

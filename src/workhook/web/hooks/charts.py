@@ -1,4 +1,4 @@
-"""The health of a webhook on its page: in words, and as a small chart of the last 24 hours."""
+"""The health of a webhook as words and as a small chart of the last 24 hours."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def in_words(health: HookHealth) -> str:
 
 
 def share(rate: float | None) -> str:
-    """Format a rate as `99.8 %`; never 100 % if something failed."""
+    """Format a rate such as `99.8 %`; never 100 % if anything failed."""
     if rate is None:
         return "\u2013"
     tenths = int(rate * 1000)
@@ -78,5 +78,5 @@ def took(ms: float | None) -> str:
 
 
 def lasted(seconds: float) -> str:
-    """Format the duration of a delivery, which is known in hundredths of a second."""
+    """Format the duration of a delivery, which has a resolution of 10 ms."""
     return took(seconds * 1000) if seconds else "<\u202f10\u202fms"

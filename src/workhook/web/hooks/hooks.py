@@ -1,4 +1,4 @@
-"""Webhooks: the list with their health, the forms that create, change and delete one, and tools to try it."""
+"""Webhooks: the list with their health, forms to create, edit, and delete them, and tools to test them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 @places.get("")
 async def hooks(visit: Visit, site: HookSite) -> Answer:
-    """Show the webhooks, with the health of each."""
+    """Show the webhooks with their health."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
@@ -55,7 +55,7 @@ async def new(visit: Visit, site: HookSite) -> Answer:
 
 @places.post("", makes=True, action="hook.create")
 async def create(visit: Visit, site: HookSite) -> Answer:
-    """Create a webhook, and show its secret if it was made here."""
+    """Create a webhook, and show its secret if it was generated."""
     visit.require_recent(f"{site.base}/new")
     secret, made = forms.secret_of(visit.fields)
     try:
@@ -74,7 +74,7 @@ def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Answer:
 
 
 async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
-    """Show a secret, in the answer to the form that made it and nowhere else."""
+    """Show a secret, only in the response to the form that created it."""
     return await hook_page(
         visit, "hooks/secret.html", site, hook, status=201 if created else 200, has_secret=True, secret=secret,
         created=created, snippets=snippets.all_for(visit.call.services.settings.header_prefix),
@@ -83,7 +83,7 @@ async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *,
 
 @places.get("/{hook_id}")
 async def hook(visit: Visit, site: HookSite) -> Answer:
-    """Show a webhook: its health, its settings, and what can be done with it."""
+    """Show a webhook with its health, settings, and actions."""
     found = await hook_at(visit)
     return await _hook_page(visit, site, found, forms.form_of(found))
 
@@ -128,8 +128,8 @@ async def update(visit: Visit, site: HookSite) -> Answer:
 
 
 async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
-    """`seen`: the version that the form showed, if any. Raises `Invalid` if the webhook has changed since: the form has
-    all settings, and would undo the other change."""
+    """`seen`: the version shown by the form, if any. Raises `Invalid` if the webhook has changed since, because the
+    form contains all settings and would undo the other change."""
 
     async def step(write: Write) -> None:
         hook = await actions.update_hook(actions.hook_write(visit.call, write.tx), hook_id_of(visit), change)
@@ -141,7 +141,7 @@ async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
 
 @places.post("/{hook_id}/active", action="hook.update")
 async def switch(visit: Visit, site: HookSite) -> Answer:
-    """Turn a webhook on or off."""
+    """Enable or disable a webhook."""
     active = visit.fields.get("active") == "1"
     before = await hook_at(visit)
     waiting = await health.waiting(visit.database, before) if before.active and not active else health.Waiting(0)
@@ -159,7 +159,7 @@ async def switch(visit: Visit, site: HookSite) -> Answer:
 
 @places.get("/{hook_id}/secret", right="write")
 async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
-    """Lead to the form of the secret, once somebody has shown again who they are."""
+    """Redirect to the form of the secret after re-authentication."""
     found = await hook_at(visit)
     visit.require_recent()
     return visit.done(f"{site.address(found.id)}#secret")
@@ -167,7 +167,7 @@ async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
 
 @places.post("/{hook_id}/secret", action="hook.update")
 async def change_secret(visit: Visit, site: HookSite) -> Answer:
-    """Change the secret, and show the new one if it was made here."""
+    """Change the secret, and show the new one if it was generated."""
     found = await hook_at(visit)
     visit.require_recent(f"{site.address(found.id)}/secret")
     secret, made = forms.secret_of(visit.fields)
@@ -219,21 +219,21 @@ async def ping(visit: Visit, site: HookSite) -> Answer:
 
 @trial_places.post("/{hook_id}/test", action="hook.test")
 async def test_event(visit: Visit, site: HookSite) -> Answer:
-    """Send the sample of an event to a webhook: `event`, or `event.action`."""
+    """Send the sample of an event (`event` or `event.action`) to a webhook."""
     name, _, action = visit.fields.get("event", "").partition(".")
     if not name:
         raise Invalid(gettext("Choose an event first."), code="missing_event")
     with limit_in_words():
         await visit.change(lambda write: actions.send_sample(write, hook_id_of(visit), name, action or None))
     text = gettext("Test event “%(event)s” sent.") % {"event": visit.fields.get("event", "")}
-    # With the event, so that it need not be chosen again for the next test.
+    # Keep the event selected for the next test.
     kept = urlencode({"test": visit.fields.get("event", "")})
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries?{kept}", text)
 
 
 @trial_places.get("/events/{name}")
 async def event(visit: Visit, site: HookSite) -> Answer:
-    """Show an event of the catalogue with a sample of its payload."""
+    """Show an event of the catalog with a sample payload."""
     found = CATALOG.get(visit.path("name"))
     if found is None:
         raise NotFound()
@@ -249,7 +249,7 @@ async def event(visit: Visit, site: HookSite) -> Answer:
 
 @trial_places.get("/{hook_id}/verify")
 async def verify(visit: Visit, site: HookSite) -> Answer:
-    """Show code that checks the signatures of a webhook's deliveries."""
+    """Show code that verifies the signatures of a webhook's deliveries."""
     found = await hook_at(visit)
     code = snippets.all_for(visit.call.services.settings.header_prefix)
     return await hook_page(visit, "hooks/verify.html", site, found, snippets=code)

@@ -1,5 +1,5 @@
-"""The outcome of an attempt in the reader's words. Answers of a receiver are distinguished from failures without one:
-the API has an HTTP status for both."""
+"""The outcome of an attempt in the reader's language. Responses of a receiver are distinguished from failures without
+one: the API has an HTTP status for both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFF_REASONS = (
     text("No user who may manage webhooks here still authorizes the app."),
     text("Permission to manage webhooks here was revoked."),
 )
-"""Why Workhook turned off a webhook, as in the audit log."""
+"""The reasons for which Workhook disables a webhook, as in the audit log."""
 _UNSENT: Mapping[str, str] = {
     send.REFUSED: text("address not allowed"),
     send.TOO_LARGE: text("payload too large"),
@@ -39,18 +39,18 @@ _LIMIT = text("no response within the %(seconds)s s limit")
 
 
 def answered(status: str) -> bool:
-    """Tell whether the receiver answered. `status`: of a delivery, as in the API."""
+    """Return whether the receiver responded. `status`: of a delivery, as in the API."""
     return status.startswith(_ANSWERED)
 
 
 def briefly(status: str) -> str:
-    """Return the text in place of a status that no receiver sent."""
+    """Return the text shown in place of a status that no receiver sent."""
     return gettext("not sent") if status in _UNSENT else gettext("no response")
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """Return the text beside `briefly`, or beside the code of an answer. `url`, of the receiver, and `limit_s`, for an
-    answer, make it more exact."""
+    """Return the text shown next to `briefly` or the response code. `url`, of the receiver, and `limit_s`, for a
+    response, make it more exact."""
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects aren’t followed")
     if answered(status):
@@ -78,13 +78,13 @@ def _answer(status: str) -> str:
 
 
 def _redirect(status: str) -> str:
-    """Return the code of an answer if it is 3xx; otherwise empty."""
+    """Return the code of a 3xx response; otherwise empty."""
     _, _, code = status.partition(_CODE_FOLLOWS)
     return code if code.startswith("3") else ""
 
 
 def _has_address(url: str) -> bool:
-    """Tell whether the host is an address, so that no name was looked up."""
+    """Return whether the host is an IP address, so that no name was resolved."""
     try:
         ipaddress.ip_address(urlsplit(url).hostname or "")
     except ValueError:
@@ -93,14 +93,14 @@ def _has_address(url: str) -> bool:
 
 
 def leads_to(delivery: DeliveryDetail) -> str:
-    """Return the target of a redirect, which is not followed; empty for any other answer."""
+    """Return the target of a redirect, which is not followed; empty for other responses."""
     if not _redirect(delivery.status):
         return ""
     return next((value for name, value in delivery.response.headers.items() if name.lower() == "location"), "")
 
 
 def kept(response: DeliveryResponse) -> str:
-    """Say that only the beginning of a body is kept; empty for a whole one."""
+    """Return a note if only the beginning of a body is stored; otherwise empty."""
     most = file_size(client.MAX_BODY_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
     length = headers.get("content-length", "")

@@ -1,4 +1,4 @@
-"""The places of webhooks: each exists for a project and for an organization.
+"""The pages of webhooks, which exist for projects and for organizations.
 
     places = HookPlaces("hook")
 
@@ -41,14 +41,14 @@ _REFUSED = {
 
 
 class HookSite(msgspec.Struct, frozen=True):
-    """The owner of a page's webhooks. `access`: the visitor's in the project; None for an organization."""
+    """The owner of a page's webhooks. `access`: of the visitor to the project; None for an organization."""
 
     owner: HookOwner
     access: Access | None
 
     @property
     def base(self) -> str:
-        """Return the address of the list of webhooks."""
+        """Return the address of the webhook list."""
         name = self.owner.repository.full_name if self.owner.repository else f"{self.owner.account.login}/-"
         return f"/{name}/webhooks"
 
@@ -57,10 +57,10 @@ class HookSite(msgspec.Struct, frozen=True):
 
 
 class HookPlaces(Places):
-    """Places that exist twice, each with the `HookSite` that its path names."""
+    """Places that exist for both kinds of sites and receive their `HookSite`."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """`right`: read, write or delete; by default the one that fits the method."""
+        """`right`: read, write, or delete; by default the one of the method."""
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
@@ -85,7 +85,7 @@ async def _find_site(visit: Visit, *, kind: str, right: str) -> HookSite:
 
 @contextmanager
 def limit_in_words() -> Iterator[None]:
-    """Translate the error of the limit of pings, tests and repeats in a minute."""
+    """Translate the error raised when the limit of pings, tests, and redeliveries per minute is exceeded."""
     try:
         yield
     except Forbidden as problem:
@@ -97,14 +97,14 @@ def limit_in_words() -> Iterator[None]:
 
 
 async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Answer:
-    """Show a page of one webhook, with the reason why it is off."""
+    """Show a page of a webhook, with the reason if it is disabled."""
     its = values.get("health")  # which has read it
     reason = its.off_reason if its else await health.off_reason(visit.database, hook)
     return visit.page(template, site=site, hook=hook, off_reason=reason, **values)
 
 
 async def hook_at(visit: Visit) -> Hook:
-    """Return the webhook of the path, if the visitor sees it. Raises `NotFound`."""
+    """Return the webhook in the path if the visitor can see it. Raises `NotFound`."""
     return await hook_of(visit.call, visit.database, hook_id_of(visit))
 
 
@@ -117,7 +117,7 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks of an organization that OAuth apps created, and their number; empty for a project and
+    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for a project and
     for visitors who are not owners."""
     if site.owner.repository is not None:
         return [], 0
@@ -132,7 +132,7 @@ async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], i
 
 @app_hook_places.post("/by-apps/{hook_id}/delete", right="read", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Answer:
-    """Delete a webhook that an OAuth app made."""
+    """Delete a webhook created by an OAuth app."""
     account = (await visit.organization("oauth_hooks.delete")).account
     await visit.change(lambda write: actions.delete_app_hook(write.tx, write.actor, account, hook_id_of(visit)))
     return visit.done(site.base, gettext("Webhook deleted."))

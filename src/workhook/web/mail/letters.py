@@ -19,8 +19,8 @@ from workhook.work.money.invoices.paper import Paper
 
 
 class Letter(Secretive, msgspec.Struct, frozen=True):
-    """`button`: its text and address. `thread`: the subject by which mail programs group messages. `reason`: why the
-    recipient gets it. `unsubscribe`: the address that ends this kind of message."""
+    """`button`: its text and URL. `thread`: a key for grouping messages in mail programs. `reason`: why the recipient
+    gets the message. `unsubscribe`: the URL to unsubscribe from this kind of message."""
 
     subject: str
     intro: str
@@ -45,7 +45,7 @@ _BUTTONS: Mapping[str, str] = {
 def notification_letter(
     told: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
 ) -> Letter:
-    """`base`: the address of this server. `invoice`: the subject, in whose language the letter is written."""
+    """`base`: the address of this server. `invoice`: the subject, whose language is used for the letter."""
     notes = [] if invoice is None else _due_notes(invoice)
     if told.deadline is not None:
         is_bare = is_day(told.deadline)
@@ -69,7 +69,7 @@ def notification_letter(
 
 
 def _moment(at_ms: int) -> str:
-    """Format a moment as `4 Dec 2026, 15:30 UTC`: the zone of the recipient is unknown."""
+    """Format a moment such as `4 Dec 2026, 15:30 UTC`. The recipient's time zone is unknown."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{_paper().day(at.date())}, {at:%H:%M} UTC"
 
@@ -96,7 +96,7 @@ def _subject(told: Notification) -> str:
 
 
 def invitation_letter(invitation: Invitation, link: str) -> Letter:
-    """`link`: the whole address."""
+    """`link`: an absolute URL."""
     place = invitation.repository.title if invitation.repository else called(invitation.account)
     who = called(invitation.inviter)
     until = gettext("This link expires on %(at)s.") % {"at": _moment(invitation.expires_at)}
@@ -105,7 +105,9 @@ def invitation_letter(invitation: Invitation, link: str) -> Letter:
         intro=gettext("%(who)s invited you to %(what)s.") % {"who": who, "what": place},
         button=(gettext("View invitation"), link),
         notes=[until, gettext("Anyone with this link can accept the invitation, once. Don’t forward it.")],
-        reason=gettext("You’re receiving this because someone invited you by e-mail. If you don’t know them, ignore this message."),
+        reason=gettext(
+            "You’re receiving this because someone invited you by e-mail. If you don’t know them, ignore this message."
+        ),
     )
 
 
@@ -133,13 +135,15 @@ def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
 
 
 def confirmation_letter(link: str) -> Letter:
-    """`link`: the whole address."""
+    """`link`: an absolute URL."""
     return Letter(
         subject=gettext("Confirm your e-mail address"),
         intro=gettext("Confirm that you want to receive e-mail from Workhook at this address."),
         button=(gettext("Confirm address"), link),
         notes=[gettext("This link expires in 24 hours.")],
-        reason=gettext("You’re receiving this because someone entered your address. If it wasn’t you, ignore this message."),
+        reason=gettext(
+            "You’re receiving this because someone entered your address. If it wasn’t you, ignore this message."
+        ),
     )
 
 

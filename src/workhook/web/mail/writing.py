@@ -19,7 +19,7 @@ from workhook.work.money.invoices.mail import InvoiceFile
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """`name`: unique among the messages of this server, and the same for each attempt."""
+    """`name`: unique among the messages of this server, and stable across attempts."""
 
     sender: Address
     address: str
@@ -54,7 +54,7 @@ def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFil
 
 
 def _on_single_lines(letter: Letter) -> Letter:
-    """Keep a title with line breaks from adding lines of its own, such as a link below the sentence."""
+    """Replace line breaks, so a title cannot add lines such as a link of its own."""
     return msgspec.structs.replace(
         letter,
         subject=one_line(letter.subject),

@@ -1,4 +1,4 @@
-"""The clients of a project: people from outside who see what is for them."""
+"""The clients of a project."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DIGITS_MAX = 15
 
 @places.post("/{owner}/{project}/settings/clients", action="client.add")
 async def put_client_back(visit: Visit) -> Answer:
-    """Undo that a client was removed, for some minutes. Others are invited."""
+    """Undo the removal of a client within a few minutes. Afterwards they need a new invitation."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     project_id = access.repository.project_id
@@ -46,8 +46,8 @@ async def put_client_back(visit: Visit) -> Answer:
 
 
 def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
-    """Return the undo of a removal, for some minutes in this session: only a former client returns without a new
-    invitation."""
+    """Return the undo of a removal, valid for a few minutes in this session. It is signed, because only a former client
+    may return without a new invitation."""
     until = str(now_ms() + UNDO_MS)
     signature = cookies.sign(visit.call, _REMOVED, _signed(visit, project_id, removed.username, removed.email, until))
     fields = {"email": removed.email, "username": removed.username, "until": until, "removed": signature}
@@ -61,7 +61,7 @@ def _signed(visit: Visit, *values: str) -> str:
 @places.post("/{owner}/{project}/settings/clients/invite", makes=True, action="invitation.create")
 @form_page(show_settings, section=SECTION, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Answer:
-    """Invite a client to a project: they are one once they accept."""
+    """Invite a client to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     require_not_archived(access.repository)

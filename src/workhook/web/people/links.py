@@ -1,8 +1,8 @@
 """`/invitations/links/{token}`: the page of a link to an invitation.
 
-Visitors without a session sign in, or create an account and join with the same button. Others accept or decline. Only a
-button uses the link up: programs that open links in advance do not press it. Every invalid link has the same answer,
-and an address that sends many has to wait.
+Visitors without a session sign in, or create an account and join with the same button. Others accept or decline. Only
+the button uses up the link, because some programs open links in advance. All invalid links get the same response, and
+clients that try many are throttled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(Secretive, msgspec.Struct, frozen=True):
-    """`who`: the login or the address that is invited. `is_sent`: the link goes there by mail."""
+    """`who`: the invited login or address. `is_sent`: the link is e-mailed."""
 
     who: str
     role: str
@@ -55,8 +55,8 @@ class MadeLink(Secretive, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Make a link to an invitation of this transaction and mail it if possible. Returns None if the form does not ask
-    to see it."""
+    """Create a link to an invitation of this transaction and e-mail it if possible. Return None unless the form
+    requests the link."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None
@@ -64,7 +64,7 @@ async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLin
 
 
 async def make_new_link(visit: Visit, place: Account | Repository, back: str) -> Answer:
-    """Make a new link to the invitation of the path, in place of the old one, and show it."""
+    """Replace the link of the invitation in the path and show the new one."""
     number = visit.call.path_integer("invitation_id")
 
     async def renew(write: Write) -> MadeLink:
@@ -75,7 +75,7 @@ async def make_new_link(visit: Visit, place: Account | Repository, back: str) ->
 
 
 async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitation, str, str]:
-    """Delete the invitation of the path. Return it, the invited login or address, and the message."""
+    """Delete the invitation in the path. Return it, the invited login or address, and the message."""
     number = visit.call.path_integer("invitation_id")
 
     async def end(write: Write) -> Invitation:
@@ -95,7 +95,7 @@ def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:
-    """Show the link, on this page only. `back`: the next page."""
+    """Show the link once. `back`: the next page."""
     base = visit.call.base_for_others.removesuffix(visit.call.prefix)
     return visit.page(
         "people/link_made.html", has_secret=True, place=place, made=made, link=base + made.link.path, back=back
@@ -111,11 +111,11 @@ places = Places("invitation_links")
 
 @routes.get("/invitations/links/{token}", action="member.add")
 async def page_invitation(call: Call) -> Answer:
-    """Show what a link invites to."""
+    """Show the invitation of a link."""
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
-        # The address to which the link was sent. The inviter has the link as well, so it proves nothing about it.
+        # The link doesn't prove ownership of the address it was sent to: the inviter has it as well.
         email = invitation.email or "" if is_mailed(invitation) else ""
         return _for_strangers(call, invitation, PageForm({"email": email}))
     visit = visit_of(call, session)
@@ -124,7 +124,7 @@ async def page_invitation(call: Call) -> Answer:
 
 
 async def _find(call: Call, viewer: Account | None) -> Invitation:
-    """Return the invitation. Raises `NotFound`, the same for every invalid link, and `TooManyRequests`."""
+    """Return the invitation. Raises the same `NotFound` for every invalid link, or `TooManyRequests`."""
     await throttle.refuse_links(call.database, call.address)
     try:
         return await links.find(call.database, call.path("token"), viewer)
@@ -184,9 +184,7 @@ async def page_invitation_post(call: Call) -> Answer:
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
-        raise Forbidden(
-            text("This invitation is for an existing user. Sign in to accept it."), code="not_invited"
-        )
+        raise Forbidden(text("This invitation is for an existing user. Sign in to accept it."), code="not_invited")
     form = PageForm({each: fields.get(each, "")[:_TYPED_MAX_CHARS] for each in ("login", "name", "email")})
     try:
         typed = {each: fields.get(each, "").strip() for each in ("name", "email")}
@@ -220,7 +218,8 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
         said = gettext(
-            "We’ve sent a link to %(address)s. Open it to receive e-mail such as invoices. If nothing arrives, request a new link in your settings tomorrow."
+            "We’ve sent a link to %(address)s. Open it to receive e-mail such as invoices. If nothing arrives, request "
+            "a new link in your settings tomorrow."
         )
         return {**key.headers, **flash.left(call, key.csrf, flash.Note(said % {"address": wanted.email}))}
 

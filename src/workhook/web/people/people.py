@@ -70,7 +70,7 @@ async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/people", makes=True, action="member.add")
 @form_page(people)
 async def invite(visit: Visit) -> Answer:
-    """Invite somebody to an organization, by login or by e-mail address."""
+    """Invite a person to an organization by login or e-mail address."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
 
@@ -83,7 +83,7 @@ async def invite(visit: Visit) -> Answer:
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
-    """Return the message, and the invitation if one was made. Raises `Invalid`."""
+    """Return the message, and the invitation if one was created. Raises `Invalid`."""
     who, role = visit.fields.get("who", "").strip(), _API_ROLES.get(visit.fields.get("role", ""), "member")
     if "@" in who:
         body = visit.form(
@@ -93,7 +93,8 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         if is_mailed(made):
             return gettext("%(address)s invited. A link is on its way by e-mail.") % {"address": who}, made
         said = gettext(
-            "%(address)s invited. No e-mail was sent. Existing users see the invitation on their home page; for anyone else, create a link and send it."
+            "%(address)s invited. No e-mail was sent. Existing users see the invitation on their home page; for anyone "
+            "else, create a link and send it."
         )
         return said % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
@@ -115,7 +116,7 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
 @places.post("/{owner}/people/{login}/role", action="member.update")
 @form_page(people, section="role")
 async def change_role(visit: Visit) -> Answer:
-    """Make a member an owner, or the other way round."""
+    """Change the role of a member."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     role = visit.fields.get("role", "")
@@ -140,7 +141,7 @@ async def change_role(visit: Visit) -> Answer:
 
 @places.get("/{owner}/people/{login}/remove")
 async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Ask whether to remove somebody from an organization, or to leave it."""
+    """Ask whether to remove a member from an organization, or to leave it."""
     place = await visit.organization("organization.leave")
     member = await find_member(visit.database, place.account.id, visit.path("login"))
     if member is None or (place.role != "owner" and member.account.id != visit.actor.user.id):
@@ -152,7 +153,7 @@ async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/people/{login}/remove", action="member.remove")
 @form_page(ask_to_remove)
 async def remove(visit: Visit) -> Answer:
-    """Remove somebody from an organization, or leave it."""
+    """Remove a member from an organization, or leave it."""
     place = await visit.organization("organization.leave")
     login = visit.path("login")
     member = existing(await find_member(visit.database, place.account.id, login))
@@ -165,7 +166,7 @@ async def remove(visit: Visit) -> Answer:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Answer:
-    """Make a new link to an invitation, in place of the old one."""
+    """Replace the link of an invitation."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     return await make_new_link(visit, place.account, _address(visit))
@@ -173,7 +174,7 @@ async def renew_link(visit: Visit) -> Answer:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Answer:
-    """Take back an invitation to an organization."""
+    """Revoke an invitation to an organization."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     ended, who, text = await withdraw(visit, place.account)

@@ -1,7 +1,7 @@
-"""A person decides what an app may do.
+"""Consent: users authorize apps.
 
-An app sends its user to `/login/oauth/authorize` (RFC 6749 4.1, RFC 9700). At `/login/device` the person types the code
-that a device shows (RFC 8628 3.3).
+An app sends its user to `/login/oauth/authorize` (RFC 6749 4.1, RFC 9700). At `/login/device` the user enters the code
+shown on a device (RFC 8628 3.3).
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ from workhook.web.frame.sessions import (
 from workhook.web.frame.texts import gettext, text
 
 SCOPE_WORDS: Mapping[str, str] = {
-    "repo": text(
-        "Publish events in projects you can write to, and manage webhooks in projects you administer"
-    ),
+    "repo": text("Publish events in projects you can write to, and manage webhooks in projects you administer"),
     "admin:repo_hook": text("Create, edit, and delete webhooks in your projects, and publish events"),
     "write:repo_hook": text("Create and edit webhooks in your projects, and publish events"),
     "read:repo_hook": text("View webhooks in your projects and their deliveries"),
-    "admin:org_hook": text(
-        "Manage webhooks of organizations you own, publish events, and view their audit log"
-    ),
+    "admin:org_hook": text("Manage webhooks of organizations you own, publish events, and view their audit log"),
     "admin:org": text("View the audit log of organizations you own"),
     "work": text(
-        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, and billing settings; view activity, the trash, and the people in your projects and organizations; view your notifications and mark them as read; add and remove people and clients, and change who can access a project; all within your own permissions"
+        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, "
+        "credits, invoices, and billing settings; view activity, the trash, and the people in your projects and "
+        "organizations; view your notifications and mark them as read; add and remove people and clients, and change "
+        "who can access a project; all within your own permissions"
     ),
     "work:read": text(
-        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing settings, activity, the trash, your notifications, and the people in your projects and organizations, within your own permissions"
+        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing "
+        "settings, activity, the trash, your notifications, and the people in your projects and organizations, within "
+        "your own permissions"
     ),
 }
 PERMISSION_WORDS: Mapping[str, str] = {
@@ -60,16 +61,20 @@ PERMISSION_WORDS: Mapping[str, str] = {
         "Create, edit, and delete the organization’s webhooks, publish events, and view its audit log"
     ),
     "work:read": text(
-        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing settings, activity, the trash, and the people in projects and organizations"
+        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing "
+        "settings, activity, the trash, and the people in projects and organizations"
     ),
     "work:write": text(
-        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, and billing settings; view activity, the trash, and the people in projects and organizations; on behalf of a user who authorized it, also add and remove people and clients, and change who can access a project"
+        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, "
+        "credits, invoices, and billing settings; view activity, the trash, and the people in projects and "
+        "organizations; on behalf of a user who authorized it, also add and remove people and clients, and change who "
+        "can access a project"
     ),
 }
 
 
 def in_words(app: App, asked: frozenset[str]) -> list[str]:
-    """Describe what an app asks for, in a fixed order."""
+    """Describe the requested permissions in a fixed order."""
     words = SCOPE_WORDS if app.is_oauth else PERMISSION_WORDS
     return [gettext(each) for name, each in words.items() if name in asked]
 
@@ -81,9 +86,9 @@ routes = Routes(PAGES, "pages", etag=False)
 
 @routes.get(AUTHORIZE, head=False, action="grant.authorize")
 async def page_authorize(call: Call) -> Answer:
-    """Ask a person what an app may do.
+    """Ask the user to authorize an app.
 
-    Who has allowed all of it before goes straight on.
+    Skip the question if everything was authorized before.
     """
     session = await signed_in(call)
     try:
@@ -94,7 +99,7 @@ async def page_authorize(call: Call) -> Answer:
     if session is None:
         return sign_in_redirect(call)
     if not await _goes_straight_on(call, session, request):
-        if not session.is_recent:  # what an app gets is as good as a token
+        if not session.is_recent:  # the app gets the equivalent of a token
             return confirm_redirect(target_of(call))
         return await _ask_authorization(call, session, request)
     code = await call.database.in_transaction(partial(_code, session=session, request=request))
@@ -103,7 +108,7 @@ async def page_authorize(call: Call) -> Answer:
 
 @routes.post(AUTHORIZE, action="grant.authorize")
 async def page_authorize_decide(call: Call) -> Answer:
-    """Take the person's answer.
+    """Handle the user's decision.
 
     The form carries the request, which is read and checked as if it were new.
     """
@@ -136,8 +141,8 @@ async def _read_request(call: Call, given: Mapping[str, Sequence[str]]) -> Autho
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
-    """Tell whether no question is needed. A program on the user's machine always needs one: it may not be the one that
-    was allowed (RFC 8252 8.6)."""
+    """Return whether the user has already authorized everything. Native apps always ask, because another program may
+    pose as the authorized one (RFC 8252 8.6)."""
     other = request.login is not None and request.login.lower() != session.user.login.lower()
     if other or request.select_account or request.is_native:
         return False
@@ -156,7 +161,7 @@ async def _code(tx: Transaction, session: Session, request: AuthorizationRequest
 
 
 def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
-    """Return the user and what they were asked. The form repeats it, so that only what its page showed is allowed."""
+    """Return the user and the request they saw. The form repeats it, so only what its page showed is granted."""
     return " ".join([str(session.user.id), *sorted(request.wanted)])
 
 
@@ -182,7 +187,7 @@ async def _ask_authorization(
 
 
 def _carried(request: AuthorizationRequest) -> dict[str, str]:
-    """Return the request as fields of the form, without `login` and `prompt`, which are done."""
+    """Return the request as form fields, without `login` and `prompt`, which have been handled."""
     carried = {
         "client_id": request.app.client_id,
         "redirect_uri": request.redirect_uri,
@@ -195,7 +200,7 @@ def _carried(request: AuthorizationRequest) -> dict[str, str]:
 
 
 def onwards(uri: str) -> Answer:
-    """Redirect with 302, as GitHub does. The address holds a code: it is not stored, nor passed on as a referrer."""
+    """Redirect with 302, as GitHub does. The URL contains a code, so it is neither cached nor sent as a referrer."""
     return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
 
 
@@ -222,7 +227,7 @@ async def page_device(call: Call) -> Answer:
 
 @routes.post(DEVICE, action="grant.authorize")
 async def page_device_enter(call: Call) -> Answer:
-    """Look the code up, and ask the person whether its device may act."""
+    """Look up the code and ask the user to authorize its device."""
     session, fields = await read_session_form(call, _AGAIN)
     typed = fields.get("user_code", "")[:_TYPED_MAX_CHARS]
     found = await _find_request(call, session, typed)
@@ -231,7 +236,7 @@ async def page_device_enter(call: Call) -> Answer:
 
 @routes.post(f"{DEVICE}/decide", action="grant.authorize")
 async def page_device_decide(call: Call) -> Answer:
-    """Take the person's answer."""
+    """Handle the user's decision."""
     session, fields = await read_session_form(call, _AGAIN)
     request = await _find_request(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
     if isinstance(request, Answer):
@@ -252,7 +257,7 @@ async def page_device_decide(call: Call) -> Answer:
 
 
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
-    """Return the request with this code, or the page that asks again. Guesses are limited by session and address (RFC
+    """Return the request with this code, or the form with an error. Guesses are limited per session and address (RFC
     8628 5.1)."""
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")

@@ -1,4 +1,4 @@
-"""Signing in with an OpenID Connect provider.
+"""Sign-in with an OpenID Connect provider.
 
 A cookie for ten minutes, signed with the vault's key, binds the provider's answer to this browser: nothing is stored,
 and any process can continue. It is deleted with the first answer; the provider accepts a code once.
@@ -68,7 +68,7 @@ async def page_oidc(call: Call) -> Answer:
 
 @routes.get("/login/oidc/callback", head=False, action="user.sign_in")
 async def page_oidc_callback(call: Call) -> Answer:
-    """Sign in the person whom the identity provider has sent back.
+    """Sign in the user returning from the identity provider.
 
     Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`.
     """
@@ -101,7 +101,7 @@ def _redirect_uri(call: Call) -> str:
 
 
 def _begun(call: Call) -> _Begun:
-    """Return the sign-in that this browser began, if it has the request's `state`. Raises `Forbidden`."""
+    """Return the sign-in that this browser started, if its `state` matches. Raises `Forbidden`."""
     cookie = cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS)
     begun = cookies.unseal(call, _PURPOSE, cookie, _Begun) if cookie else None
     state = (call.query_text("state") or "").encode()
@@ -157,7 +157,7 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
 
 
 async def _is_invited(call: Call, return_to: str) -> bool:
-    """Tell whether the person came from an invitation link that anyone may use: they may be new here."""
+    """Return whether the user came from an unbound invitation link, and so may be new."""
     before, _, secret = return_to.partition(PATH)
     if before or not secret or not call.services.settings.link_create_users:
         return False
