@@ -26,7 +26,7 @@ async def test_somebody_is_invited_and_comes(visit: Visits, team: Team, guest: P
     await owner.get_by_role("navigation", name="Organization").get_by_role("link", name="People").click()
     await owner.get_by_label("Login or e-mail address").fill(guest.login)
     await owner.get_by_role("button", name="Invite", exact=True).click()
-    await expect(owner.get_by_text(f"{guest.login} is invited.")).to_be_visible()
+    await expect(owner.get_by_text(f"{guest.login} invited.")).to_be_visible()
     page = await visit("/", guest, scripts=scripts)
     await page.get_by_role("button", name="Accept the invitation to Acme").click()
     await expect(page.get_by_role("status")).to_contain_text(f"Welcome to {team.world.organization}.")
@@ -35,7 +35,7 @@ async def test_somebody_is_invited_and_comes(visit: Visits, team: Team, guest: P
     await row.locator("summary").click()
     await row.get_by_role("link", name="Remove…").click()
     await owner.get_by_role("button", name="Remove", exact=True).click()
-    await expect(owner.get_by_text(" was removed.")).to_be_visible()
+    await expect(owner.get_by_text(" removed.")).to_be_visible()
     await expect(owner.locator(f"#person-{guest.login}")).to_have_count(0)
 
 

@@ -107,8 +107,8 @@ def test_a_large_payload_is_cut_and_can_be_downloaded(office: Office) -> None:
     found = office.publish(hook, {"text": "x" * 1_000_000})[0]
     page = owner.get(f"/{hook}/deliveries/{found['id']}")
     assert len(page.text) < 150_000
-    assert re.search(r"The first 32768 of 1\d{6} characters are shown\.", page.text)
-    assert re.search(r'payload\.json"[^>]*>Download the whole payload \(9\d\d KiB\)', page.text)
+    assert re.search(r"Showing the first 32768 of 1\d{6} characters\.", page.text)
+    assert re.search(r'payload\.json"[^>]*>Download full payload \(9\d\d KiB\)', page.text)
     assert "@payload.json" in page.text
     assert re.search(r'payload\.json"[^>]*>Download payload\.json<', page.text), "which the command needs"
     assert "YOUR_CREDENTIALS" not in page.text
@@ -306,7 +306,7 @@ def test_what_nobody_answered_is_told_apart(office: Office) -> None:
     dead = listening(office, url="http://127.0.0.1:9")
     office.publish(dead, {})
     page = text_of(owner.get(f"/{dead}/deliveries"))
-    assert "no answer push" in page
+    assert "no response push" in page
     assert "host not found or connection refused" in page
     assert page.count("no response") == 2, "once in the row of each"
     assert " 502 " not in page.partition("State")[2]
@@ -336,7 +336,7 @@ def test_the_beginning_of_a_payload_says_how_much_it_is(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     delivery = office.publish(hook, {"n": list(range(9000))})[0]
     page = text_of(owner.get(f"/{hook}/deliveries/{delivery['id']}"))
-    shown = re.search(r"The first (\d+) of (\d+) characters are shown\.", page)
+    shown = re.search(r"Showing the first (\d+) of (\d+) characters\.", page)
     assert shown is not None
     assert int(shown[1]) <= 32 * 1024 < int(shown[2])
 
@@ -382,13 +382,13 @@ def test_a_redirect_says_that_it_is_not_followed_and_where_it_leads(office: Offi
 
 
 def test_what_is_known_of_a_failure_is_said_once() -> None:
-    assert outcomes.words("timed out") == "no answer: timed out"
+    assert outcomes.words("timed out") == "no response: timed out"
     limit = "no response within the 10 s limit"
     assert outcomes.reason("timed out", limit_s=10.0) == limit
     refused = "failed to connect to host"
     assert "host not found" in outcomes.words(refused, url="https://example.com/x")
     for url in ("http://127.0.0.1:9/x", "http://[::1]:9/"):
-        assert outcomes.words(refused, url=url) == "no answer: connection refused"
+        assert outcomes.words(refused, url=url) == "no response: connection refused"
     assert "exceed 64 KB" in outcomes.words("malformed response")
     assert outcomes.words("Invalid HTTP Response: 304") == "Invalid HTTP Response: 304"
 
@@ -406,7 +406,7 @@ def test_only_the_last_attempt_says_what_comes_next(office: Office) -> None:
     assert "retry scheduled" not in old
     assert "retry scheduled" in new
     page = text_of(owner.get(f"/{hook}/deliveries/{first['id']}"))
-    assert "State tried again" in page
+    assert "State retried" in page
 
 
 def test_a_delivery_has_the_places_of_its_webhook_and_neighbours(office: Office) -> None:

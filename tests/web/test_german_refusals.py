@@ -91,5 +91,5 @@ def test_an_app_is_installed(studio: Studio) -> None:
     assert made.is_success, made.text
     said = text_of(studio.owner.get(f"/apps/{made.json()['slug']}/installations/new"))
     assert f"{body['name']} in Acme ({studio.team.world.organization}) installieren" in said
-    assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiten" in said
-    assert "Zugriff auf Projekte Alle aktuellen und künftigen Projekte Nur diese:" in said
+    assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiteinträge" in said
+    assert "Zugriff auf Projekte Alle aktuellen und künftigen Projekte Nur ausgewählte Projekte:" in said

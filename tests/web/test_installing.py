@@ -114,7 +114,7 @@ def send(ground: Ground, fields: dict[str, str], **more: str) -> httpx.Response:
 
 def test_all_repositories(ground: Ground) -> None:
     shown = ground.owner.get(ground.path)
-    for told in (ground.here.organization, ground.there.organization, SEES_TASKS, "the organization&#39;s webhooks"):
+    for told in (ground.here.organization, ground.there.organization, SEES_TASKS, "the organization’s webhooks"):
         assert told in shown.text
     assert "form-action 'self';" in shown.headers["content-security-policy"]
     assert ground.installations(ground.there) == []

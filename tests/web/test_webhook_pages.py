@@ -197,7 +197,7 @@ def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) ->
     assert f'id="hook-{inside}"' in page.text
     assert f'id="hook-{whole}"' in page.text
     assert f"{office.world.full_name} ·" in text_of(page)
-    assert f"made by Deploy bot {office.team.owner.id}" in text_of(page)
+    assert f"created by Deploy bot {office.team.owner.id}" in text_of(page)
     owner.get(f"{organization}/{whole}", status=404)
     member = office.visitor(office.team.member)
     member.send(f"/by-apps/{inside}/delete", status=403)
@@ -442,7 +442,7 @@ def test_turning_off_asks_before_it_drops_what_waits(office: Office) -> None:
     office.publish(hook, {"number": 1})
     assert "1 event is waiting to be sent." in text_of(owner.get(f"/{hook}/deliveries"))
     page = text_of(owner.get(f"/{hook}"))
-    assert "1 event waits for it. They are dropped when it is turned off" in page
+    assert "1 event is waiting to be sent. Disabling the webhook discards them" in page
     assert owner.send(f"/{hook}/active", active="0").headers["location"] == f"{owner.base}/{hook}?off=1#off"
     assert '<details id="off" open>' in owner.get(f"/{hook}?off=1").text
     unticked = {"url": office.receiver.url, "content_type": "json", "which": "all"}

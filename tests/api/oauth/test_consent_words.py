@@ -26,8 +26,8 @@ SAID = {
     "repository.publish": ["publish events"],
     "organization.publish": ["publish events"],
     "audit_log.read": ["audit log"],
-    "work.read": ["see"],
-    "work.write": ["change", "delete", "private"],
+    "work.read": ["view"],
+    "work.write": ["edit", "delete", "access"],
     "notifications.read": ["notifications"],
     "notifications.write": ["notifications", "mark them as read"],
 }
@@ -37,7 +37,7 @@ SAID_WITHOUT = {
     "account.read": ["members", "e-mail addresses"],
     "organization.read": ["organizations", "members"],
     "organization.membership": ["members"],
-    "repository.read": ["repositories", "private"],
+    "repository.read": ["projects", "private"],
     "repository.collaborators": ["collaborators"],
 }
 # And of work management by what its operations are about: what is seen, and what more is told of changing it.
@@ -52,13 +52,13 @@ READ_OF_WORK = {
     "Members": ["the people in"],
     "Projects": ["projects"],
     "Search": ["projects"],
-    "Service Checkouts": ["checkouts"],
+    "Service Checkouts": ["subscriptions"],
     "Services": ["services"],
     "Task Comments": ["comments"],
     "Task Credits": ["credits"],
     "Tasks": ["tasks"],
-    "Timesheets": ["timesheets"],
-    "Trash": ["deleted"],
+    "Timesheets": ["time entries"],
+    "Trash": ["trash"],
     "Users": ["organizations"],
 }
 CHANGED_IN_WORK = {"Members": ["add and remove people"], "Clients": ["add and remove", "clients"]}

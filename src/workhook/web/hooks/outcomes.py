@@ -16,11 +16,11 @@ _CODE_FOLLOWS = "Invalid HTTP Response: "
 _ANSWERED = ("OK", _CODE_FOLLOWS)
 _NOT_CHANGED = "304"  # the only one of its hundred that leads nowhere
 OFF_REASONS = (
-    text("The receiver responded with 410 Gone."),
-    text("All deliveries have failed for five days."),
-    text("No user who authorized the app may still manage webhooks here."),
-    text("No user who may manage webhooks here still authorizes the app."),
-    text("Permission to manage webhooks here was revoked."),
+    text("The receiver answered 410 Gone."),
+    text("Every delivery has failed for five days."),
+    text("Nobody who authorizes the app may have webhooks here any more."),
+    text("Nobody who may have webhooks here authorizes the app any more."),
+    text("The right to have webhooks here was taken away."),
 )
 """The reasons for which Workhook disables a webhook, as in the audit log."""
 _UNSENT: Mapping[str, str] = {
