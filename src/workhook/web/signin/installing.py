@@ -130,7 +130,7 @@ async def about(call: Call) -> Answer:
 async def _app(call: Call, session: Session) -> App:
     """Return the app in the path. Raises `NotFound`, also for private apps of other organizations."""
     app = await queries.find_slug(call.database, call.path("slug"))
-    missing = NotFound(text("There is no such app. The address that brought you here is wrong or out of date."))
+    missing = NotFound(text("This app doesn’t exist. The link you followed may be wrong or out of date."))
     if app is None or app.is_oauth:
         raise missing
     if not app.public and await find_member_role(call.database, app.account_id, session.user.id) is None:
