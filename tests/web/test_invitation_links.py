@@ -274,9 +274,9 @@ def test_who_has_signed_in_accepts_or_declines(place: Place) -> None:
     assert [event[:2] for event in place.told_by(person.login)] == [("member", "added")]
     assert gone(browser, link)
     link = place.link(address())
-    assert "You are in already" in text_of(browser.get(link).text)
+    assert "You already have access" in text_of(browser.get(link).text)
     assert browser.fill_csrf(f"{link}/accept").status_code == 409
-    assert "You are in already" in text_of(place.owner.get(link).text)
+    assert "You already have access" in text_of(place.owner.get(link).text)
     elsewhere = place.browser(other)
     assert "Invitation declined" in after(elsewhere, elsewhere.fill(link, f"{link}/decline"))
     assert place.role(other.login) is None

@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said_and_what_was_typed_is_kept(crew: Crew) -> None:
         (crew.world.organization, "No user has the login"),
         ("", "No user has the login"),
         (member.login, "is already in Acme."),
-        (member.email, "is in the organization already"),
+        (member.email, "is already in the organization"),
         ("a b@c", "Enter a valid e-mail address"),
     ):
         answer = owner.fill(crew.path, who=who, role="owner")

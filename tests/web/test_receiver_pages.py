@@ -92,7 +92,7 @@ def test_what_another_sends_is_told_apart(office: Office, headers: dict[str, str
     assert answer.status_code == 200
     newest = text_of(owner.get("/receiver")).partition("forged")[2].partition("ping")[0]
     assert told in newest
-    assert "valid signature" not in newest
+    assert " valid signature" not in newest
 
 
 def test_hostile_requests_are_shown_as_text(office: Office) -> None:
