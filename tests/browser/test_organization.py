@@ -26,7 +26,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
     await page.get_by_label("Name", exact=True).fill(name)
     await page.get_by_label("Work projects").select_option("write")
     await page.get_by_role("button", name="Create app").click()
-    await expect(page.get_by_text("It is shown only this once.")).to_be_visible()
+    await expect(page.get_by_text("They won’t be shown again.")).to_be_visible()
     shown = await page.locator("#private-key").text_content()
     assert shown is not None
     assert shown.startswith("-----BEGIN RSA PRIVATE KEY-----")
@@ -112,7 +112,7 @@ async def test_the_settings_of_an_organization_are_for_everybody(
     await picture(page, "app-new")
     await page.get_by_label("Name", exact=True).fill(f"New {unique}")
     await page.get_by_role("button", name="Create app").click()
-    await page.get_by_text("It is shown only this once.").wait_for()
+    await page.get_by_text("They won’t be shown again.").wait_for()
     await accessible(page)
     await fits(page)
     await keyboard(page)

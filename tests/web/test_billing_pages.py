@@ -266,7 +266,7 @@ def test_the_list_says_what_is_open(studio: Studio) -> None:
     assert "due 2090-01-01" in text
     assert "no recipient" in text
     send(studio.member, f"{first}/payments", was="0/0", amount="4.00")
-    assert "Open: 6.00 EUR , 10.00 USD" in text_of(page_of(studio.client, base))
+    assert "Outstanding: 6.00 EUR , 10.00 USD" in text_of(page_of(studio.client, base))
     assert "6.00 EUR due" in text_of(page_of(studio.client, base))
     send(studio.member, f"{first}/payments", was="400/0")
     assert "Open: 10.00 USD" in text_of(page_of(studio.client, base))

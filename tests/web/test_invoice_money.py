@@ -43,7 +43,7 @@ def test_a_part_is_paid_given_back_and_credited(studio: Studio, path: str) -> No
     [payment] = payments(studio, path)
     given = send(studio.member, f"{path}/payments/{payment}/refund", was="2050/0", amount="0.50")
     assert given.status_code == 303
-    assert "Still due: 100.00 EUR" in text_of(page_of(studio.member, path))
+    assert "Amount due: 100.00 EUR" in text_of(page_of(studio.member, path))
     noted = send(studio.member, f"{path}/credit_notes", was="2000/0", total="110", reason=HOSTILE)
     assert noted.status_code == 303
     text = text_of(page_of(studio.client, path))
@@ -199,7 +199,7 @@ def test_a_rate_is_credited_alone(studio: Studio, mixed: str) -> None:
     page = page_of(studio.member, mixed)
     assert "7% (48.15 EUR)" in page
     wrong = send(studio.member, f"{mixed}/credit_notes", was="0/0", rate="1", total="48.16", reason="x")
-    assert (wrong.status_code, "At 7 %, 48.15 EUR is not credited yet" in text_of(wrong.text)) == (422, True)
+    assert (wrong.status_code, "At 7 %, only 48.15 EUR is left to credit" in text_of(wrong.text)) == (422, True)
     assert '<option value="1" selected>' in wrong.text
     sent = send(studio.member, f"{mixed}/credit_notes", was="0/0", rate="1", total="10.70", reason="x")
     assert sent.status_code == 303

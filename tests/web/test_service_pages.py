@@ -141,7 +141,7 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_service(studio: St
     text = text_of(answer.text)
     assert answer.status_code == 409
     assert "Now: Theirs" in text
-    assert "Now: yes" in text
+    assert "Current value: yes" in text
     [again] = [each for each in forms(answer) if each.action == path]
     assert again.fields["title"] == "Mine"
     assert studio.owner.post(path, again.fields).status_code == 303
