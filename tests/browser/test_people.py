@@ -1,4 +1,4 @@
-"""People of an organization, the settings of a project and the audit log in a browser."""
+"""People in an organization, the settings of a project and the audit log in a browser."""
 
 from __future__ import annotations
 
