@@ -37,7 +37,7 @@ from workhook.web.frame.sessions import (
 from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.people import Email
 
-# Each names itself and, for old servers, most of those below: the first match counts.
+# Browsers name themselves and, for compatibility, most of those below: the first match counts.
 _BROWSERS = (
     ("Edge", r"Edg(?:e|A|iOS)?/"),
     ("Opera", r"OPR/|Opera"),
@@ -88,7 +88,7 @@ class ProfileEdit(msgspec.Struct):
 
 @places.get("/settings")
 async def settings(visit: Visit) -> Answer:
-    """Show what the user looks after."""
+    """Show the settings: profile, appearance, sessions, and authorized apps."""
     user_id = visit.actor.user.id
     return visit.page(
         "account/settings.html",
@@ -123,7 +123,7 @@ async def _own_email(visit: Visit) -> str | None:
 
 @places.post("/settings/appearance", action="user.edit")
 async def choose_appearance(visit: Visit) -> Answer:
-    """Keep the language and the theme for this browser; what is empty is as the system has it."""
+    """Store the language and theme for this browser; empty values use the system's."""
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
     if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
         raise NotFound()
@@ -166,7 +166,7 @@ async def page_sessions_end(call: Call) -> Answer:
 
 @routes.post("/settings/grants/{grant_id}/revoke", action="grant.revoke")
 async def page_grant(call: Call) -> Answer:
-    """Revoke what an app was allowed."""
+    """Revoke the access of an app."""
 
     async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
@@ -189,7 +189,7 @@ async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[N
 
 @routes.get("/settings/password")
 async def page_password(call: Call) -> Answer:
-    """Ask for a new password."""
+    """Show the form to change or set the password."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
@@ -254,5 +254,5 @@ async def _password_form(
 
 
 async def _is_first_and_late(call: Call, session: Session) -> bool:
-    """Tell whether this is the user's first password and the sign-in is not recent, so that nothing confirms them."""
+    """Return whether re-authentication is needed: the user has no password yet and the sign-in is not recent."""
     return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None

@@ -54,7 +54,7 @@ async def list_tokens(visit: Visit) -> Answer:
 
 @places.get("/settings/tokens/new")
 async def ask_for_token(visit: Visit) -> Answer:
-    """Ask what a new token is for and what it may do."""
+    """Show the form of a new token."""
     visit.require_recent()
     return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
 
@@ -89,7 +89,7 @@ async def create_token(visit: Visit) -> Answer:
 
 @places.post("/settings/tokens/{token_id}/revoke", action="token.revoke")
 async def revoke_token(visit: Visit) -> Answer:
-    """Revoke a token, with those that were made with it."""
+    """Revoke a token and those created with it."""
     visit.require_recent("/settings/tokens")
     token_id = visit.call.path_integer("token_id")
 

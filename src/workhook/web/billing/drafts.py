@@ -205,7 +205,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
     if late and current.status == "draft":
         raise ChangedMeanwhile
     if visit.fields.get("due", "") == _due(current):
-        edit.due = UNSET  # a date alone would take its time of day away
+        edit.due = UNSET  # a bare date would drop the time of day
     if not edit.discount and current.discount_minor is not None:
         edit.discount = UNSET  # the form does not have the amount
     await actions.edit_invoice(write, invoice_id, edit)

@@ -55,7 +55,7 @@ places = Places("billing")
 ROWS = 50
 PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
 FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
-LINE, UNBILLED = "line", "unbilled"  # sections of the page of an invoice that have a form
+LINE, UNBILLED = "line", "unbilled"  # sections of the invoice page with a form
 UNDO_MAX_CHARS = 500
 """The longest texts of a line whose removal can be undone: the undo is stored in a cookie."""
 
@@ -157,7 +157,7 @@ def percent_text(millionths: int | None) -> str:
 
 
 class Money(msgspec.Struct):
-    """The money of an invoice as its page shows it. `left`: the unrefunded part of each payment, by its id.
+    """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its id.
 
     `rates`, `lines`: billed amounts and how much of them can still be credited. `was`: the balance shown on the page,
     sent by its forms. `form`: the refused form; its section is one of the constants or the id of the payment to refund.

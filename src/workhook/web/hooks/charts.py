@@ -13,7 +13,7 @@ from workhook.web.frame.texts import gettext, ngettext
 
 HEIGHT = 24
 STEP = 5  # the width of an hour, with the gap behind it
-_LEAST = 2  # so that a single failure among thousands is visible
+_LEAST = 2  # keeps a single failure among thousands visible
 
 
 class Bar(msgspec.Struct, frozen=True):

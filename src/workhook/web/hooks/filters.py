@@ -21,7 +21,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 
 PER_PAGE = 30
-LOOKED_AT = history.SEARCHED_MAX  # deliveries of a page that are searched for a code or a text
+LOOKED_AT = history.SEARCHED_MAX  # deliveries scanned per page for a code or a text
 TEXT_MAX = 255
 
 _NAMES = ("status", "event", "action", "guid", "since", "until", "redelivery", "code", "q")

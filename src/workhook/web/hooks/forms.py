@@ -75,7 +75,9 @@ def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = 
         status=problem.status,
     )
     by_field, form.problems = faults_of(problem)
-    if hook is not None and "secret" in by_field:  # it has a form of its own; here it is the style that needs another
+    if (
+        hook is not None and "secret" in by_field
+    ):  # the secret has its own form, so the error belongs to the header style
         by_field.setdefault("header_style", by_field.pop("secret"))
     has_own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))  # only in a new webhook's form
     for name, is_typed in (("password", bool(fields.get("password"))), ("secret", has_own)):

@@ -14,7 +14,7 @@ from workhook.web.frame.texts import gettext, text
 
 _CODE_FOLLOWS = "Invalid HTTP Response: "
 _ANSWERED = ("OK", _CODE_FOLLOWS)
-_NOT_CHANGED = "304"  # the only one of its hundred that leads nowhere
+_NOT_CHANGED = "304"  # the only 3xx code that is not a redirect
 OFF_REASONS = (
     text("The receiver answered 410 Gone."),
     text("Every delivery has failed for five days."),
@@ -104,7 +104,7 @@ def kept(response: DeliveryResponse) -> str:
     most = file_size(client.MAX_BODY_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
     length = headers.get("content-length", "")
-    # A byte that is not UTF-8 counts as three here; the last character may have lost up to three of its bytes.
+    # An invalid byte counts as three here; the last character may have lost up to three bytes.
     size = len(response.payload.encode()) - 2 * response.payload.count("\ufffd")
     if size < client.MAX_BODY_BYTES - 3:
         return ""

@@ -98,7 +98,7 @@ def limit_in_words() -> Iterator[None]:
 
 async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Answer:
     """Show a page of a webhook, with the reason if it is disabled."""
-    its = values.get("health")  # which has read it
+    its = values.get("health")  # already read with the health
     reason = its.off_reason if its else await health.off_reason(visit.database, hook)
     return visit.page(template, site=site, hook=hook, off_reason=reason, **values)
 

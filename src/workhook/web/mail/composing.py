@@ -106,7 +106,7 @@ class Composer:
             )
 
     def _opened(self, message: MailMessage) -> str | None:
-        """Return the path of its link, or None if it can no longer be decrypted."""
+        """Return the path of the message's link, or None if it can no longer be decrypted."""
         try:
             return self._services.vault.open(message.sealed)
         except VaultError:

@@ -89,7 +89,7 @@ def _due_notes(mailed: MailedInvoice) -> list[str]:
 
 
 def _subject(told: Notification) -> str:
-    """Return the subject: the same for all messages about a task, so that mail programs group them."""
+    """Return the subject, which is constant for a task or file so that mail programs group its messages."""
     if told.subject in ("task", "file"):
         return f"[{told.project_title}] {told.title}"
     return sentence(told).rstrip(".")

@@ -1,4 +1,4 @@
-"""The places of an organization's apps: most exist for OAuth apps and for apps.
+"""The pages of an organization's apps. Most exist for OAuth apps and for apps.
 
     places = AppPlaces("apps")
 

@@ -167,7 +167,7 @@ async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") ->
 
 
 def _may_be_new(call: Call, invitation: Invitation) -> bool:
-    """Tell whether the invitation can be accepted with a new account."""
+    """Return whether the invitation can be accepted with a new account."""
     return call.services.settings.link_create_users and invitation.invitee is None
 
 
@@ -206,7 +206,7 @@ async def page_invitation_post(call: Call) -> Answer:
 
 
 async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str]:
-    """Create the account, its membership and its session in one commit: of two uses of the link one fails entirely."""
+    """Create the account, its membership, and its session in one commit. Of two concurrent uses, one fails entirely."""
 
     async def step(tx: Transaction) -> dict[str, str]:
         user = await links.make_account(tx, wanted, hashed)
@@ -226,17 +226,17 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
     for _ in range(_TRIES):
         try:
             return await call.database.in_transaction(step)
-        except UniqueViolation:  # the login was taken at this moment, which the next try reports
+        except UniqueViolation:  # a concurrent request took the login, which the next try reports
             continue
     raise Unavailable(text("Someone is registering this login right now. Try again."))
 
 
-# --- whoever has signed in -------------------------------------------------------------------------------------------
+# --- signed-in visitors ----------------------------------------------------------------------------------------------
 
 
 @places.post("/invitations/links/{token}/accept", action="member.add")
 async def accept(visit: Visit) -> Answer:
-    """Accept the invitation that a link leads to."""
+    """Accept the invitation of a link."""
     token = visit.path("token")
     invitation = await _find(visit.call, visit.actor.user)
     try:
@@ -249,7 +249,7 @@ async def accept(visit: Visit) -> Answer:
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
 async def decline(visit: Visit) -> Answer:
-    """Decline the invitation that a link leads to."""
+    """Decline the invitation of a link."""
     await _find(visit.call, visit.actor.user)
     await visit.change(lambda write: links.decline(write, visit.path("token")))
     return visit.done("/", gettext("Invitation declined."))

@@ -37,7 +37,7 @@ _API_ROLES = {"owner": "admin", "member": "member"}
 
 @places.get("/{owner}/people")
 async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show who is in an organization, and to its owners who is invited."""
+    """Show the members of an organization and, to owners, the pending invitations."""
     place = await visit.organization("organization.read")
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)

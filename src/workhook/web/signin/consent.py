@@ -110,14 +110,14 @@ async def page_authorize(call: Call) -> Answer:
 async def page_authorize_decide(call: Call) -> Answer:
     """Handle the user's decision.
 
-    The form carries the request, which is read and checked as if it were new.
+    The form carries the request, which is parsed and checked again.
     """
     session, fields = await read_session_form(call, say("Start again from the app."))
     try:
         request = await _read_request(call, {name: [value] for name, value in fields.items()})
     except Redirected as wrong:
         return onwards(wrong.uri)
-    if fields.get("asked") != _authorization_asked(session, request):  # by another user, or the app asks for more now
+    if fields.get("asked") != _authorization_asked(session, request):  # another user, or the app now requests more
         return await _ask_authorization(call, session, request, changed=True)
     if fields.get("decision") != "approve":
         return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
@@ -216,7 +216,7 @@ _TYPED_MAX_CHARS = 40
 
 @routes.get(DEVICE)
 async def page_device(call: Call) -> Answer:
-    """Ask for the code of a device."""
+    """Show the form for a device code."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)

@@ -61,7 +61,7 @@ class RepositoryChoice(NamedTuple):
 async def page_install(call: Call) -> Answer:
     """Ask an owner where to install an app.
 
-    The page asks about the organization that the address names, or about the only one; else it lists them all.
+    The page asks about the organization named in the URL or the only one; otherwise it lists all of them.
     """
     session = await signed_in(call)
     if session is None:  # strangers must not learn which apps exist
@@ -102,7 +102,7 @@ async def page_install_decide(call: Call) -> Answer:
     if not session.is_recent:
         query = urlencode({"target_id": place.id, "state": sent.state})
         return confirm_redirect(f"{PATH.format(slug=quote(app.slug, safe=''))}?{query}")
-    if fields.get("asked") != _asked(session, app, place):  # the app asks for something else now
+    if fields.get("asked") != _asked(session, app, place):  # the requested permissions have changed
         return await _ask(call, session, app, place, sent, changed=True)
 
     async def step(tx: Transaction) -> Installation:

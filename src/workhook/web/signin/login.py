@@ -1,7 +1,6 @@
 """Sign-in and sign-out, and links to sign in or set a password.
 
-Only the button of its page uses a link up. Programs that open links in advance (mail scanners, previews, prefetch) do
-not press it.
+Only the button on its page uses up a link, because mail scanners, previews, and prefetching open links in advance.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from workhook.web.frame.sessions import (
 from workhook.web.frame.texts import gettext, text
 from workhook.web.welcome.welcome import first_page
 
-# The same if the password is right but not checked: `throttle.CountedAttempt.held`.
+# Also shown if a correct password was not checked: `throttle.CountedAttempt.held`.
 _WRONG = text(
     "Wrong login or password. If you used your e-mail address, try your login instead. After too many failed attempts, "
     "sign-in is blocked for a few minutes."
 )
-_FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
+_FOR_OTHERS = "/login/oauth/"  # pages that can redirect to a program's own address
 
 routes = Routes(PAGES, "pages", etag=False)
 

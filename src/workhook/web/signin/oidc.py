@@ -127,7 +127,7 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     code = call.query_text("code")
     if not code or len(code) > CODE_MAX_CHARS:
         raise SignInRefused(text("The identity provider’s response has no code. Start again at /login."))
-    # A request to the provider counts as a try of a password: nobody can make our server send it endless requests.
+    # A request to the provider counts as a password attempt, which limits the requests that visitors can cause.
     tried = await throttle.begin(call.database, f"\0oidc {attempt.state}", call.address)  # no form takes NUL
     try:
         claims = await provider.identify(code, attempt, _redirect_uri(call))
@@ -151,7 +151,7 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
     for _ in range(_TRIES):
         try:
             return await call.database.in_transaction(step)
-        except UniqueViolation:  # two tabs at the same time, or a login that was taken in this moment
+        except UniqueViolation:  # concurrent sign-ins in two tabs, or a concurrent request took the login
             continue
     raise Unavailable(text("Another user is signing in for the first time right now. Try again."))
 
