@@ -56,7 +56,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
     )
     await page.get_by_role("link", name=name).click()
     await page.get_by_role("link", name="Delete…").click()
-    await page.get_by_label(f"Type {name} to go on").fill(name)
+    await page.get_by_label(f"Type {name} to confirm").fill(name)
     await page.get_by_role("button", name="Delete app").click()
     await expect(page.get_by_text(f"“{name}” was deleted.")).to_be_visible()
 

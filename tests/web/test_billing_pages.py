@@ -269,7 +269,7 @@ def test_the_list_says_what_is_open(studio: Studio) -> None:
     assert "Outstanding: 6.00 EUR , 10.00 USD" in text_of(page_of(studio.client, base))
     assert "6.00 EUR due" in text_of(page_of(studio.client, base))
     send(studio.member, f"{first}/payments", was="400/0")
-    assert "Open: 10.00 USD" in text_of(page_of(studio.client, base))
+    assert "Outstanding: 10.00 USD" in text_of(page_of(studio.client, base))
 
 
 def test_the_newest_invoice_stands_first(studio: Studio) -> None:
