@@ -82,7 +82,10 @@ def test_a_card_makes_an_event_that_the_page_hears_of(office: Office) -> None:
     ("headers", "told"),
     [
         ({}, "not signed"),
-        ({"X_Hub_Signature_256": "sha256=" + hmac.new(b"guess", b"{}", hashlib.sha256).hexdigest()}, "invalid signature"),
+        (
+            {"X_Hub_Signature_256": "sha256=" + hmac.new(b"guess", b"{}", hashlib.sha256).hexdigest()},
+            "invalid signature",
+        ),
         ({"webhook_signature": "v1,AAAA", "webhook_id": "1", "webhook_timestamp": "1"}, "invalid signature"),
     ],
 )

@@ -88,7 +88,13 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     assert _poll(site, site.oauth, begun)["error"] == "authorization_pending"
 
     page = _enter(site.octo, begun["user_code"].lower().replace("-", " "))
-    for told in (site.oauth.app.name, site.world.organization, site.octo.user.login, begun["user_code"], "time entries"):
+    for told in (
+        site.oauth.app.name,
+        site.world.organization,
+        site.octo.user.login,
+        begun["user_code"],
+        "time entries",
+    ):
         assert told in page.text
     done = site.octo.submit(page, decision="approve")
     assert "Device connected" in done.text
