@@ -200,7 +200,7 @@ def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
         assert "3 Hinweise" in said
         assert "Niemand hier ist gone." in said
         assert "Der Name wurde auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem vollständigen Namen." in said
-        assert "Die Frist 'soon' ist kein gültiges Datum. Sie steht im Feld trello_due." in said
+        assert "Die Fälligkeit 'soon' ist kein gültiges Datum. Das Feld trello_due behält sie." in said
         assert HOSTILE not in looked.text
 
 
