@@ -53,7 +53,7 @@ async def test_the_reference_is_for_everybody(visit: Visits, team: Team, anchor:
     page = await visit(f"/docs{anchor}", team.owner if anchor else None, reduced_motion="reduce")
     if anchor:
         await opened(page)
-    await expect(page.get_by_text("The operations are being loaded.")).to_have_count(0)
+    await expect(page.get_by_text("Loading operations…")).to_have_count(0)
     looks: list[tuple[int, Scheme]] = [(1440, "light"), (360, "dark")]
     for width, scheme in looks:
         await page.set_viewport_size({"width": width, "height": HEIGHTS[width]})

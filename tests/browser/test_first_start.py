@@ -56,23 +56,23 @@ async def enter(first_visit: Visits, **how: Any) -> Page:
 async def test_a_delivery_is_seen_within_two_minutes(first_visit: Visits, scripts: bool) -> None:
     began = time.monotonic()
     page = await enter(first_visit, scripts=scripts)
-    await page.get_by_label("Name of your organization").fill("Acme")
+    await page.get_by_label("Organization name").fill("Acme")
     await page.get_by_label("Your name").fill("Ada")
-    await page.get_by_label("A password").fill(PASSWORD)
-    await page.get_by_label("The same again").fill(PASSWORD)
-    await page.get_by_role("button", name="Save and go on").click()
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await page.get_by_label("Repeat password").fill(PASSWORD)
+    await page.get_by_role("button", name="Save and continue").click()
     await page.get_by_label("Title").fill("Website")
-    await page.get_by_role("button", name="Make the project").click()
-    await page.get_by_role("button", name="Make a webhook to try").click()
+    await page.get_by_role("button", name="Create project").click()
+    await page.get_by_role("button", name="Create test webhook").click()
     arrived = page.locator(".arrivals > li")
     if scripts:  # the page shows it by itself
         await expect(arrived.filter(has_text="ping")).to_have_count(1)
     await page.get_by_role("button", name="Add a card").click()
     if not scripts:
-        await expect(page.get_by_role("heading", name="See a webhook arrive")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Try a webhook")).to_be_visible()
         await _reload_until(page, "task")
     task = arrived.filter(has_text="task").first
-    await expect(task).to_contain_text("signature is right")
+    await expect(task).to_contain_text("valid signature")
     await expect(task.locator("pre")).to_contain_text("My first card")
     took = time.monotonic() - began
     print(f"From the printed link to the delivery: {took:.1f} s")
@@ -90,18 +90,18 @@ async def _reload_until(page: Page, event: str) -> None:
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
 async def test_after_looking_the_strong_button_imports(visit: Visits, team: Team, scripts: bool) -> None:
     page = await visit(f"/{team.world.organization}/-/import", team.owner, scripts=scripts, width=360)
-    look, make = (page.get_by_role("button", name=name) for name in ("Look at it first", "Import it"))
+    look, make = (page.get_by_role("button", name=name) for name in ("Preview", "Import"))
     strong = await look.evaluate("each => getComputedStyle(each).backgroundColor")
     chosen: FilePayload = {"name": "plan.csv", "mimeType": "text/csv", "buffer": b"Title\nOne\n"}
     await page.locator("#file").set_input_files(chosen)
     await look.click()
-    await expect(page.locator("#import-plan")).to_contain_text("This would be made")
+    await expect(page.locator("#import-plan")).to_contain_text("To be created")
     await expect(make).to_have_css("background-color", strong)  # and there is one of this name
     await expect(look).not_to_have_css("background-color", strong)
     if not scripts:
         await page.locator("#file").set_input_files(chosen)
     await make.click()
-    await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Project imported")).to_be_visible()
 
 
 async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
@@ -117,14 +117,14 @@ async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
     while not await page.locator("form.drop.over").count():  # until the script has come, nobody hears it
         await heading.dispatch_event("dragover", {"dataTransfer": transfer})
     await heading.dispatch_event("drop", {"dataTransfer": transfer})
-    await expect(page.locator("#import-plan")).to_contain_text("This would be made")
+    await expect(page.locator("#import-plan")).to_contain_text("To be created")
     await expect(page.locator("#import-plan .made")).to_contain_text("3 cards")
     await accessible(page)
-    await page.get_by_role("button", name="Import it").click()  # the file is still chosen, and no other has this name
-    await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
+    await page.get_by_role("button", name="Import").click()  # the file is still chosen, and no other has this name
+    await expect(page.get_by_role("heading", name="Project imported")).to_be_visible()
     await expect(page.locator(".made")).to_contain_text("3 cards")
     await accessible(page)
-    await page.get_by_role("link", name="Go on").click()
+    await page.get_by_role("link", name="Continue").click()
     await expect(page.get_by_role("heading", name="Relaunch")).to_be_visible()
 
 
@@ -136,7 +136,7 @@ async def test_the_steps_look_right(first_visit: Visits, width: int, scheme: Sch
         await fits(page)
         await keyboard(page)
         await picture(page, f"welcome-{number}")
-    await page.get_by_role("button", name="Make a webhook to try").click()
+    await page.get_by_role("button", name="Create test webhook").click()
     await expect(page.locator(".arrivals > li")).to_have_count(1)
     await accessible(page)
     await fits(page)
@@ -147,7 +147,7 @@ async def test_the_steps_look_right(first_visit: Visits, width: int, scheme: Sch
 async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
     page = await visit(f"/{team.world.full_name}/webhooks/receiver", team.owner, width=width, scheme=scheme, **STILL)
     await picture(page, "receiver-none")
-    await page.get_by_role("button", name="Make a webhook to try").click()
+    await page.get_by_role("button", name="Create test webhook").click()
     await expect(page.locator(".arrivals > li")).to_have_count(1)
     await page.get_by_role("button", name="Add a card").click()
     await expect(page.locator(".arrivals > li")).to_have_count(3)  # the ping, a column, and the card
@@ -165,8 +165,8 @@ async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team,
     board = small(card, {}, labels=labels, members=members, desc="Our site")
     chosen: FilePayload = {"name": "board.json", "mimeType": "application/json", "buffer": encoded(board)}
     await page.locator("#file").set_input_files(chosen)
-    await page.get_by_role("button", name="Look at it first").click()
-    await expect(page.locator("#import-plan")).to_contain_text("The description of the project: 1")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.locator("#import-plan")).to_contain_text("Project description: 1")
     await accessible(page)
     await fits(page)
     await keyboard(page)
@@ -178,19 +178,19 @@ async def test_what_is_said_of_a_plan_is_sent_with_the_file(visit: Visits, team:
     table = "Titel;Status;Zuständig;Kunde\nEins;Bezahlt;Jana;Müller\n".encode()
     chosen: FilePayload = {"name": "plan (1).csv", "mimeType": "text/csv", "buffer": table}
     await page.locator("#file").set_input_files(chosen)
-    await page.get_by_role("button", name="Look at it first").click()
+    await page.get_by_role("button", name="Preview").click()
     plan = page.locator("#import-plan")
-    await expect(plan).to_contain_text("It becomes a new project “plan”.")
-    await expect(plan).to_contain_text("Kunde → a field of the card")
+    await expect(plan).to_contain_text("Creates a new project “plan”.")
+    await expect(plan).to_contain_text("Kunde → custom field")
     await accessible(page)
-    await plan.get_by_label("Name of the project").fill("Umbau")
+    await plan.get_by_label("Project name").fill("Umbau")
     await plan.get_by_label("Bezahlt").check()
     await plan.get_by_label("Jana").select_option(team.member.login)
-    await page.get_by_role("button", name="Look at it first").click()
-    await expect(plan).to_contain_text("It becomes a new project “Umbau”.")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(plan).to_contain_text("Creates a new project “Umbau”.")
     await expect(plan.get_by_label("Bezahlt")).to_be_checked()
     await expect(plan.get_by_label("Jana")).to_have_value(team.member.login)
-    await page.get_by_role("button", name="Import it").click()
-    await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
+    await page.get_by_role("button", name="Import").click()
+    await expect(page.get_by_role("heading", name="Project imported")).to_be_visible()
     await expect(page.get_by_role("heading", name="Umbau")).to_be_visible()
     await expect(page.locator("main")).not_to_contain_text("Nobody here is")

@@ -110,8 +110,8 @@ async def test_the_first_steps_are_german(first_visit: Visits) -> None:  # noqa:
     assert set(await left_on(page)) <= LOGIN
     await page.get_by_label("Titel").fill("Website")
     await page.get_by_role("button", name="Projekt erstellen").click()
-    await page.get_by_role("button", name="Webhook zum Ausprobieren erstellen").click()
-    await expect(page.get_by_text("Signatur stimmt")).to_be_visible()
+    await page.get_by_role("button", name="Test-Webhook erstellen").click()
+    await expect(page.get_by_text("Signatur gültig")).to_be_visible()
     assert set(await left_on(page)) <= LOGIN
     await page.goto("/workhook/website")
     await expect(page.get_by_text("Zu erledigen").first).to_be_visible()

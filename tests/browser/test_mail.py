@@ -32,13 +32,13 @@ async def test_both_columns_are_chosen(visit: Visits, team: Team) -> None:
     page = await visit("/settings/notifications", team.member, width=360)
     await fits(page)
     await accessible(page)
-    box = page.get_by_label("Mentions: by e-mail")
+    box = page.get_by_label("Mentions: e-mail")
     await expect(box).to_be_checked()
     await box.uncheck()
     await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("Your choice was saved.")).to_be_visible()
-    await expect(page.get_by_label("Mentions: by e-mail")).not_to_be_checked()
-    await expect(page.get_by_label("Mentions: in your inbox")).to_be_checked()
+    await expect(page.get_by_text("Notification settings saved.")).to_be_visible()
+    await expect(page.get_by_label("Mentions: e-mail")).not_to_be_checked()
+    await expect(page.get_by_label("Mentions: inbox")).to_be_checked()
 
 
 async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, server: Server) -> None:
@@ -48,8 +48,8 @@ async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, ser
     page = await visit(server.run(make), width=360)
     await fits(page)
     await accessible(page)
-    await page.get_by_role("button", name="Send me no more such e-mail").click()
-    await expect(page.get_by_role("heading", name="You get no more such e-mail")).to_be_visible()
+    await page.get_by_role("button", name="Unsubscribe").click()
+    await expect(page.get_by_role("heading", name="Unsubscribed")).to_be_visible()
     await accessible(page)
 
 
@@ -58,6 +58,6 @@ async def test_a_link_is_said_to_be_sent(visit: Visits, team: Team) -> None:
     address = f"{uuid.uuid4().hex[:8]}@guests.example"
     await page.locator("#who").fill(address)
     await page.get_by_role("button", name="Invite by link").click()
-    await expect(page.get_by_text(f"It is sent to {address} by e-mail.")).to_be_visible()
+    await expect(page.get_by_text(f"The link is e-mailed to {address} by e-mail.")).to_be_visible()
     await fits(page)
     await accessible(page)

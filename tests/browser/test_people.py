@@ -1,4 +1,4 @@
-"""People of an organization, the settings of a project and the audit log in a browser."""
+"""People in an organization, the settings of a project and the audit log in a browser."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ async def test_somebody_is_invited_and_comes(visit: Visits, team: Team, guest: P
     await owner.get_by_role("navigation", name="Organization").get_by_role("link", name="People").click()
     await owner.get_by_label("Login or e-mail address").fill(guest.login)
     await owner.get_by_role("button", name="Invite", exact=True).click()
-    await expect(owner.get_by_text(f"{guest.login} is invited.")).to_be_visible()
+    await expect(owner.get_by_text(f"{guest.login} invited.")).to_be_visible()
     page = await visit("/", guest, scripts=scripts)
     await page.get_by_role("button", name="Accept the invitation to Acme").click()
-    await expect(page.get_by_role("status")).to_contain_text(f"You are in {team.world.organization} now.")
+    await expect(page.get_by_role("status")).to_contain_text(f"Welcome to {team.world.organization}.")
     await owner.reload()
     row = owner.locator(f"#person-{guest.login}")
     await row.locator("summary").click()
-    await row.get_by_role("link", name="Remove …").click()
+    await row.get_by_role("link", name="Remove…").click()
     await owner.get_by_role("button", name="Remove", exact=True).click()
-    await expect(owner.get_by_text(" was removed.")).to_be_visible()
+    await expect(owner.get_by_text(" removed.")).to_be_visible()
     await expect(owner.locator(f"#person-{guest.login}")).to_have_count(0)
 
 
@@ -53,7 +53,7 @@ async def test_the_people_are_for_everybody(
     await page.locator(f"#person-{team.member.login} summary").click()
     await accessible(page)
     await fits(page)
-    await page.get_by_role("link", name="Remove …").click()
+    await page.get_by_role("link", name="Remove…").click()
     await page.get_by_role("button", name="Remove", exact=True).wait_for()
     await accessible(page)
     await fits(page)

@@ -112,7 +112,7 @@ async def test_a_form_is_sent_again_after_going_back(visit: Visits, server: Serv
     page = await visit(made.path, team.owner)
     for _ in range(2):
         await page.locator(f"{made.button} button:not([formaction])").first.click()
-        await expect(page.get_by_role("main")).to_contain_text("Lines")
+        await expect(page.get_by_role("main")).to_contain_text("Line items")
         first = page.url
         await page.go_back()
         await page.wait_for_url(f"**{made.path}")

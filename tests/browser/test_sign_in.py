@@ -36,7 +36,7 @@ async def test_who_came_for_another_page_sees_it_after_signing_in(visit: Visits,
     page = await visit("/login/device")
     await fill_in(page, add_person(server))
     await expect(page).to_have_url(f"{server.url}/login/device")
-    await expect(page.get_by_label("The code that your device shows")).to_be_visible()
+    await expect(page.get_by_label("Code shown on your device")).to_be_visible()
 
 
 async def test_a_wrong_password_is_told_and_the_field_has_the_focus(visit: Visits, server: Server) -> None:
@@ -44,7 +44,7 @@ async def test_a_wrong_password_is_told_and_the_field_has_the_focus(visit: Visit
     person = add_person(server)
     page = await visit("/login")
     await fill_in(page, person, "not the right one")
-    await expect(page.get_by_role("alert")).to_contain_text("The login or the password is not right.")
+    await expect(page.get_by_role("alert")).to_contain_text("Wrong login or password.")
     await expect(page.get_by_label("Login or e-mail address")).to_have_value(person.login)
     await expect(page.get_by_label("Password")).to_be_focused()
     await accessible(page)

@@ -38,8 +38,8 @@ async def test_one_browser_ends_the_session_of_another(visit: Visits, team: Team
     here = await visit("/settings", team.member, scripts=scripts)
     elsewhere = await visit("/settings", team.member, scripts=scripts)
     await here.reload()
-    await here.get_by_role("button", name="End the session from").click()
-    await expect(here.get_by_role("button", name="End the session from")).to_have_count(0)
+    await here.get_by_role("button", name="Sign out the session from").click()
+    await expect(here.get_by_role("button", name="Sign out the session from")).to_have_count(0)
     await elsewhere.reload()
     await expect(elsewhere.get_by_role("heading", name="Sign in")).to_be_visible()
 
@@ -49,7 +49,7 @@ async def test_a_changed_password_is_the_one_that_signs_in(visit: Visits, server
     page = await visit("/settings/password", person)
     for label, text in (("Current password", PASSWORD), ("New password", new), ("The same again", new)):
         await page.get_by_label(label).fill(text)
-    await page.get_by_role("button", name="Change the password").click()
+    await page.get_by_role("button", name="Change password").click()
     await expect(page).to_have_url(f"{server.url}/settings")
     other = await visit("/login")
     await other.get_by_label("Login or e-mail address").fill(person.login)

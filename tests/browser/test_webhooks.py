@@ -61,16 +61,16 @@ async def hook(server: Server, team: Team, receiver: Receiver) -> Hook:
 
 async def test_a_webhook_is_made_and_its_ping_arrives(visit: Visits, team: Team, receiver: Receiver) -> None:
     page = await visit(f"/{team.world.full_name}/webhooks", team.owner)
-    await page.get_by_role("link", name="Create a webhook").click()
-    await page.get_by_label("Address of the receiver").fill(receiver.url)
-    await page.get_by_label("Chosen events").check()
+    await page.get_by_role("link", name="Create webhook").click()
+    await page.get_by_label("Payload URL").fill(receiver.url)
+    await page.get_by_label("Selected events").check()
     await page.get_by_role("checkbox", name="task ", exact=False).first.check()
     await page.locator("summary", has_text="Sample").first.click()
     await expect(page.locator("#payload-client")).to_contain_text('"action": "added"')
-    await page.get_by_role("button", name="Create the webhook").click()
+    await page.get_by_role("button", name="Create webhook").click()
     await expect(page.locator("#the-secret")).to_have_text(re.compile(r"^whsec_[A-Za-z0-9+/]{40}$"))
     await accessible(page)
-    await page.get_by_role("link", name="To the deliveries").click()
+    await page.get_by_role("link", name="View deliveries").click()
     await expect(page.get_by_role("link", name="ping")).to_be_visible()
 
 
@@ -78,7 +78,7 @@ async def test_deliveries_appear_by_themselves(visit: Visits, team: Team, hook: 
     page = await visit(f"{hook.address}/deliveries", team.owner)
     rows = page.locator(".deliveries tbody tr")
     await expect(rows).to_have_count(1)
-    text = page.get_by_label("Text in the payload")
+    text = page.get_by_label("Payload contains")
     await text.fill("is being typed")
     await asyncio.to_thread(hook.publish, number=1)
     await expect(rows).to_have_count(2)
@@ -94,13 +94,13 @@ async def test_a_failure_is_looked_at_and_sent_again(visit: Visits, team: Team, 
     await page.get_by_role("link", name="push").click()
     await expect(page.locator("#payload")).to_contain_text("<script>alert(1)</script>\\u202e")
     await expect(page.locator("#body")).to_contain_text("<b>no</b>")
-    await page.get_by_role("button", name="Send again").click()
+    await page.get_by_role("button", name="Redeliver").click()
     await expect(page.get_by_role("navigation", name="Attempts").get_by_role("link")).to_have_text(
         [re.compile("1: 500"), re.compile("2: 200")]
     )
     await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("2: 200")
     await page.get_by_role("button", name="Compare").click()
-    await expect(page.get_by_role("heading", name="This attempt and attempt 1")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Compared with attempt 1")).to_be_visible()
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
@@ -113,24 +113,22 @@ async def test_all_that_failed_is_sent_again(
     await asyncio.to_thread(hook.deliveries, 4)
     receiver.reply = lambda received: Reply()
     page = await visit(f"{hook.address}/deliveries", team.owner, scripts=scripts)
-    await page.locator("summary", has_text="Send all again that failed").click()
-    await page.get_by_role("button", name="Count them").click()
-    await expect(page.get_by_role("heading", name="3 events would be sent again")).to_be_visible()
-    await page.get_by_role("button", name="Send them again").click()
-    await expect(page.get_by_role("status").filter(has_text="events are sent again")).to_contain_text("3 events")
-    await expect(page.get_by_text("All have been looked at.")).to_be_visible()
+    await page.locator("summary", has_text="Redeliver failed deliveries").click()
+    await page.get_by_role("button", name="Count deliveries").click()
+    await expect(page.get_by_role("heading", name="3 events to redeliver")).to_be_visible()
+    await page.get_by_role("button", name="Redeliver all").click()
+    await expect(page.get_by_role("status").filter(has_text="events queued")).to_contain_text("3 events")
+    await expect(page.get_by_text("All deliveries checked.")).to_be_visible()
 
 
 async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Visits, team: Team, hook: Hook) -> None:
     visit.expect_trouble("status of 422")
     page = await visit(hook.address, team.owner)
-    retries, limit = page.get_by_label("Retries after a failure"), page.get_by_label("Deliveries a second")
+    retries, limit = page.get_by_label("Retries"), page.get_by_label("Deliveries a second")
     await retries.fill("99")
     await limit.fill("abc")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.locator("#retries-fault")).to_contain_text(
-        "Retries after a failure must be a whole number from 0 to 50"
-    )
+    await expect(page.locator("#retries-fault")).to_contain_text("Retries must be a whole number from 0 to 50")
     await expect(page.locator("#rate_limit-fault")).to_be_visible()
     await expect(page.get_by_text("Nothing was saved.")).to_be_attached()
     await expect(retries).to_be_focused()
@@ -139,12 +137,12 @@ async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Vi
     await retries.fill("7")
     await limit.fill("")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("The webhook was changed.")).to_be_visible()
+    await expect(page.get_by_text("Webhook saved.")).to_be_visible()
     await expect(page.locator("#retries-fault")).to_have_count(0)
     await retries.fill("6")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("The webhook was changed.")).to_be_visible()
-    await expect(page.get_by_text("Somebody has changed this webhook")).to_have_count(0)
+    await expect(page.get_by_text("Webhook saved.")).to_be_visible()
+    await expect(page.get_by_text("This webhook has changed")).to_have_count(0)
 
 
 async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
@@ -152,18 +150,18 @@ async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
 ) -> None:
     visit.expect_trouble("status of 422")
     page = await visit(f"{hook.base}/new", team.owner)
-    await page.get_by_label("Address of the receiver").fill("https://example.com/hook")
+    await page.get_by_label("Payload URL").fill("https://example.com/hook")
     await page.get_by_text("Advanced").click()
-    await page.get_by_label("Retries after a failure").fill("99")
-    await page.get_by_label("Use my own").check()
+    await page.get_by_label("Retries").fill("99")
+    await page.get_by_label("Use my own secret").check()
     await page.get_by_role("textbox", name="Your secret").fill("typed")
-    await page.get_by_role("button", name="Create the webhook").click()
-    await expect(page.get_by_label("Retries after a failure")).to_be_focused()
+    await page.get_by_role("button", name="Create webhook").click()
+    await expect(page.get_by_label("Retries")).to_be_focused()
     await expect(page.locator("#secret-fault")).to_contain_text("Enter it again")
-    await page.get_by_label("Retries after a failure").fill("9")
-    await page.get_by_role("button", name="Create the webhook").click()
+    await page.get_by_label("Retries").fill("9")
+    await page.get_by_role("button", name="Create webhook").click()
     await expect(page.get_by_role("textbox", name="Your secret")).to_be_focused()
-    await expect(page.locator("#secret-fault")).to_contain_text("Enter the secret")
+    await expect(page.locator("#secret-fault")).to_contain_text("Enter a secret")
 
 
 async def test_a_refused_secret_is_in_view(visit: Visits, team: Team, hook: Hook) -> None:
@@ -172,18 +170,18 @@ async def test_a_refused_secret_is_in_view(visit: Visits, team: Team, hook: Hook
     await asyncio.to_thread(hook.call, "PATCH", f"/repos{hook.base.removesuffix('/webhooks')}/hooks/{hook.id}", config)
     page = await visit(hook.address, team.owner)
     await page.locator("#secret summary").click()
-    await page.locator("#secret").get_by_label("Use my own").check()
+    await page.locator("#secret").get_by_label("Use my own secret").check()
     await page.locator("#secret").get_by_label("Your secret").fill("bad")
-    await page.locator("#secret").get_by_role("button", name="Change the secret").click()
+    await page.locator("#secret").get_by_role("button", name="Change secret").click()
     await expect(page.locator("#secret-fault")).to_be_in_viewport()
 
 
 async def test_a_double_click_sends_once(visit: Visits, team: Team, hook: Hook) -> None:
     page = await visit(f"{hook.address}/deliveries", team.owner)
     await page.get_by_role("link", name="ping").click()
-    await page.get_by_role("button", name="Send again").dblclick()
+    await page.get_by_role("button", name="Redeliver").dblclick()
     await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("2: 200")
-    await page.get_by_role("button", name="Send again").click()
+    await page.get_by_role("button", name="Redeliver").click()
     await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("3: 200")
     assert len(await asyncio.to_thread(hook.deliveries, 3)) == 3
 
@@ -206,19 +204,19 @@ async def test_what_an_app_made_is_listed_and_its_token_is_revoked_after_a_quest
 
     await asyncio.to_thread(make)
     page = await visit(f"/{team.world.organization}/-/webhooks", team.owner, width=width)
-    await page.get_by_text("Delete …").click()
+    await page.get_by_text("Delete…").click()
     await accessible(page)
     await fits(page)
-    await page.get_by_role("button", name="Delete it for good").click()
-    await expect(page.get_by_text("The webhook was deleted.")).to_be_visible()
+    await page.get_by_role("button", name="Delete permanently").click()
+    await expect(page.get_by_text("Webhook deleted.")).to_be_visible()
     await page.goto("/settings/tokens")
     await accessible(page)
     rows = page.locator("li[id^=token-]")
     count = await rows.count()
-    await page.get_by_text("Revoke …").first.click()
+    await page.get_by_text("Revoke…").first.click()
     await fits(page)
-    await page.get_by_role("button", name="Revoke it for good").first.dblclick()
-    await expect(page.get_by_text("The token was revoked.")).to_be_visible()
+    await page.get_by_role("button", name="Revoke token").first.dblclick()
+    await expect(page.get_by_text("Token revoked.")).to_be_visible()
     await expect(rows).to_have_count(count - 1)
 
 
@@ -242,7 +240,7 @@ async def test_the_pages_are_for_everybody(
     place = path.format(id=hook.id, delivery=failed["id"])
     page = await visit(hook.base + place, team.owner, width=width, scheme=scheme, reduced_motion="reduce")
     if path in ("/new", "/{id}"):
-        await page.get_by_label("Chosen events").check()
+        await page.get_by_label("Selected events").check()
         await page.locator("summary", has_text="Advanced").click()
     await accessible(page)
     await fits(page)

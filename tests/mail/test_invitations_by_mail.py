@@ -40,7 +40,7 @@ def test_who_is_invited_by_an_address_comes_in_by_the_link(
     invited = studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": address})
     assert invited.status_code == 201
     [got] = mail.wait_for(address)
-    assert got["Subject"] == "Octo invites you to Acme"
+    assert got["Subject"] == "Octo invited you to Acme"
     assert "List-Unsubscribe" not in got.message
     guest = Browser(studio.server)
     browsers.callback(guest.client.close)
@@ -88,9 +88,9 @@ def test_inviting_again_and_again_sends_few_links(studio: Studio, mail: MailServ
 def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, owner: Browser) -> None:
     address = new_address()
     people = f"/{studio.world.organization}/people"
-    assert "An address gets an e-mail with a link." in text_of(owner.get(people).text)
+    assert "E-mail addresses get an e-mail with a link" in text_of(owner.get(people).text)
     shown = owner.fill_csrf(people, who=address, role="member", link="1")
-    assert f"It is sent to {address} by e-mail." in text_of(shown.text)
+    assert f"The link is e-mailed to {address} by e-mail." in text_of(shown.text)
     [got] = mail.wait_for(address)
     path = link_in(got, studio.server)
     assert path in shown.text  # the same that can be copied
@@ -98,7 +98,7 @@ def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, ow
     other = new_address()
     done = owner.fill_csrf(people, who=other, role="member")
     assert done.status_code == 303, done.text
-    assert f"{other} is invited. A link is sent there by e-mail." in owner.get(people).text
+    assert f"{other} invited. A link is on its way by e-mail." in owner.get(people).text
     mail.wait_for(other)
 
 
@@ -179,7 +179,7 @@ def test_somebody_with_an_account_is_told_of_an_invitation(studio: Studio, mail:
     stranger = studio.stranger
     studio.owner.http.put(f"/orgs/{studio.world.organization}/memberships/{stranger.login}", json={})
     [got] = mail.wait_for(str(stranger.me["email"]))
-    assert got["Subject"] == f"Octo invites you to {studio.world.organization}"
+    assert got["Subject"] == f"Octo invited you to {studio.world.organization}"
     assert "/invitations/links/" not in got.text
     assert got["List-Unsubscribe"]
 

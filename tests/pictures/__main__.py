@@ -154,7 +154,7 @@ class Studio:
             await page.locator("main").get_by_role("link", name=place.card).click()
             await expect(page.locator("#over #task")).to_be_visible()
         if place.path == "/docs":
-            await expect(page.get_by_text("The operations are being loaded.")).to_have_count(0, timeout=60_000)
+            await expect(page.get_by_text("Loading operations…")).to_have_count(0, timeout=60_000)
         await page.evaluate(
             "Promise.all([...document.images].filter(each => each.loading !== 'lazy').map(each => each.decode()))"
         )

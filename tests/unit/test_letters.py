@@ -19,10 +19,10 @@ TOLD = Notification(
 @pytest.mark.parametrize(
     ("language", "deadline", "words"),
     [
-        ("en", "2026-12-04T00:00:00Z", "Deadline: 4 Dec 2026"),
-        ("de", "2026-12-04T00:00:00Z", "Frist: 04.12.2026"),
-        ("en", "2026-12-04T15:30:00Z", "Deadline: 4 Dec 2026, 15:30 UTC"),
-        ("de", "2026-12-04T15:30:00Z", "Frist: 04.12.2026, 15:30 UTC"),
+        ("en", "2026-12-04T00:00:00Z", "Due: 4 Dec 2026"),
+        ("de", "2026-12-04T00:00:00Z", "Fällig: 04.12.2026"),
+        ("en", "2026-12-04T15:30:00Z", "Due: 4 Dec 2026, 15:30 UTC"),
+        ("de", "2026-12-04T15:30:00Z", "Fällig: 04.12.2026, 15:30 UTC"),
     ],
 )
 def test_a_deadline_is_written_in_the_language_of_the_message(language: str, deadline: str, words: str) -> None:

@@ -130,7 +130,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
         (say("login {} is taken", "{0} %s"), "Der Benutzername {0} %s ist vergeben. Bitte wählen Sie einen anderen."),
         ("Nobody has translated this.", "Nobody has translated this."),
         (must_be("note", "as nobody {wrote} it"), "note must be as nobody {wrote} it"),
-        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Zweck: muss 1 bis 9 Zeichen haben"),
+        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Notiz: muss 1 bis 9 Zeichen haben"),
     ],
 )
 def test_a_sentence_in_german(english: str, expected: str) -> None:
@@ -156,9 +156,9 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
         (must_be("name", or_null(_SHORT)), "Name must have 1 to 255 characters"),
         (
             must_be("rate_limit", compose("a whole number from {} to {}", 1, 10000)),
-            "Most deliveries a second must be a whole number from 1 to 10000",
+            "Maximum deliveries per second must be a whole number from 1 to 10000",
         ),
-        ("url cannot be blank", "Enter the address of the receiver."),
+        ("url cannot be blank", "Enter a payload URL."),
         (say("login {} is taken", "ada"), "The login ada is taken. Choose another."),
         (
             "The project is archived; unarchive it (archive: false) to change it.",
@@ -169,7 +169,7 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
             "start_time is required with end_time, unless there is a duration",
             "Enter a start or a duration as well.",
         ),
-        (say("callback_urls may have at most {} URLs", 10), "There may be at most 10 callback addresses"),
+        (say("callback_urls may have at most {} URLs", 10), "Enter at most 10 callback URLs"),
         (
             say("You need the role admin in the project {} to change {}.", "acme/website", "`name` and `private`"),
             "Only admins of the project acme/website can change this.",
@@ -188,7 +188,7 @@ def test_a_sentence_of_a_page_stays_where_it_is_read_again() -> None:
         assert refusals.in_words(said) == said
 
 
-_API_NAME = re.compile(r"\w_\w|\b(active|true|false|null|URL|url|slug|client id|timesheet|checkout|task_id)\b")
+_API_NAME = re.compile(r"\w_\w|\b(active|true|false|null|slug|client id|timesheet|checkout|task_id)\b")
 _NAMES_OF_NO_FIELD = ("This form has expired", "The address must have 1 to")
 _HOLE = re.compile(r"\{(\d*)(?::label)?\}")
 

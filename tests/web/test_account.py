@@ -51,8 +51,8 @@ def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -
         there.sign_in(person)
         before = here.cookie
         for wrong, said in (
-            ({"current": "not this one", "password": NEW, "again": NEW}, "The current password is not right."),
-            ({"current": PASSWORD, "password": NEW, "again": "x" * 12}, "are not the same"),
+            ({"current": "not this one", "password": NEW, "again": NEW}, "The current password is incorrect."),
+            ({"current": PASSWORD, "password": NEW, "again": "x" * 12}, "don’t match"),
             ({"current": PASSWORD, "password": "workhook1!", "again": "workhook1!"}, "must not be your login"),
         ):
             answer = here.fill("/settings/password", **wrong)
@@ -61,7 +61,7 @@ def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -
         assert there.is_signed_in()
         form = there.form("/settings/password")
         answer = here.fill("/settings/password", current=PASSWORD, password=NEW, again=NEW)
-        assert "Your password was changed." in here.get("/settings").text
+        assert "Password changed." in here.get("/settings").text
         assert (answer.status_code, answer.headers["location"]) == (303, "/settings")
         assert not there.is_signed_in()
         late = there.post(
@@ -93,7 +93,7 @@ def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Serv
         other.sign_in(stranger)
         page = here.get("/settings")
         assert "&lt;b&gt;Phone&lt;/b&gt;" in page.text
-        [form] = [each for each in forms(page) if each.buttons == ["End"]]
+        [form] = [each for each in forms(page) if each.buttons == ["Sign out"]]
         token = other.form("/", "/logout").fields["csrf"]
         assert other.post(form.action, {"csrf": token}).status_code == 404
         assert there.is_signed_in()

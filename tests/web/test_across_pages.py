@@ -101,11 +101,11 @@ def test_invoices_of_all_projects_the_newest_first(both: Both) -> None:
     assert text_of(sent).count("Draft invoice") == 0
     assert len(re.findall(r'<li id="inv_', sent)) == 2
     assert len(re.findall(r'<li id="inv_', page_of(both.browser, "/invoices?q=draft"))) == 2
-    assert "No invoice fits these filters." in text_of(page_of(both.browser, "/invoices?q=zebra"))
+    assert "No invoices match these filters." in text_of(page_of(both.browser, "/invoices?q=zebra"))
     client = page_of(both.first.client, "/invoices")
     assert len(re.findall(r'<li id="inv_', client)) == 1
     assert "Draft" not in text_of(client)
-    assert "No invoice fits these filters." in text_of(page_of(both.browser, "/invoices?overdue=true"))
+    assert "No invoices match these filters." in text_of(page_of(both.browser, "/invoices?overdue=true"))
 
 
 def test_the_menu_and_the_start_page_lead_there(both: Both) -> None:

@@ -37,7 +37,7 @@ def day(days: int = 0) -> str:
 
 
 def test_what_happened_is_there_and_is_filtered(studio: Studio) -> None:
-    assert "Nothing has happened yet." in text_of(page_of(studio.owner, path_of(studio)))
+    assert "No activity yet." in text_of(page_of(studio.owner, path_of(studio)))
     owner = "Octo"
     title = "Second"
     second = studio.call("POST", "/projects", title=title)["project"]
@@ -51,7 +51,7 @@ def test_what_happened_is_there_and_is_filtered(studio: Studio) -> None:
     assert entries(studio, since=day(), until=day(1)) == found
     for nothing in ({"actor": studio.team.member.login}, {"until": day(-1)}, {"since": day(2)}, {"action": "x y"}):
         page = page_of(studio.owner, path_of(studio), **nothing)
-        assert "Nothing fits these filters." in page, nothing
+        assert "No entries match these filters." in page, nothing
     page = page_of(studio.owner, path_of(studio))
     assert f'href="/{second["full_name"]}"' in page
     assert "&#34;request_id&#34;" in page
@@ -71,7 +71,7 @@ def test_refusals_are_marked(server: Server, studio: Studio) -> None:
 
     server.run(refuse)
     page = page_of(studio.owner, path_of(studio))
-    assert "refused: 403 \u00d7 3" in text_of(page)
+    assert "denied: 403 \u00d7 3" in text_of(page)
     assert "<img src=x" not in page
     assert HOSTILE.partition("&")[0] in text_of(page)
 
@@ -110,13 +110,13 @@ def test_a_change_of_a_webhook_says_what_it_changed(studio: Studio) -> None:
     assert "s3cret" not in page
     text = text_of(page)
     for sentence in (
-        "It was turned off.",
+        "Turned off.",
         "Events: push → push, release",
-        "The secret was removed. Nothing is signed.",
-        "Address of the receiver: https://example.com/before → https://example.com/after",
-        "The secret was changed.",
-        "A password was set.",
-        "A secret was set.",
+        "Secret removed. Deliveries are no longer signed.",
+        "Payload URL: https://example.com/before → https://example.com/after",
+        "Secret changed.",
+        "Password set.",
+        "Secret set.",
     ):
         assert sentence in text, sentence
 
@@ -129,7 +129,7 @@ def test_a_refused_page_is_told_in_words(server: Server, studio: Studio) -> None
 
     def written() -> str:
         page = page_of(studio.owner, path_of(studio), action="page.view")
-        return page if page.count("was refused a page") == 3 else ""
+        return page if page.count("was denied access to a page") == 3 else ""
 
     page = until(written)
     assert f"<bdi>/{studio.team.world.full_name}/webhooks</bdi>" in page
@@ -151,17 +151,17 @@ def test_people_have_their_names_and_strangers_only_a_login(server: Server, stud
 
     def written() -> str:
         page = page_of(studio.owner, path_of(studio))
-        return page if text_of(page).count("refused: 404") == 2 else ""
+        return page if text_of(page).count("denied: 404") == 2 else ""
 
     page = until(written)
     assert "<strong>Olivia Owner</strong> <code>column.create</code>" in page
     assert 'aria-label="Olivia Owner"' in page
-    assert "<strong>Ada Admin</strong> was refused a page" in page
-    assert f"<strong>{stranger.login}</strong> was refused a page" in page
+    assert "<strong>Ada Admin</strong> was denied access to a page" in page
+    assert f"<strong>{stranger.login}</strong> was denied access to a page" in page
     assert "Sam Stranger" not in page, "a stranger's name is the business of nobody here"
     by_name = page_of(studio.owner, path_of(studio), actor="olivia OWNER")
     assert "column.create" in by_name
-    assert "refused: 404" not in text_of(by_name)
+    assert "denied: 404" not in text_of(by_name)
 
 
 def test_actions_that_occur_are_suggested(studio: Studio) -> None:
@@ -192,7 +192,7 @@ def test_pages_lead_back_in_time(server: Server, studio: Studio) -> None:
         assert not query or "action=project" in query
     assert sorted(seen) == sorted(f"number-{number}" for number in range(120))
     assert ids == sorted(ids, reverse=True)
-    assert "There is nothing before that." in page_of(studio.owner, f"{path}?cursor=1")
+    assert "No older entries." in page_of(studio.owner, f"{path}?cursor=1")
 
 
 def test_what_is_no_filter_is_said(studio: Studio) -> None:
@@ -222,7 +222,7 @@ def test_all_of_it_is_downloaded(studio: Studio) -> None:
     nothing = studio.owner.get(f"{path_of(studio)}/entries.jsonl?action=nothing")
     assert nothing.status_code == 303
     page = studio.owner.get(nothing.headers["location"]).text
-    assert "there is nothing to download" in page
+    assert "No matching entries to download." in page
 
 
 def test_only_owners_read_it(server: Server, studio: Studio) -> None:

@@ -24,7 +24,7 @@ def draft_in(studio: Studio) -> str:
 
 def test_from_draft_to_paid(studio: Studio) -> None:
     base = f"{studio.base}/billing"
-    assert "There are no invoices yet." in text_of(page_of(studio.member, base))
+    assert "No invoices yet." in text_of(page_of(studio.member, base))
     path = f"{base}/{draft_in(studio)}"
     for page in (page_of(studio.member, base), page_of(studio.member, path)):
         assert "<img" not in page[page.index("<main") :]
@@ -40,11 +40,11 @@ def test_from_draft_to_paid(studio: Studio) -> None:
 
 def test_without_a_mail_server_the_page_says_that_nobody_got_it_by_e_mail(studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
-    words = "Nobody got it by e-mail: send the PDF yourself. This server sends no e-mail"
+    words = "Not e-mailed. Download the PDF to send it yourself. E-mail isn’t set up on this server."
     assert words not in text_of(page_of(studio.member, path))
     send(studio.owner, f"{path}/send")
     assert words in text_of(page_of(studio.member, path))
-    assert "by e-mail" not in text_of(page_of(studio.client, path))
+    assert "Not e-mailed" not in text_of(page_of(studio.client, path))
     send(studio.owner, f"{path}/void")
     assert words not in text_of(page_of(studio.member, path))
 
@@ -59,11 +59,11 @@ def test_an_issued_invoice_becomes_void(studio: Studio) -> None:
 def test_clients_see_what_was_issued_and_change_nothing(studio: Studio) -> None:
     base = f"{studio.base}/billing"
     path = f"{base}/{draft_in(studio)}"
-    assert "There are no invoices yet." in text_of(page_of(studio.client, base))
+    assert "No invoices yet." in text_of(page_of(studio.client, base))
     assert studio.client.get(path).status_code == 404
     assert studio.client.get(f"{path}/pdf").status_code == 404
     send(studio.owner, f"{path}/send")
-    for form in ("Book a payment", "Credit the invoice"):
+    for form in ("Record payment", "Issue credit note"):
         assert form not in page_of(studio.client, path)
     assert send(studio.client, f"{path}/payments", was="0/0").status_code == 403
     assert send(studio.client, f"{path}/credit_notes", was="0/0", reason="x").status_code == 403
@@ -82,9 +82,9 @@ def test_strangers_find_no_invoice(server: Server, studio: Studio) -> None:
 def test_those_who_only_read_change_nothing(server: Server, studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
     with signed_in(server, add_in(server, studio.team.world, "read")) as reader:
-        assert "Issue the invoice" not in page_of(reader, path)
+        assert "Issue invoice" not in page_of(reader, path)
         assert send(reader, f"{path}/send").status_code == 403
-    assert "Issue the invoice" in page_of(studio.member, path)
+    assert "Issue invoice" in page_of(studio.member, path)
 
 
 # --- drafts ----------------------------------------------------------------------------------------------------------
@@ -227,13 +227,13 @@ def test_an_invoice_shows_who_bills_and_its_subtotal(studio: Studio) -> None:
     studio.call("PATCH", f"/invoices/{path.rpartition('/')[2]}", bill_from="Studio 🎨\nMain Street 1")
     text = text_of(page_of(studio.member, path))
     assert "Main Street 1" in text
-    assert "Emoji are left out of the PDF: 🎨" in text
+    assert "Emoji won’t appear in the PDF: 🎨" in text
 
 
 def test_an_invoice_that_would_be_overdue_at_once_is_asked_about(studio: Studio) -> None:
     path = made_draft(studio, due="2020-01-01")
     add_lines(studio, path, "One")
-    assert "it would be overdue at once" in text_of(page_of(studio.member, path))
+    assert "has already passed" in text_of(page_of(studio.member, path))
     studio.call("PATCH", f"/invoices/{path.rpartition('/')[2]}", due="2090-01-01")
     assert "overdue" not in text_of(page_of(studio.member, path))
 
@@ -245,10 +245,10 @@ def test_what_cannot_be_taken_back_is_asked_about(studio: Studio) -> None:
         return f'</summary>\n      <form method="post" action="{path}/{step}">' in page_of(studio.member, path)
 
     assert f"{path}/send" not in page_of(studio.member, path)
-    assert "Add its lines first" in text_of(page_of(studio.member, path))
+    assert "Add line items to issue this invoice" in text_of(page_of(studio.member, path))
     add_lines(studio, path, "One")
     assert asked("send")
-    assert "It names nobody who pays it." in text_of(page_of(studio.member, path))
+    assert "The recipient is missing." in text_of(page_of(studio.member, path))
     send(studio.member, f"{path}/send")
     assert asked("void")
 
@@ -262,14 +262,14 @@ def test_the_list_says_what_is_open(studio: Studio) -> None:
     send(studio.member, f"{first}/send")
     send(studio.member, f"{second}/send")
     text = text_of(page_of(studio.client, base))
-    assert "Open: 10.00 EUR , 10.00 USD" in text
+    assert "Outstanding: 10.00 EUR , 10.00 USD" in text
     assert "due 2090-01-01" in text
-    assert "names no recipient" in text
+    assert "no recipient" in text
     send(studio.member, f"{first}/payments", was="0/0", amount="4.00")
-    assert "Open: 6.00 EUR , 10.00 USD" in text_of(page_of(studio.client, base))
-    assert "still due: 6.00 EUR" in text_of(page_of(studio.client, base))
+    assert "Outstanding: 6.00 EUR , 10.00 USD" in text_of(page_of(studio.client, base))
+    assert "6.00 EUR due" in text_of(page_of(studio.client, base))
     send(studio.member, f"{first}/payments", was="400/0")
-    assert "Open: 10.00 USD" in text_of(page_of(studio.client, base))
+    assert "Outstanding: 10.00 USD" in text_of(page_of(studio.client, base))
 
 
 def test_the_newest_invoice_stands_first(studio: Studio) -> None:
@@ -290,8 +290,8 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     for typed, said in (
         ({"unit_price": "ten"}, "“ten” is not an amount. Enter one such as 1250.00."),
         ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
-        ({"unit_price": "-1"}, "Price of one must be a number of at least 0"),
-        ({"unit_price": "9" * 30}, "Price of one must be a number from 0 to 20000000000000"),
+        ({"unit_price": "-1"}, "Unit price must be a number of at least 0"),
+        ({"unit_price": "9" * 30}, "Unit price must be a number from 0 to 20000000000000"),
         ({"qty": "0"}, "Quantity must be a number of more than 0"),
         ({"qty": "1.2345678"}, "with at most six decimals"),
         ({"qty": ""}, "Quantity is required"),
@@ -436,7 +436,7 @@ def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
     assert "/lines" not in page.replace("#lines", "")
     assert f"{path}/delete" not in page
     assert studio.member.get(f"{path}/lines/1").status_code == 404
-    rule = "The invoice was issued. Its amounts, its parties and its number stay as they are."
+    rule = "This invoice has been issued. Its amounts, parties, and number can’t be changed."
     new = {"description": "Late one", "qty": "1", "unit_price": "5"}
     for answer in (
         studio.member.post(line.action, {**line.fields, "description": "Late one"}),
@@ -500,7 +500,7 @@ def test_time_on_a_draft_is_arranged_by_task_and_can_be_taken_off(studio: Studio
     assert described(studio, path) == ["Drawn (5 Jan 2026 \u2013 6 Jan 2026)"]
     page = text_of(page_of(studio.member, path))
     assert "3:00" in page
-    assert "from time" in page
+    assert "tracked time" in page
     assert "Edit line 1" not in page
     assert studio.member.get(f"{path}/lines/1").status_code == 404
     form = next(each.fields for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")

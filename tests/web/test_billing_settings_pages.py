@@ -53,7 +53,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
     assert (billing["legal_name"], billing["vat_id"], billing["iban"]) == (HOSTILE, "DE123456789", IBAN)
     assert (billing["tax"], billing["tax_category"], billing["payment_days"]) == (19, None, 14)
     assert (billing["country"], billing["tax_number"]) == ("DE", "21/815/08150")
-    assert "An e-invoice needs a VAT id or a tax number." in text_of(page)
+    assert "E-invoices require a VAT ID or a tax number." in text_of(page)
     assert billing["address"] == "Lindenstr. 1\n10969 Berlin"
     saved(studio, here, dict.fromkeys(ACCOUNT, ""))
     cleared = studio.call("GET", f"/organizations/{here.split('/')[1]}/billing")["billing"]
@@ -63,18 +63,18 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("iban", "DE89370400440532013001", "check digits of the IBAN are wrong"),
+        ("iban", "DE89370400440532013001", "check digits are wrong"),
         ("iban", "DE8937040044053201300", "An IBAN of DE has 22 characters, this one has 21"),
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
         ("vat_id", "DE12", "DE writes VAT ids in another form"),
-        ("tax_number", "--", "Write the tax number as the tax office does, such as 21/815/08150."),
+        ("tax_number", "--", "Enter the tax number as your tax office writes it, such as 21/815/08150."),
         ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
-        ("number_format", "{0}", "The format needs the number once"),
+        ("number_format", "{0}", "Include the number exactly once"),
         ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
-        ("payment_days", "x", "Days until an invoice is due must be a whole number"),
+        ("payment_days", "x", "Days until due must be a whole number"),
         ("tax", "much", "is not a number"),
-        ("email", "nobody", "Enter a whole e-mail address"),
-        ("country", "XX", "Write the country by its two letters, such as DE."),
+        ("email", "nobody", "Enter a valid e-mail address"),
+        ("country", "XX", "Enter a two-letter country code, such as DE."),
     ],
 )
 def test_what_is_refused_stands_at_its_field(studio: Studio, here: str, field: str, value: str, said: str) -> None:
@@ -168,7 +168,7 @@ def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: St
     found = [form.fields[name] for name in ("currency", "tax", "tax_category", "language", "bill_to")]
     assert found == ["EUR", "", "reverse_charge", "de", ""]
     assert "14 days net" in text_of(page.text)
-    assert "Empty: 14 days after it is issued." in text_of(page.text)
+    assert "Defaults to 14 days after the issue date." in text_of(page.text)
     made = send(studio.member, f"{studio.base}/billing/new", **form.fields)
     assert made.status_code == 303
     path = made.headers["location"]
@@ -176,11 +176,11 @@ def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: St
     assert send(studio.member, f"{path}/lines", **line).status_code == 303
     text = text_of(page_of(studio.member, path))
     for shown in (
-        HOSTILE, "Ring 2", "VAT id: ATU12345678", "VAT id: DE123456789", "Tax number: 21/815/08150",
+        HOSTILE, "Ring 2", "VAT ID: ATU12345678", "VAT ID: DE123456789", "Tax number: 21/815/08150",
         "DE89 3704 0044 0532 0130 00",
     ):  # fmt: skip
         assert shown in text
-    assert "It names nobody who pays it" not in text
+    assert "The recipient is missing" not in text
     assert send(studio.member, f"{path}/send").status_code == 303
     saved(studio, f"{studio.base}/settings/billing", {**PROJECT, "buyer_name": "Client SE"})
     text = text_of(page_of(studio.client, path))
@@ -194,4 +194,4 @@ def test_reverse_charge_says_which_vat_id_is_missing(studio: Studio, here: str) 
     items = [{"description": "Design", "qty": 1, "unit_price": 100}]
     invoice = studio.call("POST", f"{studio.project}/invoices", invoice_items=items)["invoice"]["id"]
     answer = send(studio.member, f"{studio.base}/billing/{invoice}/send")
-    assert "needs your VAT id" in text_of(answer.text)
+    assert "requires your VAT ID" in text_of(answer.text)

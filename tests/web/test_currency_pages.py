@@ -59,7 +59,7 @@ def test_a_currency_that_a_rate_does_not_fit_is_refused_at_its_field(studio: Stu
     was = page.partition('name="was" value="')[2].partition('"')[0]
     refused = send(studio.owner, path, was=was, currency="JPY")
     assert refused.status_code == 422
-    said = "A rate or the budget does not fit JPY, where an amount has no decimals: change the amount first."
+    said = "A rate or the budget doesn’t fit JPY, where an amount has no decimals: change the amount first."
     assert said in text_of(refused.text)
     assert 'id="currency-fault"' in refused.text
 
@@ -74,14 +74,14 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
         missing = reader.client.get(f"{path}/xml")
         assert missing.status_code == 422
         said = text_of(missing.text)
-        assert "Something is missing for an e-invoice:" in said
-        assert "The country of who pays: the studio must complete its billing settings." in said
+        assert "This invoice can’t be exported as an e-invoice yet:" in said
+        assert "The client’s country is missing. The seller needs to complete the billing settings." in said
         assert "/settings/billing" not in missing.text[missing.text.index("<main") :]
     missing = studio.owner.client.get(f"{path}/xml")
-    assert "The client's country: it is written in the billing settings of the project." in text_of(missing.text)
+    assert "The client’s country is missing. Add it in the project’s billing settings." in text_of(missing.text)
     assert f'href="{studio.base}/settings/billing"' in missing.text
     assert f'href="/{studio.team.world.organization}/settings/billing"' in missing.text
-    assert "Für eine E-Rechnung fehlt etwas:" in german(studio, f"{path}/xml")
+    assert "Diese Rechnung kann noch nicht als E-Rechnung ausgegeben werden:" in german(studio, f"{path}/xml")
     login = studio.base.split("/")[1]
     studio.call("PATCH", f"/organizations/{login}/billing", country="DE", vat_id="DE123456789")
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
@@ -100,18 +100,18 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
 
 def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(studio: Studio) -> None:
     draft = invoice_in(studio, "EUR", 100)
-    words = "An e-invoice of it would lack:"
+    words = "Missing for an e-invoice:"
     assert words not in page_of(studio.owner, draft)
     account = f"/organizations/{studio.team.world.organization}/billing"
     studio.call("PATCH", account, country="DE")
     page = page_of(studio.owner, draft)
-    assert f"{words} your VAT id or tax number, the client's country, the client's name." in text_of(page)
+    assert f"{words} your VAT ID or tax number, the client's country, the client's name." in text_of(page)
     assert f'href="/{studio.team.world.organization}/settings/billing"' in page
     assert f'href="{studio.base}/settings/billing"' in page
     page = page_of(studio.member, draft)
     assert words in page
     assert "/settings/billing" not in page[page.index("<main") :]
-    assert "Einer E-Rechnung daraus würde fehlen: Ihre USt-IdNr. oder Steuernummer" in german(studio, draft)
+    assert "Für eine E-Rechnung fehlt: Ihre USt-IdNr. oder Steuernummer" in german(studio, draft)
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
     for enough in ("vat_id", "tax_number"):
         numbers = {"vat_id": None, "tax_number": None, enough: "DE123456789"}

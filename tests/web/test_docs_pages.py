@@ -106,7 +106,7 @@ def test_words_that_occur_nowhere_do_not_hide_the_rest(anybody: Browser) -> None
     assert hits[0].section.heading == "Rotate a secret"
     assert {each.missing for each in hits} == {("nosuchwordanywhere",)}
     page = anybody.get("/docs/search?q=rotate+secret+nosuchwordanywhere").text
-    assert "No section has all these words. These have most of them." in page
+    assert "No section contains all of these words. These contain most of them." in page
     assert "without: nosuchwordanywhere" in page
     assert guide.search("secret nosuchwordanywhere neitherthis") == []
 
@@ -128,7 +128,7 @@ def test_what_is_searched_for_is_text(anybody: Browser) -> None:
     page = anybody.get("/docs/search", params={"q": hostile}).text
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
-    assert "No section has all these words" in page
+    assert "No results. Try fewer words." in page
 
 
 def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> None:

@@ -69,5 +69,5 @@ def test_refused_forms_say_so(server: Server) -> None:
         check(new.get(link), None)
         refused = new.fill(link, **short)
         check(refused, "password")
-        assert "The passwords do not match." in refused.text
+        assert "The passwords don’t match." in refused.text
         assert "needs at least 10 characters" in refused.text  # all at once

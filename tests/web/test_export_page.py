@@ -34,7 +34,7 @@ def path(world: World) -> str:
 
 def test_the_button_downloads_an_archive(owner: Browser, world: World, path: str) -> None:
     assert f'href="{path}"' in owner.get(f"/{world.organization}/settings").text
-    assert "Keep it where nobody else can read it." in text_of(owner.get(path).text)
+    assert "Store it securely." in text_of(owner.get(path).text)
     answer = owner.fill(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/x-tar"

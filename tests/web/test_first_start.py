@@ -64,7 +64,7 @@ def test_the_whole_way(fresh: Server, open_browser: Callable[[Server], Browser])
     assert tried.headers["location"] == step
     assert browser.fill(step, "/workhook/website/webhooks/receiver/card").headers["location"] == step
     page = until(lambda: found if ">task<" in (found := browser.get(step).text) else "")
-    assert text_of(page).count("signature is right") == 2, "of the ping, and of the card's event"
+    assert text_of(page).count("valid signature") == 2, "of the ping, and of the card's event"
     assert re.search(r'href="/workhook/website">(?:(?!</a>).)*Finish', page, re.S), "it leads to what was made"
     assert "<code>created</code>" in page, "what happened to the task"
     assert [each for each in ("To do", "Doing", "Done") if each in browser.get("/workhook/website").text]
@@ -107,7 +107,7 @@ def test_every_step_can_be_left_out(fresh: Server, open_browser: Callable[[Serve
     for path, onwards in (("/welcome", "/welcome/project"), ("/welcome/project", "/welcome/webhook")):
         page = browser.get(path).text
         assert f'href="{onwards}">Skip this step' in page
-        assert 'href="/">Skip everything' in page
+        assert 'href="/">Skip setup' in page
     assert "Getting started" in text_of(browser.get("/welcome/webhook").text), "the project that is there"
     assert browser.get("/").status_code == 200
 
@@ -119,7 +119,7 @@ def test_faults_stand_beside_their_fields(fresh: Server, open_browser: Callable[
     assert refused.status_code == 422
     assert 'id="organization-fault"' in refused.text
     assert 'id="password-fault"' in refused.text
-    assert "The passwords do not match." in text_of(refused.text)
+    assert "The passwords don’t match." in text_of(refused.text)
     assert HOSTILE not in refused.text, "what was typed is kept, as text"
     assert "onerror=alert(1)&gt;" in refused.text
     assert PASSWORD not in refused.text
@@ -185,7 +185,7 @@ def test_a_board_is_the_first_project(fresh: Server, open_browser: Callable[[Ser
     bad = upload(browser, "/welcome/import", b'{"lists": [')
     assert bad.status_code == 422
     assert 'id="file-fault"' in bad.text
-    assert "This is not JSON: line 1" in text_of(bad.text)
+    assert "This isn’t valid JSON: line 1" in text_of(bad.text)
     made = upload(browser, "/welcome/import", encoded(small({"name": HOSTILE}, {}, name=HOSTILE)))
     assert made.status_code == 201
     assert HOSTILE not in made.text
@@ -207,9 +207,9 @@ def test_a_board_is_imported_by_members_and_brings_only_what_is_new(server: Serv
         assert "2 cards" in text_of(first.text)
         assert "Relaunch" in member.get(f"/{world.organization}").text
         again = upload(member, action, encoded(board))
-        assert "Nothing in it is new. 2 cards were here already" in text_of(again.text)
+        assert "Nothing new to import. 2 cards were here already" in text_of(again.text)
         for data, told in (
-            (b"", "Choose the file"),
+            (b"", "Choose the exported file"),
             (b"[]", "it holds a list"),
             (b'{"idBoard": 1, "idList": 2}', "card"),
         ):

@@ -34,8 +34,8 @@ def test_signing_in(server: Server) -> None:
         browser.client.headers["Accept-Language"] = "de"
         refused = browser.fill("/login", login=person.login, password="not the right one")
         assert '<html lang="de">' in refused.text
-        assert "Der Benutzername oder das Passwort stimmt nicht." in text_of(refused)
-        assert "Dieser Link gilt nicht mehr: Er wurde verwendet oder ist abgelaufen." in text_of(
+        assert "Benutzername oder Passwort ist falsch." in text_of(refused)
+        assert "Dieser Link ist ungültig, abgelaufen oder wurde bereits verwendet." in text_of(
             browser.get("/login/link/gone")
         )
         path = add_link(server, person, sessions.SET_PASSWORD)
@@ -94,5 +94,5 @@ def test_an_app_is_installed(studio: Studio) -> None:
     assert made.is_success, made.text
     said = text_of(studio.owner.get(f"/apps/{made.json()['slug']}/installations/new"))
     assert f"{body['name']} in Acme ({studio.team.world.organization}) installieren" in said
-    assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiten" in said
-    assert "In welchen Projekten? Alle, auch künftige Nur diese:" in said
+    assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiteinträge" in said
+    assert "Zugriff auf Projekte Alle aktuellen und künftigen Projekte Nur ausgewählte Projekte:" in said

@@ -81,13 +81,13 @@ def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
     board = encoded(small(card, {}, name="Relaunch", desc="Our site", labels=labels))
     with signed_in(server, join(server, world, add_person(server), "member")) as member:
         page = member.get(action)
-        assert "Look at it first" in page.text
+        assert "Preview" in page.text
         before = titles_of(server, world.token)
         looked = upload(member, action, board, step="look")
         assert looked.status_code == 200
         said = text_of(looked.text)
-        assert "This would be made: 2 cards 2 columns 1 label 0 comments" in said
-        assert "This has no place here: The description of the project: 1 Our site" in said
+        assert "To be created: 2 cards 2 columns 1 label 0 comments" in said
+        assert "Not imported: Project description: 1 Our site" in said
         assert "Votes: 2 (kept as text) Card 0" in said
         assert "Nobody here is gone." in said
         assert HOSTILE not in looked.text
@@ -95,10 +95,10 @@ def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
         assert titles_of(server, world.token) == before, "nothing was written"
         made = upload(member, action, board, step="import")
         assert made.status_code == 201
-        assert "The description of the project: 1" in text_of(made.text)
+        assert "Project description: 1" in text_of(made.text)
         assert titles_of(server, world.token) == sorted([*before, "Relaunch"])
         again = text_of(upload(member, action, board, step="look").text)
-        assert "Nothing in it is new. 2 cards were here already" in again
+        assert "Nothing new to import. 2 cards were here already" in again
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_page_finds_out_where_a_file_comes_from(server: Server, data: bytes,
         made = upload(owner, action, data, name)
         assert made.status_code == 201, text_of(made.text)
         assert title in titles_of(server, world.token)
-        assert "Nothing in it is new." in text_of(upload(owner, action, data, name).text)
+        assert "Nothing new to import." in text_of(upload(owner, action, data, name).text)
         if not title.startswith("Website"):
             assert upload(owner, action, data, name, title="  Another  ").status_code == 201
             assert "Another" in titles_of(server, world.token)
@@ -169,7 +169,7 @@ def test_how_a_table_was_read_is_said(server: Server) -> None:
     with Browser.of(server, world.owner) as owner:
         table = "Titel\nGrüße\n".encode("cp1252")
         looked = upload(owner, f"/{world.organization}/-/import", table, "x.csv", step="look")
-        assert "The file is not UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
+        assert "The file isn’t UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
 
 
 def test_a_person_of_another_organization_is_not_assigned(server: Server) -> None:
@@ -199,7 +199,7 @@ def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
         said = text_of(looked.text)
         assert "3 Hinweise" in said
         assert "Niemand hier ist gone." in said
-        assert "Der Name ist auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem ganzen." in said
+        assert "Der Name wurde auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem vollständigen Namen." in said
         assert "Die Fälligkeit 'soon' ist kein gültiges Datum. Das Feld trello_due behält sie." in said
         assert HOSTILE not in looked.text
 
@@ -210,7 +210,7 @@ def test_a_page_shows_the_first_of_many_remarks_and_how_many_more_there_are(serv
     with Browser.of(server, world.owner) as owner:
         looked = upload(owner, f"/{world.organization}/-/import", encoded(small(*cards, name="Many")), step="look")
         assert "130 remarks" in text_of(looked.text)
-        assert looked.text.count("its name is cut to 255 characters.") == 100
+        assert looked.text.count("the name was shortened to 255 characters.") == 100
         assert "And 30 more." in text_of(looked.text)
 
 
@@ -234,7 +234,7 @@ def test_who_looks_can_say_which_columns_are_finished(server: Server) -> None:
         assert choices == {
             "looked_at": ["Plan.csv"], "title": ["Plan"], "column": ["Fertig", "Bezahlt", "Später"], "done": ["Fertig"],
         }  # fmt: skip
-        assert "It becomes a new project “Plan”." in text_of(looked)
+        assert "Creates a new project “Plan”." in text_of(looked)
         assert "Titel → the title Status → the column" in text_of(looked)
         again = _choices(upload(owner, action, table, "Plan.csv", step="look", **choices | {"done": ["Bezahlt"]}).text)
         assert again["done"] == ["Bezahlt"]
@@ -252,7 +252,7 @@ def test_a_second_download_goes_into_the_project_of_the_first(server: Server) ->
         before = titles_of(server, world.token)
         assert upload(owner, action, b"Title\na\n", "plan.csv").status_code == 201
         looked = upload(owner, action, b"Title\na\nb\n", "plan (1).csv", step="look").text
-        assert "It goes into the project “plan”, which an earlier import made." in text_of(looked)
+        assert "Adds to the project “plan” from an earlier import." in text_of(looked)
         # What was said of that file does not count for another one.
         assert upload(owner, action, b"Title\nc\n", "other.csv", **_choices(looked)).status_code == 201
         assert titles_of(server, world.token) == sorted([*before, "plan", "other"])
@@ -303,7 +303,7 @@ def test_the_first_steps_look_too(server: Server) -> None:
         before = titles_of(server, world.token)
         looked = upload(owner, "/welcome/import", b"Title\na\n", "first.csv", step="look")
         assert looked.status_code == 200
-        assert "This would be made: 1 card 1 column" in text_of(looked.text)
+        assert "To be created: 1 card 1 column" in text_of(looked.text)
         assert titles_of(server, world.token) == before
 
 

@@ -27,7 +27,7 @@ from workhook.web.signin.installing import LISTED_MAX
 pytestmark = pytest.mark.one_database
 
 CALLBACK = "https://client.example/setup?from=workhook"
-SEES_TASKS = "See, create, change and delete projects, tasks, files"
+SEES_TASKS = "View, create, edit, and delete projects, tasks, files"
 OWNERS_ALONE = "Only an owner of an organization can install an app there."
 
 
@@ -114,7 +114,7 @@ def send(ground: Ground, fields: dict[str, str], **more: str) -> httpx.Response:
 
 def test_all_repositories(ground: Ground) -> None:
     shown = ground.owner.get(ground.path)
-    for told in (ground.here.organization, ground.there.organization, SEES_TASKS, "the organization&#39;s webhooks"):
+    for told in (ground.here.organization, ground.there.organization, SEES_TASKS, "the organization’s webhooks"):
         assert told in shown.text
     assert "form-action 'self';" in shown.headers["content-security-policy"]
     assert ground.installations(ground.there) == []
@@ -132,7 +132,7 @@ def test_all_repositories(ground: Ground) -> None:
     )
     assert ground.installations(ground.here) == []
     again = ground.owner.get(ground.path)
-    assert f"It is installed on <strong>Acme ({ground.there.organization})</strong> already." in again.text
+    assert f"Already installed on <strong>Acme ({ground.there.organization})</strong>." in again.text
     with ground.server.client(ground.there.token) as client:
         entries = client.get(f"{ground.there.org_path}/audit-log?phrase=action:installation.create").json()
     assert [(each["actor"], each["action"]) for each in entries] == [(ground.there.owner, "installation.create")]
@@ -144,7 +144,7 @@ def test_chosen_repositories(ground: Ground) -> None:
     for nothing in ({}, {"selection": "selected"}, {"selection": "none"}, {"selection": "all "}):
         answer = send(ground, fields, **nothing)
         assert answer.status_code == 422
-        assert "Choose all projects, or at least one." in answer.text
+        assert "Choose all projects or select at least one." in answer.text
         assert "<title>Error: " in answer.text
     foreign, _ = new_repository(ground.server, ground.here, "foreign")
     answer = send(ground, fields, **{"selection": "selected", f"repository-{foreign}": "on"})
@@ -223,7 +223,7 @@ def test_nothing_without_an_owners_right(ground: Ground) -> None:
     for browser, world in ((member, ground.there), (ground.browser(add_person(ground.server).login), ground.there)):
         shown = browser.get(ground.path)
         assert shown.status_code == 200
-        assert "You own no organization on which it can be installed." in shown.text
+        assert "You don’t own an organization where this app can be installed." in shown.text
         assert f"{ground.path}?target_id" not in shown.text
         csrf = forms(shown)[0].fields["csrf"]
         for target in (str(number), "0", "", "x", "9" * 400, "²"):
@@ -263,10 +263,10 @@ def test_several_organizations(ground: Ground) -> None:
     assert "<form" in ground.owner.get(f"{ground.path}?target_id=1").text  # another's: the list again
     install(ground.server, ground.app, third)
     shown = ground.owner.get(f"{ground.path}?target_id={numbers[third.organization]}")
-    assert f"It is installed on <strong>Acme ({third.organization})</strong> already." in shown.text
+    assert f"Already installed on <strong>Acme ({third.organization})</strong>." in shown.text
     fields = fields_of(ground, f"?target_id={numbers[ground.here.organization]}")
     answer = send(ground, fields, target_id=str(numbers[third.organization]), selection="all")
-    assert "This page was not up to date any more" in answer.text  # asked about another place
+    assert "This page has changed" in answer.text  # asked about another place
     assert len(ground.installations(third)) == 1
 
 
@@ -284,7 +284,7 @@ def test_no_more_than_was_shown(ground: Ground) -> None:
     ground.edit(ground.app, permissions={"work": "write", "organization_hooks": "write"})
     answer = send(ground, fields, selection="all")
     assert answer.status_code == 200
-    assert "This page was not up to date any more" in answer.text
+    assert "This page has changed" in answer.text
     assert SEES_TASKS in answer.text
     assert ground.installations(ground.there) == []
     assert send(ground, fields_of(ground), selection="all").status_code == 200
@@ -298,7 +298,7 @@ def test_no_other_app_than_was_shown(ground: Ground) -> None:
     ground.edit(other, name=slug)
     answer = send(ground, fields, selection="all")
     assert (answer.status_code, ground.installations(ground.there)) == (200, [])
-    assert "This page was not up to date any more" in answer.text
+    assert "This page has changed" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_somebody_new_makes_an_account_and_is_a_member(place: Place) -> None:
     email, login = address(), new_login()
     link = place.link(email)
     assert place.owner.get(place.people).text.count(link.rpartition("/")[2]) == 0, "it is shown once"
-    assert "with a link" in text_of(place.owner.get(place.people).text)
+    assert "link created" in text_of(place.owner.get(place.people).text)
     stranger = place.stranger()
     shown = stranger.get(link)
     said = text_of(shown.text)
@@ -248,7 +248,7 @@ def test_what_is_wrong_with_an_account_is_said_and_the_link_stays_good(place: Pl
         ({"name": "x" * 256}, "255"),
         ({"password": "short", "again": "short"}, "at least 10 characters"),
         ({"password": "password123", "again": "password123"}, "among the first"),
-        ({"again": "another one altogether"}, "not the same"),
+        ({"again": "another one altogether"}, "don’t match"),
         ({"login": "hello-my-friend", "password": "hello my friend", "again": "hello my friend"}, "must not be your"),
     ):
         answer = join(stranger, link, given.get("login", "guest-x"), **{k: v for k, v in given.items() if k != "login"})
@@ -267,18 +267,18 @@ def test_who_has_signed_in_accepts_or_declines(place: Place) -> None:
     person, other = add_person(place.server), add_person(place.server)
     link = place.link(address())
     browser = place.browser(person)
-    assert f"You accept as {person.login}." in text_of(browser.get(link).text)
+    assert f"You’re accepting as {person.login}." in text_of(browser.get(link).text)
     page = after(browser, browser.fill(link, f"{link}/accept"))
-    assert "You are in" in page
+    assert "Welcome to" in page
     assert place.role(person.login) == "member"
     assert [event[:2] for event in place.told_by(person.login)] == [("member", "added")]
     assert gone(browser, link)
     link = place.link(address())
-    assert "You are in already" in text_of(browser.get(link).text)
+    assert "You already have access" in text_of(browser.get(link).text)
     assert browser.fill_csrf(f"{link}/accept").status_code == 409
-    assert "You are in already" in text_of(place.owner.get(link).text)
+    assert "You already have access" in text_of(place.owner.get(link).text)
     elsewhere = place.browser(other)
-    assert "You declined" in after(elsewhere, elsewhere.fill(link, f"{link}/decline"))
+    assert "Invitation declined" in after(elsewhere, elsewhere.fill(link, f"{link}/decline"))
     assert place.role(other.login) is None
     assert gone(elsewhere, link)
 
@@ -298,12 +298,12 @@ def test_a_link_for_a_login_is_for_that_person_alone(place: Place) -> None:
     link = place.link(person.login)
     stranger, elsewhere = place.stranger(), place.browser(other)
     page = stranger.get(link)
-    assert f"The invitation is for {person.login}" in text_of(page.text)
+    assert f"This invitation is for {person.login}" in text_of(page.text)
     assert [each for each in forms(page) if each.action == link] == []
     key = stranger.form("/login", "/login").fields["csrf"]
     given = {"csrf": key, "login": new_login(), "password": PASSWORD, "again": PASSWORD}
     assert stranger.post(link, given).status_code == 403
-    assert f"for {person.login}, and you are {other.login}" in text_of(elsewhere.get(link).text)
+    assert f"for {person.login}, but you’re signed in as {other.login}" in text_of(elsewhere.get(link).text)
     for action in ("/accept", "/decline"):
         assert elsewhere.fill_csrf(link + action).status_code == 403
     assert place.role(other.login) is None
@@ -316,7 +316,7 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     login, email, guest = new_login(), address(), new_login()
     link = place.project_link(address(), "read")
     stranger = place.stranger()
-    assert "invites you to the project Website of Acme" in text_of(stranger.get(link).text)
+    assert "has invited you to the project Website of Acme" in text_of(stranger.get(link).text)
     answer = join(stranger, link, login)
     assert answer.headers["location"] == f"/{place.world.full_name}"
     assert (place.role(login), place.role_here(login)) == (None, "read")
@@ -327,7 +327,7 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     assert listed == [], "GitHub's clients know no clients"
     assert email in place.owner.get(place.settings).text
     client = place.stranger()
-    assert "You become a client" in text_of(client.get(link).text)
+    assert "As a client, you’ll see" in text_of(client.get(link).text)
     assert join(client, link, guest).status_code == 303
     [(name, action, payload)] = place.told_by(guest)
     assert (name, action) == ("client", "added")
@@ -363,7 +363,7 @@ def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(p
     for each in cancelling:
         answer = place.owner.post(each.action, each.fields)
         shown = place.owner.get(answer.headers["location"])
-        assert "was taken back" in shown.text
+        assert "revoked" in shown.text
         [undo] = [form for form in forms(shown) if "Undo" in form.buttons]
         assert place.owner.post(undo.action, undo.fields).status_code == 303
     for link in newer:
@@ -371,8 +371,8 @@ def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(p
     left = place.owner.get(place.settings).text
     assert email in left
     assert client in left
-    assert "· with a link" not in text_of(left), "what is invited again has none"
-    assert "Enter a whole e-mail address" in text_of(
+    assert "· link created" not in text_of(left), "what is invited again has none"
+    assert "Enter a valid e-mail address" in text_of(
         place.owner.fill_csrf(f"{place.settings}/clients/invite", email="no").text
     )
     assert place.owner.fill_csrf(f"{place.settings}/people", who="a b@c", role="read").status_code == 422

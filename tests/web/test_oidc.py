@@ -33,7 +33,7 @@ from workhook.identity.tables import accounts, audit_log, identities
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 
-NOT_BEGUN = "This sign-in was not begun in this browser"
+NOT_BEGUN = "This sign-in was started in another browser"
 NOT_VERIFIED = "answer could not be verified"
 
 _set_email = sa.update(accounts).where(accounts.c.id == big("id")).values(email=sa.bindparam("email"))
@@ -353,7 +353,7 @@ def test_what_the_provider_refuses_is_told(site: Site) -> None:
     with Browser(site.server) as browser:
         state = parse_qs(urlsplit(site.begin(browser)).query)["state"][0]
         answer = browser.get(f"/login/oidc/callback?state={state}&error=access_denied&error_description=%3Cb%3E")
-        refused(answer, 403, "The identity provider did not sign you in.")
+        refused(answer, 403, "The identity provider didn’t sign you in.")
         assert "<b>" not in answer.text
         for wrong in ("", "&code=", "&code=unknown", "&code=x&iss=https://evil.example", f"&code={'x' * 5000}"):
             state = parse_qs(urlsplit(site.begin(browser)).query)["state"][0]
@@ -391,7 +391,7 @@ def test_without_a_provider_there_is_nothing_and_with_one_that_is_away_a_page_sa
 ) -> None:
     with Browser(server) as browser:
         for path in ("/login/oidc", "/login/oidc/callback?state=x&code=y"):
-            refused(browser.get(path), 404, "This server knows no identity provider.")
+            refused(browser.get(path), 404, "No identity provider is set up on this server.")
         assert "/login/oidc" not in browser.get("/login").text
     away = Server(tmp_path, settings_for("http://127.0.0.1:9")).start()
     try:

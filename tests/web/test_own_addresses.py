@@ -20,7 +20,7 @@ from workhook.identity import queries
 from workhook.identity.signin import identities, oidc
 from workhook.identity.tables import accounts, passwords
 
-WRONG = "The login or the password is not right."
+WRONG = "Wrong login or password."
 OTHER_PASSWORD = "other words of one's own"
 _emails = sa.select(accounts.c.email).where(accounts.c.login_key == sa.bindparam("login_key"))
 _own = (
@@ -59,7 +59,7 @@ def sign_in(browser: Browser, name: str, password: str = PASSWORD) -> str | None
         return None
     page = text_of(browser.get("/settings").text)
     assert browser.fill("/settings", "/logout").status_code == 303
-    return page.partition("beside your login, ")[2].partition(".")[0]
+    return page.partition("next to your login, ")[2].partition(".")[0]
 
 
 def test_it_signs_in_where_the_person_is_known(place: Place) -> None:
@@ -87,7 +87,7 @@ def test_who_gives_none_has_none_and_the_invited_one_is_not_shown(place: Place) 
 def test_it_has_to_be_an_address(place: Place) -> None:
     link, stranger = place.link(address()), place.stranger()
     for wrong, said in (
-        ("ada", "Enter a whole e-mail address"),
+        ("ada", "Enter a valid e-mail address"),
         ("a@" + "b" * 300, "must have at most 254 characters"),
     ):
         answer = join(stranger, link, new_login(), email=wrong)

@@ -42,21 +42,21 @@ def draft(studio: Studio, **more: str) -> str:
 def test_the_report_says_what_the_invoice_will_say(spent: Studio) -> None:
     text = report(spent)
     assert "Unbilled time: 3:20 (268.33 EUR)." in text
-    assert "Time is rounded on an invoice: each entry to 15 minutes, up." in text
+    assert "Each time entry is rounded up to the next 15 minutes." in text
     assert "The invoice would include 3:30 for 281.75 EUR." in text
     page = text_of(page_of(spent.member, draft(spent)))
     assert "Total: 281.75 EUR" in page
-    assert "Time is rounded on an invoice: each entry to 15 minutes, up." in page
-    assert "Worked: 3:20, on this invoice: 3:30." in page
+    assert "Each time entry is rounded up to the next 15 minutes." in page
+    assert "Tracked: 3:20, billed: 3:30." in page
 
 
 def test_in_german(spent: Studio) -> None:
     spent.member.client.cookies.set("workhook_language", "de")
     settle(spent, round_mode="nearest")
     text = report(spent)
-    assert "jeder Eintrag kaufmännisch auf 15 Minuten." in text
+    assert "kaufmännisch auf 15 Minuten gerundet." in text
     assert "Die Rechnung würde 3:15 für 261,63 EUR enthalten." in text
-    assert "Gearbeitet: 3:20, auf dieser Rechnung: 3:15." in text_of(page_of(spent.member, draft(spent)))
+    assert "Erfasst: 3:20, abgerechnet: 3:15." in text_of(page_of(spent.member, draft(spent)))
 
 
 def test_where_nothing_is_rounded_nothing_is_said(spent: Studio) -> None:
@@ -70,12 +70,12 @@ def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None
     for minutes in (10, 0):
         settle(spent, round_minutes=minutes)
         page = text_of(page_of(spent.member, address))
-        assert "Time is rounded here as the billing settings were when it was added." in page
-        assert "Worked: 3:20, on this invoice: 3:30." in page
+        assert "Time was rounded by the billing settings in effect when it was added." in page
+        assert "Tracked: 3:20, billed: 3:30." in page
     settle(spent, round_minutes=30)
     assert send(spent.member, f"{address}/grouping", group_by="task").status_code == 303
     page = text_of(page_of(spent.member, address))
-    assert "each entry to 30 minutes, up. Worked: 3:20, on this invoice: 3:30." in page
+    assert "rounded up to the next 30 minutes. Tracked: 3:20, billed: 3:30." in page
 
 
 def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:
@@ -104,4 +104,4 @@ def test_what_is_foreseen_is_what_the_draft_has(studio: Studio, seed: int) -> No
     address = draft(studio)
     invoice = studio.call("GET", f"/invoices/{address.split('/')[-1].partition('#')[0]}")["invoice"]
     assert float(found[2].replace(",", "")) == invoice["amount"]
-    assert f"on this invoice: {found[1]}." in text_of(page_of(studio.member, address))
+    assert f"billed: {found[1]}." in text_of(page_of(studio.member, address))

@@ -50,8 +50,8 @@ def test_the_name_changes_and_is_never_markup(server: Server) -> None:
         page = browser.get("/settings")
         assert "<img src=x" not in page.text
         assert browser.form("/settings", "/settings/profile").fields["name"] == HOSTILE
-        assert "Your profile was saved." in page.text
-        assert "Your profile was saved." not in browser.get("/settings").text
+        assert "Profile saved." in page.text
+        assert "Profile saved." not in browser.get("/settings").text
         assert browser.fill("/settings", "/settings/profile", name="x" * 256).status_code == 422
         assert browser.fill("/settings", "/settings/profile", name="").status_code == 303
         assert browser.form("/settings", "/settings/profile").fields["name"] == ""
@@ -84,7 +84,7 @@ def test_a_token_is_shown_once_and_can_do_what_was_chosen(server: Server) -> Non
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
-        assert "You have no tokens yet." in browser.get("/settings/tokens").text
+        assert "No tokens yet." in browser.get("/settings/tokens").text
         answer = browser.fill(
             "/settings/tokens/new", note=HOSTILE, days="7", **{f"{SCOPE}work:read": "on", f"{SCOPE}repo": "on"}
         )
@@ -113,7 +113,7 @@ def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
         token = make_token(browser)
         page = browser.get("/settings/tokens")
         [form] = [each for each in forms(page) if each.action.endswith("/revoke")]
-        assert form.buttons == ["Revoke it for good"]
+        assert form.buttons == ["Revoke token"]
         assert page.text.index('<details class="sure">') < page.text.index(form.action), "it asks first"
         csrf = other.form("/settings", "/settings/profile").fields["csrf"]
         with server.client(token) as program:
@@ -122,7 +122,7 @@ def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
             assert browser.post(form.action, form.fields).status_code == 303
             assert program.get("/user").status_code == 401
         assert browser.post(form.action, form.fields).status_code == 404
-        assert "The token was revoked." in browser.get("/settings/tokens").text
+        assert "Token revoked." in browser.get("/settings/tokens").text
 
 
 def test_tokens_of_apps_stand_apart_and_confined_ones_name_their_projects(server: Server) -> None:
@@ -144,16 +144,16 @@ def test_tokens_of_apps_stand_apart_and_confined_ones_name_their_projects(server
 
     server.run(make)
     with Browser.of(server, world.owner) as browser:
-        own, _, of_apps = browser.get("/settings/tokens").text.partition("Tokens of apps")
+        own, _, of_apps = browser.get("/settings/tokens").text.partition("App tokens")
     assert f"repository_hooks: read · {world.full_name}" in own
     assert f"repository_hooks: read · all projects of {world.organization}" in own
     assert "Deploy bot" not in own
     assert "<strong>Deploy bot" in of_apps
-    assert "Without a note" not in of_apps
+    assert "Unnamed token" not in of_apps
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"), [({"note": " "}, "What it is for must have"), ({"note": "n" * 256}, "What it is for must have")]
+    ("fields", "said"), [({"note": " "}, "Note must have"), ({"note": "n" * 256}, "Note must have")]
 )
 def test_a_token_that_cannot_be_made_says_why(server: Server, fields: dict[str, str], said: str) -> None:
     person = add_person(server)
@@ -163,7 +163,7 @@ def test_a_token_that_cannot_be_made_says_why(server: Server, fields: dict[str, 
         assert (answer.status_code, said in answer.text) == (422, True)
         [form] = [each for each in forms(answer) if each.action == "/settings/tokens/new"]
         assert f"{SCOPE}work" in form.fields  # what was chosen stands
-        assert "You have no tokens yet." in browser.get("/settings/tokens").text
+        assert "No tokens yet." in browser.get("/settings/tokens").text
         assert browser.fill("/settings/tokens/new", note="x", days="8").status_code == 404
 
 
@@ -183,7 +183,7 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         before = browser.cookie
         wrong = browser.fill(asked, "/login/confirm", password="not this one")
         assert (wrong.status_code, browser.cookie) == (422, before)
-        assert "The password is not right." in wrong.text
+        assert "Wrong password." in wrong.text
         right = browser.fill(asked, "/login/confirm", password=PASSWORD)
         assert (right.status_code, right.headers["location"]) == (303, "/settings/tokens/new")
         assert browser.cookie != before

@@ -51,7 +51,7 @@ def test_unknown_login_wrong_password_and_no_password_are_not_told_apart(server:
             seen.add((answer.status_code, text, *names))
             assert not browser.is_signed_in()
     assert len(seen) == 1
-    assert "The login or the password is not right." in text
+    assert "Wrong login or password." in text
 
 
 def test_the_cookie_is_for_this_server_only_and_new_at_every_sign_in(server: Server) -> None:

@@ -13,7 +13,7 @@ from workhook.work.money.invoices.unprintable import FontKnowledge
 
 NO_CHARACTER = "\ufdd0"
 """It never will be one: no font has it, on whatever machine."""
-WORDS = "The PDF cannot print: U+FDD0 ."
+WORDS = "The PDF can’t show these characters: U+FDD0 ."
 
 
 def draft_of(studio: Studio, description: str, **more: str) -> str:
@@ -25,12 +25,12 @@ def draft_of(studio: Studio, description: str, **more: str) -> str:
 def test_the_draft_and_the_issued_invoice_name_what_has_no_font(studio: Studio) -> None:
     path = draft_of(studio, f"Logo {NO_CHARACTER}{NO_CHARACTER}")
     assert until(lambda: WORDS in text_of(page_of(studio.member, path)))
-    assert "install a font that has them, for example fonts-noto-core" in text_of(page_of(studio.member, path))
+    assert "install a font that includes them, such as fonts-noto-core" in text_of(page_of(studio.member, path))
     send(studio.owner, f"{path}/send")
     assert WORDS in text_of(page_of(studio.owner, path))
-    assert "cannot print" not in page_of(studio.client, path)
+    assert "can’t show these characters" not in page_of(studio.client, path)
     send(studio.owner, f"{path}/void")
-    assert "cannot print" not in page_of(studio.owner, path)
+    assert "can’t show these characters" not in page_of(studio.owner, path)
 
 
 def test_what_a_party_is_called_counts_too(studio: Studio) -> None:
@@ -45,7 +45,7 @@ def test_what_can_be_printed_is_not_named(studio: Studio, words: str) -> None:
     path = draft_of(studio, words)
     known = draft_of(studio, f"{words} {NO_CHARACTER}")  # its page has the answer for all of them
     assert until(lambda: WORDS in text_of(page_of(studio.member, known)))
-    assert "cannot print" not in page_of(studio.member, path)
+    assert "can’t show these characters" not in page_of(studio.member, path)
 
 
 def test_each_character_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ _FORM = {"content_type": "json", "which": "choose", "event__task": "on", "active
 def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
     owner = office.visitor()
     assert "No webhooks yet" in owner.get().text
-    assert "Make a secret for me" in owner.get("/new").text
+    assert "Generate a secret" in owner.get("/new").text
     made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
     assert "content-encoding" not in made.headers, "a page with a secret is not compressed"
     found = _SECRET.search(made.text)
@@ -50,7 +50,7 @@ def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
     office.deliveries(hook, 1)
     for path in ("", f"/{hook}", f"/{hook}/deliveries", f"/{hook}/verify"):
         assert secret not in owner.get(path).text
-    assert "1 delivery in the last 24 hours, 0 of them failed." in owner.get().text
+    assert "1 delivery in the last 24 hours, 0 failed." in owner.get().text
 
 
 def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
@@ -60,14 +60,14 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     assert "Nothing was saved. Fix the marked fields and try again." in page
     assert 'id="url-fault"' in answer.text
     assert 'id="retries-fault"' in answer.text
-    assert "Retries after a failure must be a whole number from 0 to 50" in page
+    assert "Retries must be a whole number from 0 to 50" in page
     assert 'value="x&lt;b&gt;"' in answer.text, "what was typed is kept"
     assert 'name="event.task" checked' in answer.text
     assert "typed it" not in answer.text, "but a secret is not shown again"
     assert "No webhooks yet" in owner.get().text
     office.hook(events=["task"])
     again = owner.send(url=office.receiver.url, secret_kind="none", status=422, **_FORM)
-    assert "Another webhook already sends one of these events to this address." in again.text
+    assert "Another webhook already sends one of these events to this URL." in again.text
 
 
 def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
@@ -99,17 +99,17 @@ def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(offi
     secret = "whsec_" + "a" * 40
     hook = office.hook(config={"header_style": "standard", "secret": secret})
     owner = office.visitor()
-    assert "The secret before signs, too, for" in owner.get(f"/{hook}").text
+    assert "Keep signing with the previous secret for" in owner.get(f"/{hook}").text
     made = owner.send(f"/{hook}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
     found = _SECRET.search(made.text)
     assert found is not None
-    assert "The secret before signs, too, until" in owner.get(f"/{hook}").text
+    assert "The previous secret also signs until" in owner.get(f"/{hook}").text
     owner.send(f"/{hook}/ping")
     [ping] = office.receiver.wait_for(1)
     assert len(ping.headers["webhook-signature"].split()) == 2
     refused = owner.send(f"/{hook}/secret", secret_kind="own", secret="plain", status=422)
     assert 'id="secret-fault"' in refused.text
-    assert "must be whsec_ and a key in Base64" in text_of(refused)
+    assert "must be whsec_ followed by a base64 key" in text_of(refused)
 
 
 def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) -> None:
@@ -143,15 +143,15 @@ def test_the_page_says_which_header_has_both_signatures(office: Office) -> None:
     owner = office.visitor()
     plain = office.hook(config={"secret": "the first"})
     page = text_of(owner.get(f"/{plain}"))
-    assert "All deliveries are signed with the new secret at once" in page
-    assert "The secret before signs, too, for" not in page
+    assert "All deliveries, including waiting ones, are signed with the new secret" in page
+    assert "Keep signing with the previous secret for" not in page
     standard = office.hook(
         config={"url": f"{office.receiver.url}/2", "header_style": "standard", "secret": "whsec_" + "a" * 40}
     )
     page = text_of(owner.get(f"/{standard}"))
-    assert "Only webhook-signature, the header of Standard Webhooks, then has both signatures." in page
+    assert "Only webhook-signature (Standard Webhooks) then carries both signatures." in page
     owner.send(f"/{standard}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
-    assert "Only the header webhook-signature has both signatures" in text_of(owner.get(f"/{standard}"))
+    assert "Only webhook-signature carries both signatures" in text_of(owner.get(f"/{standard}"))
 
 
 def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
@@ -159,8 +159,8 @@ def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
     made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
     hook = int(_HOOK.search(made.text)[1])  # type: ignore[index]
     for page in (made, owner.get(f"/{hook}/verify")):
-        assert "The key is the secret as it was shown, the whole text" in text_of(page)
-        assert "This webhook does not send it yet." in text_of(page)
+        assert "Use the complete secret as the key" in text_of(page)
+        assert "Not sent by this webhook." in text_of(page)
         assert f'href="{owner.base}/{hook}#header_style"' in page.text
     owner.send(
         f"/{hook}", url=office.receiver.url, content_type="json", which="push", header_style="standard", active="1"
@@ -190,14 +190,14 @@ def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) ->
     page = owner.get()
     assert page.text.count(f'id="hook-{inside}"') == 1
     assert f'id="hook-{whole}"' not in page.text
-    assert "made by an OAuth app" in text_of(page)
-    assert "Webhooks that apps made" not in page.text
+    assert "created by an OAuth app" in text_of(page)
+    assert "Webhooks created by apps" not in page.text
     owner.get(f"/{inside}")
     page = owner.get(organization)
     assert f'id="hook-{inside}"' in page.text
     assert f'id="hook-{whole}"' in page.text
     assert f"{office.world.full_name} ·" in text_of(page)
-    assert f"made by Deploy bot {office.team.owner.id}" in text_of(page)
+    assert f"created by Deploy bot {office.team.owner.id}" in text_of(page)
     owner.get(f"{organization}/{whole}", status=404)
     member = office.visitor(office.team.member)
     member.send(f"/by-apps/{inside}/delete", status=403)
@@ -205,19 +205,19 @@ def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) ->
     owner.send(f"/by-apps/{inside}/delete", status=404)
     assert f'id="hook-{inside}"' not in owner.get().text
     assert owner.send(f"{organization}/by-apps/{whole}/delete").headers["location"] == organization
-    assert "Webhooks that apps made" not in owner.get(organization).text
+    assert "Webhooks created by apps" not in owner.get(organization).text
 
 
 def test_turning_off_and_on_can_be_undone(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     assert owner.send(f"/{hook}/active", active="1").headers["location"] == f"{owner.base}/{hook}"
     page = owner.get(f"/{hook}").text
-    assert "The webhook is on." in page
+    assert "Webhook enabled." in page
     assert f'action="{owner.base}/{hook}/active"' in page.partition('class="toast"')[2]
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is True
     owner.send(f"/{hook}/active", active="0")
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
-    assert "Somebody turned it off." in owner.get().text
+    assert "Disabled by a user." in owner.get().text
 
 
 def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
@@ -255,7 +255,7 @@ def test_each_event_has_a_page_with_its_sample(office: Office) -> None:
 def test_a_deleted_webhook_is_gone(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     assert owner.send(f"/{hook}/delete").headers["location"] == owner.base
-    assert "The webhook was deleted." in owner.get().text
+    assert "Webhook deleted." in owner.get().text
     for path in (f"/{hook}", f"/{hook}/deliveries", f"/{hook}/verify", f"/{hook}/deliveries/newest"):
         owner.get(path, status=404)
 
@@ -331,7 +331,7 @@ def test_an_organization_has_the_same_pages(office: Office) -> None:
 # What the forms of a webhook refuse, ask again and ask first, and what its pages explain.
 
 
-AGAIN = "Enter it again: what you typed is not kept."
+AGAIN = "Enter it again. For security, it isn’t kept."
 
 
 def refused(answer: httpx.Response) -> dict[str, str]:
@@ -345,7 +345,7 @@ def test_an_own_secret_that_is_empty_never_makes_an_unsigned_webhook(office: Off
     owner = office.visitor()
     own = {"secret_kind": "own", "secret": typed}
     answer = owner.send(url=office.receiver.url, status=422, **own, **_FORM)
-    assert refused(answer) == {"secret": "Enter the secret, or choose to have one made."}
+    assert refused(answer) == {"secret": "Enter a secret or generate one."}
     assert re.search(r'id="own-secret"[^>]* aria-invalid="true"[^>]* autofocus', answer.text)
     owner.send(url=office.receiver.url, status=422, secret_kind="", **_FORM)
     assert "No webhooks yet" in owner.get().text
@@ -383,7 +383,7 @@ def test_a_form_says_all_that_is_wrong_at_once(office: Office) -> None:
     found = refused(answer)
     assert set(found) == {"url", "events", "password", "retries", "secret"}
     assert found["events"] == "Choose at least one event."
-    assert found["password"] == "Enter the password that goes with the user name."
+    assert found["password"] == "Enter the password for this username."
     assert re.search(r'id="url"[^>]* autofocus', answer.text)
 
 
@@ -399,11 +399,11 @@ def test_a_password_alone_is_allowed_and_stays(office: Office) -> None:
 def test_a_webhook_without_a_secret_is_told_that_nothing_is_signed(office: Office) -> None:
     signed, owner = office.hook(), office.visitor()
     plain = office.hook(config={"url": f"{office.receiver.url}/plain", "secret": ""})
-    assert "Each delivery has a header X-Hub-Signature-256" in text_of(owner.get(f"/{signed}/verify"))
+    assert "Each delivery has the header X-Hub-Signature-256" in text_of(owner.get(f"/{signed}/verify"))
     page = text_of(owner.get(f"/{plain}/verify"))
-    assert "This webhook has no secret: nothing is signed." in page
-    assert "Each delivery has a header" not in page
-    assert "With one, each delivery has a header X-Hub-Signature-256" in page
+    assert "This webhook has no secret, so its deliveries aren’t signed." in page
+    assert "Each delivery has the header" not in page
+    assert "With a secret, each delivery has the header X-Hub-Signature-256" in page
 
 
 def test_the_webhooks_of_an_organization_are_reached_by_the_keyboard(office: Office) -> None:
@@ -424,7 +424,7 @@ def test_a_form_that_is_out_of_date_takes_back_nothing(office: Office) -> None:
     saved = {"version": opened, **_FORM, "url": f"{office.receiver.url}/new"}
     owner.send(f"/{hook}", status=303, **saved)
     late = owner.send(f"/{hook}", status=422, **{**saved, "url": office.receiver.url, "retries": "3"})
-    assert "Somebody has changed this webhook since you opened the page." in late.text
+    assert "This webhook has changed since you opened the page." in late.text
     assert 'value="3"' in late.text, "what was typed stays"
     assert f'name="version" value="{version_of(owner, hook)}"' in late.text, "so that it can be saved all the same"
     config = office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]
@@ -440,9 +440,9 @@ def test_turning_off_asks_before_it_drops_what_waits(office: Office) -> None:
     hook, owner = office.hook(active=True), office.visitor()
     office.deliveries(hook, 1)
     office.publish(hook, {"number": 1})
-    assert "1 event waits for it." in text_of(owner.get(f"/{hook}/deliveries"))
+    assert "1 event is waiting to be sent." in text_of(owner.get(f"/{hook}/deliveries"))
     page = text_of(owner.get(f"/{hook}"))
-    assert "1 event waits for it. They are dropped when it is turned off" in page
+    assert "1 event is waiting to be sent. Disabling the webhook discards them" in page
     assert owner.send(f"/{hook}/active", active="0").headers["location"] == f"{owner.base}/{hook}?off=1#off"
     assert '<details id="off" open>' in owner.get(f"/{hook}?off=1").text
     unticked = {"url": office.receiver.url, "content_type": "json", "which": "all"}
@@ -450,7 +450,7 @@ def test_turning_off_asks_before_it_drops_what_waits(office: Office) -> None:
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is True
     owner.send(f"/{hook}/active", active="0", drop="1")
     page = owner.get(f"/{hook}").text
-    assert "The webhook is off. 1 event that waited was dropped." in page
+    assert "Webhook disabled. 1 waiting event was discarded." in page
     assert "Undo" not in page.partition('class="toast"')[2].partition("</main>")[0].partition("<template")[0]
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
 
@@ -465,7 +465,7 @@ def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
     member = office.visitor(office.team.member)
     page = member.get(status=403)
     assert f'href="/{office.world.full_name}">Go to the project</a>' in page.text
-    assert "Ask one of them." in text_of(page)
+    assert "Ask one for help." in text_of(page)
     page = member.get(f"/{office.world.organization}/-/webhooks", status=403)
     assert f'href="/{office.world.organization}">Go to the organization</a>' in page.text
     hidden = office.visitor(office.server.run(make_team).owner).get(status=404)
@@ -475,12 +475,12 @@ def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
 def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:
     page = office.visitor().get("/new")
     assert 'href="/docs/guide/integrators/publish#custom-event-names"' in page.text
-    assert "Workhook's, GitHub's and Standard Webhooks'" in text_of(page)
+    assert "Workhook, GitHub, and Standard Webhooks" in text_of(page)
 
 
 def test_the_list_names_the_time_of_its_figures(office: Office) -> None:
     office.hook()
-    assert "Charts and figures are of the last 24 hours" in text_of(office.visitor().get())
+    assert "Charts and figures cover the last 24 hours" in text_of(office.visitor().get())
 
 
 def test_a_password_that_is_a_mask_is_refused(office: Office) -> None:

@@ -46,7 +46,7 @@ def test_what_is_on_the_page(studio: Studio, draw: Draw) -> None:
         "24 Dec 2030",
         "Design 1.5 1,299.99 1,949.99",
         "Subtotal 1,949.99 EUR",
-        "Tax 19 % 370.50 EUR",
+        "Tax 19% 370.50 EUR",
         "2,320.49 EUR",
         "Within 14 days",
         "IBAN DE02 1203 0000",

@@ -124,7 +124,7 @@ def test_new_year_is_that_of_the_studio(
     assert (record["due"], record["seller"]["timezone"]) == (f"{due}T00:00:00.000Z", zone)
     words = words_of(desk.pdf(sent))
     day = f"{int(due[-2:])} Jan 2031"
-    assert f"ISSUED {issued} DUE {day}" in words, words
+    assert f"ISSUED {issued} DUE DATE {day}" in words, words
     year, month = number[:4], "01" if issued.startswith("1 ") else "12"
     assert days_of(desk.xml(sent)) == [f"{year}{month}{issued.split()[0]:0>2}", due.replace("-", "")]
 
@@ -139,10 +139,10 @@ def test_what_was_sent_stays_when_the_zone_is_another_one(desk: Desk) -> None:
     desk.settle(AUCKLAND)
     sent, draft = desk.send("2030-12-31T11:30"), desk.draw(due="2031-06-30T20:00:00Z")
     before = (desk.record(sent), desk.pdf(sent), desk.xml(sent))
-    assert "DUE 1 Jul 2031" in words_of(desk.pdf(draft))
+    assert "DUE DATE 1 Jul 2031" in words_of(desk.pdf(draft))
     desk.settle(ANGELES)
     assert (desk.record(sent), desk.pdf(sent), desk.xml(sent)) == before
-    assert "DUE 30 Jun 2031" in words_of(desk.pdf(draft))
+    assert "DUE DATE 30 Jun 2031" in words_of(desk.pdf(draft))
     desk.at("2031-06-30T12:30", lambda write: payments.create_payment(write, sent, PaymentCreate()))
     assert "PAID 1 Jul 2031" in words_of(desk.pdf(sent))
 
@@ -155,7 +155,7 @@ def test_a_bare_day_is_that_day_in_every_zone(desk: Desk, zone: str | None) -> N
     desk.at("2030-06-15T12:00", lambda write: payments.create_payment(write, sent, paid))
     assert days_of(desk.xml(sent))[1] == "20301224"
     words = words_of(desk.pdf(sent))
-    assert "DUE 24 Dec 2030" in words
+    assert "DUE DATE 24 Dec 2030" in words
     assert "PAID 14 Jun 2030" in words
 
 

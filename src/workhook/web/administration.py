@@ -1,4 +1,4 @@
-"""`/settings/administration`: people and organizations of the server, for its administrators."""
+"""`/settings/administration`: the server's users and organizations, for its administrators."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _PLACE_FIELDS = ("login", "admin", "profile_name")
 
 @places.get("/settings/administration")
 async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show who has an account, and forms for more people and organizations."""
+    """Show all accounts, and forms for new users and organizations."""
     await require_administrator(visit.database, visit.actor)
     visit.require_recent(HERE)
-    if form.is_refused:  # a POST, which has not read the header
+    if form.is_refused:  # a POST has not loaded the header
         await visit.load_frame()
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await actions.list_users(visit.database, page)
@@ -52,7 +52,7 @@ async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/settings/administration/users", makes=True, action="user.create")
 @form_page(show_administration, _USER_FIELDS, section="user")
 async def add_user(visit: Visit) -> Answer:
-    """Add a person, and make a link with which they choose a password. A mail server sends it to them."""
+    """Add a user and a link to choose a password, which is e-mailed if a mail server is set up."""
     visit.require_recent(HERE)
     vault = visit.call.services.vault
 
@@ -89,28 +89,28 @@ async def add_organization(visit: Visit) -> Answer:
         return called(await actions.add_organization(write, wanted.login, wanted.admin, name))
 
     name = await visit.change(add)
-    return visit.done(HERE, gettext("The organization %(name)s was added.") % {"name": name})
+    return visit.done(HERE, gettext("Organization %(name)s added.") % {"name": name})
 
 
 @places.post("/settings/administration/users/{login}/disable", action="user.disable")
 @form_page(show_administration)
 async def disable_user(visit: Visit) -> Answer:
-    """Lock a person out."""
-    return await _change(visit, actions.disable, gettext("%(login)s is locked out."))
+    """Disable a user."""
+    return await _change(visit, actions.disable, gettext("Account of %(login)s disabled."))
 
 
 @places.post("/settings/administration/users/{login}/enable", action="user.enable")
 @form_page(show_administration)
 async def enable_user(visit: Visit) -> Answer:
-    """Let a person in again."""
-    return await _change(visit, actions.enable, gettext("%(login)s can sign in again."))
+    """Enable a user."""
+    return await _change(visit, actions.enable, gettext("Account of %(login)s enabled."))
 
 
 @places.post("/settings/administration/users/{login}/delete", action="user.delete")
 @form_page(show_administration)
 async def delete_user(visit: Visit) -> Answer:
-    """Remove a person's account."""
-    return await _change(visit, actions.remove_user, gettext("The account of %(login)s was removed."))
+    """Delete a user."""
+    return await _change(visit, actions.remove_user, gettext("Account of %(login)s deleted."))
 
 
 async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], said: str) -> Answer:
@@ -121,7 +121,7 @@ async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], 
         await require_administrator(write.tx, write.actor)
         await act(write, login)
 
-    if login == visit.actor.user.login:  # they could not undo it
+    if login == visit.actor.user.login:  # the visitor could not undo it
         raise NotFound()
     await visit.change(change)
     return visit.done(HERE, said % {"login": login})

@@ -1,4 +1,4 @@
-"""`/{owner}/audit`: who did what in an organization, and what was refused, in words."""
+"""`/{owner}/audit`: the audit log of an organization in words."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from workhook.work.portability.imports.people import members_of
 
 _SECRETS: Mapping[str, Mapping[str | None, str]] = {
     "config.secret": {
-        "removed": text("The secret was removed. Nothing is signed."),
-        "set": text("A secret was set."),
-        None: text("The secret was changed."),
+        "removed": text("Secret removed. Deliveries are no longer signed."),
+        "set": text("Secret set."),
+        None: text("Secret changed."),
     },
     "config.password": {
-        "removed": text("The password was removed."),
-        "set": text("A password was set."),
-        None: text("The password was changed."),
+        "removed": text("Password removed."),
+        "set": text("Password set."),
+        None: text("Password changed."),
     },
 }
 
 
 def changes(entry: AuditEntry) -> list[str]:
-    """Return a sentence for each field of a webhook that an update changed; none for other entries."""
+    """Return a sentence for each changed field of a webhook update; empty for other entries."""
     names = entry.data.get("changed")
     if entry.action != "hook.update" or not isinstance(names, list):
         return []
@@ -53,12 +53,12 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
     if sentences := _SECRETS.get(name):
         return gettext(sentences.get(data.get("secrets", {}).get(name), sentences[None]))
     if name == "config.previous_secret":
-        return gettext("The secret before does not sign any more.")
+        return gettext("The previous secret is no longer used.")
     if name == "active":
-        return gettext("It was turned on.") if data.get("active") else gettext("It was turned off.")
+        return gettext("Turned on.") if data.get("active") else gettext("Turned off.")
     before = data.get("before", {})
     if name not in before:  # a webhook of an app, whose settings are not shown
-        return gettext("%(setting)s was changed.") % {"setting": _label(name)}
+        return gettext("%(setting)s: changed") % {"setting": _label(name)}
     plain, _, key = name.partition(".")
     after = data.get(plain, {}).get(key) if key else data.get(plain)
     values = {"setting": _label(name), "before": _shown(before[name]), "after": _shown(after)}
@@ -66,17 +66,17 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
 
 
 def _label(name: str) -> str:
-    """Return the label of a field in the form of a webhook."""
+    """Return the label of a field in the webhook form."""
     known = {
         "events": gettext("Events"),
-        "config.url": gettext("Address of the receiver"),
+        "config.url": gettext("Payload URL"),
         "config.content_type": gettext("Content type"),
-        "config.insecure_ssl": gettext("Certificate of the receiver"),
-        "config.header_style": gettext("Names of the headers"),
-        "config.username": gettext("User name (basic authentication)"),
-        "config.retries": gettext("Retries after a failure"),
-        "config.max_concurrency": gettext("Deliveries at the same time"),
-        "config.rate_limit": gettext("Most deliveries a second"),
+        "config.insecure_ssl": gettext("SSL verification"),
+        "config.header_style": gettext("Header names"),
+        "config.username": gettext("Username (basic authentication)"),
+        "config.retries": gettext("Retries"),
+        "config.max_concurrency": gettext("Concurrent deliveries"),
+        "config.rate_limit": gettext("Maximum deliveries per second"),
     }
     return known.get(name, name)
 
@@ -112,8 +112,8 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry of the page. `person`: the actor, if they belong to the organization. `details`: other facts as JSON,
-    or empty."""
+    """An entry on the page. `person`: the actor, if they belong to the organization. `details`: the other facts as
+    JSON, or empty."""
 
     entry: AuditEntry
     person: Account | None
@@ -124,7 +124,7 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 @places.get("/{owner}/audit")
 async def audit_log(visit: Visit) -> Answer:
-    """Show the audit log of an organization, the newest entries first."""
+    """Show the audit log of an organization, newest entries first."""
     place = await visit.organization("audit_log.read")
     cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
     reader, account_id = visit.database, place.account.id
@@ -163,12 +163,12 @@ async def audit_log(visit: Visit) -> Answer:
 
 @places.get("/{owner}/audit/entries.jsonl", head=False)
 async def export(visit: Visit) -> Answer:
-    """Download all entries that fit the filters, a line of JSON each."""
+    """Download all matching entries as JSON lines."""
     place = await visit.organization("audit_log.read")
     selection = await _select(visit, place, _chosen(visit))
     if not await audit_queries.read(visit.database, selection, limit=1):
         address = f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}"
-        return visit.done(address, gettext("Nothing fits, so there is nothing to download."))
+        return visit.done(address, gettext("No matching entries to download."))
     headers = {**disposition(f"{place.account.login}-audit.jsonl"), "Cache-Control": "no-store"}
     return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
 
@@ -207,11 +207,11 @@ def _selection(place: Organization, chosen: AuditFilter) -> Selection:
 
 
 def _day_fault() -> Fault:
-    return Fault(field="since", message=gettext("A day is written as 2026-11-24."))
+    return Fault(field="since", message=gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24."))
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:
-    """Return the login of the only member with this name; None if there is no such one, or if it is a login itself."""
+    """Return the login of the only member with this name, or None if there isn't exactly one or it is a login."""
     members = await members_of(visit.database, place.account.id) if typed else []
     if any(key_of(each.login) == key_of(typed) for each in members):
         return None

@@ -26,39 +26,39 @@ SAID = {
     "repository.publish": ["publish events"],
     "organization.publish": ["publish events"],
     "audit_log.read": ["audit log"],
-    "work.read": ["see"],
-    "work.write": ["change", "delete", "private"],
+    "work.read": ["view"],
+    "work.write": ["edit", "delete", "access"],
     "notifications.read": ["notifications"],
     "notifications.write": ["notifications", "mark them as read"],
 }
 # Likewise of what a token sees that has no scope and no permission.
 SAID_WITHOUT = {
-    "user": ["name", "e-mail address", "organizations that you are in"],
+    "user": ["name", "e-mail address", "your organizations and their members"],
     "account.read": ["members", "e-mail addresses"],
     "organization.read": ["organizations", "members"],
     "organization.membership": ["members"],
-    "repository.read": ["repositories", "private"],
+    "repository.read": ["projects", "private"],
     "repository.collaborators": ["collaborators"],
 }
 # And of work management by what its operations are about: what is seen, and what more is told of changing it.
 READ_OF_WORK = {
     "Activity": ["activity"],
     "Billing": ["billing settings"],
-    "Clients": ["who is in"],
+    "Clients": ["the people in"],
     "Columns": ["tasks"],
     "File comments": ["comments"],
     "Files": ["files"],
     "Invoices": ["invoices"],
-    "Members": ["who is in"],
+    "Members": ["the people in"],
     "Projects": ["projects"],
     "Search": ["projects"],
-    "Service Checkouts": ["checkouts"],
+    "Service Checkouts": ["subscriptions"],
     "Services": ["services"],
     "Task Comments": ["comments"],
     "Task Credits": ["credits"],
     "Tasks": ["tasks"],
-    "Timesheets": ["timesheets"],
-    "Trash": ["deleted"],
+    "Timesheets": ["time entries"],
+    "Trash": ["trash"],
     "Users": ["organizations"],
 }
 CHANGED_IN_WORK = {"Members": ["add and remove people"], "Clients": ["add and remove", "clients"]}
@@ -106,7 +106,7 @@ def test_the_page_tells_what_is_seen_without_a_scope(site: Site, scope: str) -> 
     assert opened == set(SAID_WITHOUT)
     assert {name: _missing(told, SAID_WITHOUT[name]) for name in opened if _missing(told, SAID_WITHOUT[name])} == {}
     assert "nothing else" not in told
-    assert ("It can change nothing." in told) == (scope == "")
+    assert ("It can’t make changes." in told) == (scope == "")
 
 
 def test_what_is_open_without_a_scope_changes_nothing() -> None:

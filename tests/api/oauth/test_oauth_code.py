@@ -21,7 +21,7 @@ def test_from_the_page_to_the_token(site: Site) -> None:
     assert page.status_code == 200
     for told in (site.oauth.app.name, site.world.organization, site.octo.user.login, "https://client.example/callback"):
         assert told in page.text
-    assert "See projects, tasks, files" in page.text
+    assert "View projects, tasks, files" in page.text
     assert "nonsense" not in page.text
 
     answer = site.octo.answer(site.octo.submit(page, decision="approve"))
@@ -183,8 +183,8 @@ def test_a_native_app_needs_no_secret_but_pkce(site: Site) -> None:
 
 def test_an_app_gets_tokens_that_expire_and_can_be_renewed(site: Site) -> None:
     page = site.octo.authorize(site.app, scope="repo admin:org")
-    assert "Only where an organization has installed the app" in page.text
-    assert "See webhooks of repositories" in page.text
+    assert "Only in organizations that have installed the app" in page.text
+    assert "View webhooks of projects" in page.text
     first = site.token(site.app, code=site.octo.answer(site.octo.submit(page, decision="approve"))["code"])
     assert first["access_token"].startswith("whu_")
     assert first["refresh_token"].startswith("whr_")

@@ -88,10 +88,16 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     assert _poll(site, site.oauth, begun)["error"] == "authorization_pending"
 
     page = _enter(site.octo, begun["user_code"].lower().replace("-", " "))
-    for told in (site.oauth.app.name, site.world.organization, site.octo.user.login, begun["user_code"], "timesheets"):
+    for told in (
+        site.oauth.app.name,
+        site.world.organization,
+        site.octo.user.login,
+        begun["user_code"],
+        "time entries",
+    ):
         assert told in page.text
     done = site.octo.submit(page, decision="approve")
-    assert "The device is connected" in done.text
+    assert "Device connected" in done.text
 
     token = _poll(site, site.oauth, begun)
     assert (token["scope"], token["token_type"]) == ("work", "bearer")
@@ -104,7 +110,7 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
 def test_who_refuses_gives_nothing(site: Site) -> None:
     begun = _begin(site, site.oauth, scope="repo")
     late = _enter(site.ada, begun["user_code"])
-    assert "Nothing was allowed" in _decide(site.octo, begun, "deny").text
+    assert "Request denied" in _decide(site.octo, begun, "deny").text
     assert site.ada.submit(late, decision="approve").status_code == 422  # it was decided already
     assert _poll(site, site.oauth, begun)["error"] == "access_denied"
     assert _poll(site, site.oauth, begun)["error"] == "incorrect_device_code"
@@ -200,7 +206,7 @@ def test_polls_at_once_give_one_token(site: Site) -> None:
 
 def test_a_device_of_an_app_renews_without_a_secret(site: Site) -> None:
     begun = _begin(site, site.app)
-    assert "Only where an organization has installed the app" in _enter(site.octo, begun["user_code"]).text
+    assert "Only in organizations that have installed the app" in _enter(site.octo, begun["user_code"]).text
     _decide(site.octo, begun)
     first = _poll(site, site.app, begun)
     renewed = site.token(site.app, client_secret=None, grant_type="refresh_token", refresh_token=first["refresh_token"])
@@ -220,7 +226,7 @@ def test_only_the_user_s_own_form_decides(site: Site) -> None:
         assert browser.http.post(action, data={**approving, "csrf": wrong}).status_code == 403
     assert site.http.post(action, data=approving).status_code == 403
     # Another user of the same browser is asked first.
-    assert "wants to act for you" in site.ada.http.post(action, data={**approving, "csrf": csrf}).text
+    assert "wants to access your account" in site.ada.http.post(action, data={**approving, "csrf": csrf}).text
     # So is who was shown another device.
     other = _begin(site, site.oauth, scope="repo")
     assert other["user_code"] in site.octo.submit(page, decision="approve", user_code=other["user_code"]).text

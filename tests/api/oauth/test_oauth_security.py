@@ -137,7 +137,7 @@ def test_whoever_is_asked_is_who_consents(site: Site) -> None:
     csrf = form_of(site.ada.authorize(site.oauth, prompt="select_account"))[1]["csrf"]
     asked_again = site.ada.submit(page, decision="approve", csrf=csrf)
     assert asked_again.status_code == 200
-    assert "not up to date" in asked_again.text
+    assert "This page has changed" in asked_again.text
     code = site.ada.answer(site.ada.submit(asked_again, decision="approve"))["code"]
     token = site.token(site.oauth, code=code)["access_token"]
     assert site.user_of(token) == site.ada.user.login
@@ -148,7 +148,7 @@ def test_what_was_shown_is_what_is_allowed(site: Site) -> None:
     for more in ({"scope": "repo admin:org_hook"}, {"client_id": site.app.id}):
         asked_again = site.octo.submit(page, decision="approve", **more)
         assert asked_again.status_code == 200
-        assert "not up to date" in asked_again.text
+        assert "This page has changed" in asked_again.text
     verifier, pkce = new_pkce()
     code = site.octo.answer(site.octo.submit(page, decision="approve", **pkce))["code"]  # of one's own making
     assert site.token(site.oauth, code=code, code_verifier=verifier)["scope"] == "read:repo_hook"

@@ -1,1 +1,1 @@
-"""What a person sets for themselves."""
+"""A user's own settings."""

@@ -1,4 +1,4 @@
-"""The settings of notifications, and `/mail/unsubscribe/{token}`, which ends a kind of mail (RFC 8058)."""
+"""Notification settings, and `/mail/unsubscribe/{token}` for one-click unsubscribing (RFC 8058)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ADDRESS = "/settings/notifications"
 
 @places.get("/settings/notifications")
 async def notification_settings(visit: Visit) -> Answer:
-    """Show what the visitor is told of."""
+    """Show the notification settings."""
     chosen = await find_settings(visit.database, visit.actor.user.id)
     kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
     recipient = await find_recipient(visit.database, visit.actor.user.id)
@@ -45,8 +45,8 @@ async def notification_settings(visit: Visit) -> Answer:
 
 @places.post("/settings/notifications", action="notification_setting.edit")
 async def edit_notification_settings(visit: Visit) -> Answer:
-    """Choose what the visitor is told of."""
-    # The page offers the choices of mail only if a mail server is set up. Otherwise they stay.
+    """Change the notification settings."""
+    # Without a mail server the page has no e-mail checkboxes, and the stored choices are kept.
     has_email = "email" in visit.fields
 
     async def save(write: Write) -> None:
@@ -64,20 +64,20 @@ async def edit_notification_settings(visit: Visit) -> Answer:
         await choose(write.tx, user_id, wanted)
 
     await visit.change(save)
-    return visit.done(ADDRESS, gettext("Your choice was saved."))
+    return visit.done(ADDRESS, gettext("Notification settings saved."))
 
 
 @places.post("/settings/notifications/address", action="notification_setting.edit")
 async def trust_address(visit: Visit) -> Answer:
-    """Send to the visitor's address again, which a mail server had refused."""
+    """Resume sending to the visitor's address after a bounce."""
 
     await visit.change(lambda write: forget_bounce(write.tx, write.actor.user.id))
-    return visit.done(ADDRESS, gettext("E-mail is sent to your address again."))
+    return visit.done(ADDRESS, gettext("E-mail to your address is on again."))
 
 
 @places.post("/settings/notifications/confirm", action="notification_setting.edit")
 async def ask_to_confirm(visit: Visit) -> Answer:
-    """Send a link to the address that the visitor has given themself, by which they confirm it."""
+    """Send a confirmation link to the address that the visitor entered."""
 
     async def ask(write: Write) -> None:
         recipient = await find_recipient(write.tx, write.actor.user.id)
@@ -88,13 +88,13 @@ async def ask_to_confirm(visit: Visit) -> Answer:
     await visit.change(ask)
     return visit.done(
         ADDRESS,
-        gettext("A link was sent to your address, unless it got too many today. Follow it to get e-mail there."),
+        gettext("Check your inbox for a confirmation link. If too many were sent today, try again tomorrow."),
     )
 
 
 @places.get("/settings/notifications/confirm/{token}", action="notification_setting.edit")
 async def show_confirmation(visit: Visit) -> Answer:
-    """Ask once more whether the address is to be confirmed."""
+    """Ask the visitor to confirm the address."""
     address = await _confirmed_by(visit, visit.database)
     return visit.page("account/confirm_address.html", address=address, action=f"{CONFIRM_PATH}{visit.path('token')}")
 
@@ -107,34 +107,34 @@ async def confirm(visit: Visit) -> Answer:
         await confirm_address(write.tx, write.actor.user.id, await _confirmed_by(visit, write.tx))
 
     await visit.change(save)
-    return visit.done(ADDRESS, gettext("Your address is confirmed. You get e-mail from now on."))
+    return visit.done(ADDRESS, gettext("Address confirmed. You’ll receive e-mail from now on."))
 
 
 async def _confirmed_by(visit: Visit, reader: Reader) -> str:
-    """Return the visitor's own address, to which the link was sent. Raises `NotFound`."""
+    """Return the visitor's address if the link was sent to it. Raises `NotFound`."""
     user_id, token = visit.actor.user.id, visit.path("token")
     address = await passwords.find_email(reader, user_id)
     vault = visit.call.services.vault
     if not address or not is_confirmed_by(vault, user_id, address, token, now_ms()):
-        raise NotFound(text("This link is not good: it is old, or for another address or person."))
+        raise NotFound(text("This link is invalid, has expired, or belongs to another account."))
     return address
 
 
-# Mail programs send the POST themselves at their reader's request. The link shows a page with a button: programs that
-# open links in advance do not press it. The token identifies the recipient and the kind of mail, and can do nothing
-# else. The page does not reveal whether such a person exists.
+# Mail programs send the POST themselves when their reader unsubscribes. The link only shows a page with a button,
+# because some programs open links in advance. The token identifies the recipient and the kind of e-mail, and grants
+# nothing else. The page does not reveal whether the recipient exists.
 routes = Routes(PAGES, "pages", etag=False)
 
 
 @routes.get("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe(call: Call) -> Answer:
-    """Ask whether to end a kind of e-mail."""
+    """Ask whether to unsubscribe from a kind of e-mail."""
     return _page(call, _subscription(call), done=False)
 
 
 @routes.post("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe_post(call: Call) -> Answer:
-    """End a kind of e-mail."""
+    """Unsubscribe from a kind of e-mail."""
     subscription = _subscription(call)
     await call.database.in_transaction(lambda tx: _end(tx, subscription))
     return _page(call, subscription, done=True)
@@ -151,7 +151,7 @@ def _subscription(call: Call) -> Subscription:
     """Raises `NotFound`."""
     found = read_subscription(call.services.vault, call.path("token"))
     if found is None:
-        raise NotFound(text("This address is not good. Choose in your settings what you are told of."))
+        raise NotFound(text("This link is invalid or has expired. Change your notification settings instead."))
     return found
 
 

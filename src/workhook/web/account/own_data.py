@@ -1,4 +1,4 @@
-"""`/settings/account`: download a copy of one's own data, or delete one's own account."""
+"""`/settings/account`: export the user's own data and delete their account."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _BY_CURSOR: Sequence[tuple[str, Callable[[Call, Any], Awaitable[Any]], ListQuery
 
 @places.get(PATH)
 async def show_own_data(visit: Visit) -> Answer:
-    """Show how to download one's own data, and how to delete one's own account."""
+    """Show the export and the deletion of the visitor's account."""
     return visit.page("account/data.html")
 
 
 @places.post(f"{PATH}/export", action="user.export")
 async def download_own_data(visit: Visit) -> Answer:
-    """Download what the server has about the visitor, as JSON."""
+    """Download the visitor's data as JSON."""
     visit.require_recent(PATH)
     user, call = visit.actor.user, visit.call
     facts = {
@@ -78,13 +78,13 @@ async def download_own_data(visit: Visit) -> Answer:
 
 
 def _timed(row: Row) -> dict[str, Any]:
-    """Return a row with its times as the API writes them."""
+    """Return a row with its times in the API's format."""
     names: Sequence[str] = row.keys()
     return {name: to_millis_text(row[name]) if name.endswith("_at") else row[name] for name in names}
 
 
 async def _whole(call: Call, facts: Mapping[str, object]) -> AsyncIterator[bytes]:
-    """Write one JSON object, a page of a list at a time."""
+    """Stream one JSON object, reading each list page by page."""
     yield _encode(call, facts)[:-1]
     for name, pages in (
         *((name, _numbered_pages(call, read)) for name, read in _NUMBERED),
@@ -123,7 +123,7 @@ async def _cursor_pages(
 
 @places.get(DELETE_PATH)
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Ask for the login before the account is deleted, or say what has to be done first."""
+    """Ask for the login before the account is deleted, or list the obstacles."""
     obstacles = [each.message for each in await find_obstacles(visit.database, visit.actor.user)]
     return visit.page("account/delete.html", form=form, faults=form.reasons, obstacles=obstacles)
 
@@ -131,11 +131,11 @@ async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post(DELETE_PATH, action="user.delete")
 @form_page(ask_to_delete)
 async def delete_account(visit: Visit) -> Answer:
-    """Delete the visitor's account, if the login was typed."""
+    """Delete the visitor's account if they typed its login."""
     visit.require_recent(DELETE_PATH)
     login = visit.actor.user.login
     if not names(visit.fields.get("login", ""), login):
-        raise Invalid(gettext("That is not your login. Nothing was deleted."))
+        raise Invalid(gettext("That isn’t your login. Nothing was deleted."))
 
     await visit.change(lambda write: remove_user(write, login))
     signed_out = cookies.write(visit.call, cookies.SESSION, "", max_age_s=0)

@@ -37,7 +37,7 @@ from workhook.web.frame.sessions import (
 from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.people import Email
 
-# Each names itself and, for old servers, most of those below: the first match counts.
+# Browsers name themselves and, for compatibility, most of those below: the first match counts.
 _BROWSERS = (
     ("Edge", r"Edg(?:e|A|iOS)?/"),
     ("Opera", r"OPR/|Opera"),
@@ -70,11 +70,9 @@ def _first(known: tuple[tuple[str, str], ...], text: str) -> str:
     return next((name for name, pattern in known if re.search(pattern, text)), "")
 
 
-_WRONG = text("The current password is not right.")
-_HELD = text(
-    "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
-)
-_DIFFER = text("The two new passwords are not the same.")
+_WRONG = text("The current password is incorrect.")
+_HELD = text("Too many failed sign-in attempts for your account. Try again in a few minutes.")
+_DIFFER = text("The new passwords don’t match.")
 CHOICE_LASTS_S = 400 * 86_400  # browsers keep no cookie for longer
 
 routes = Routes(PAGES, "pages", etag=False)
@@ -90,7 +88,7 @@ class ProfileEdit(msgspec.Struct):
 
 @places.get("/settings")
 async def settings(visit: Visit) -> Answer:
-    """Show what the user looks after."""
+    """Show the settings: profile, appearance, sessions, and authorized apps."""
     user_id = visit.actor.user.id
     return visit.page(
         "account/settings.html",
@@ -116,7 +114,7 @@ async def edit_profile(visit: Visit) -> Answer:
             await passwords.set_email(write.tx, user.id, edit.email)
 
     await visit.change(save)
-    return visit.done("/settings", gettext("Your profile was saved."))
+    return visit.done("/settings", gettext("Profile saved."))
 
 
 async def _own_email(visit: Visit) -> str | None:
@@ -125,7 +123,7 @@ async def _own_email(visit: Visit) -> str | None:
 
 @places.post("/settings/appearance", action="user.edit")
 async def choose_appearance(visit: Visit) -> Answer:
-    """Keep the language and the theme for this browser; what is empty is as the system has it."""
+    """Store the language and theme for this browser; empty values use the system's."""
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
     if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
         raise NotFound()
@@ -149,7 +147,7 @@ async def page_session_end(call: Call) -> Answer:
     async def step(tx: Transaction, session: Session) -> None:
         session_id = call.path_integer("session_id")
         if not await sessions.end(tx, session.user.id, session_id):
-            raise NotFound(text("There is no such session any more."))
+            raise NotFound(text("That session has already ended."))
         await record(tx, call, session.user, "user.session_end", {"session_id": session_id})
 
     return await _change(call, step)
@@ -168,12 +166,12 @@ async def page_sessions_end(call: Call) -> Answer:
 
 @routes.post("/settings/grants/{grant_id}/revoke", action="grant.revoke")
 async def page_grant(call: Call) -> Answer:
-    """Revoke what an app was allowed."""
+    """Revoke the access of an app."""
 
     async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
         if app_id is None:
-            raise NotFound(text("There is no such authorization any more."))
+            raise NotFound(text("That authorization no longer exists."))
         await record(tx, call, session.user, "grant.revoke", {"app_id": app_id})
 
     return await _change(call, step)
@@ -191,7 +189,7 @@ async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[N
 
 @routes.get("/settings/password")
 async def page_password(call: Call) -> Answer:
-    """Ask for a new password."""
+    """Show the form to change or set the password."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
@@ -237,7 +235,7 @@ async def page_password_post(call: Call) -> Answer:
 
     renewed = await call.database.in_transaction(step)
     if renewed is not None:
-        note = flash.Note(gettext("Your password was changed. All other sessions have ended."))
+        note = flash.Note(gettext("Password changed. All other sessions were signed out."))
         said = flash.left(call, renewed.csrf, note)
         return redirect("/settings", {**renewed.headers, **said})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])
@@ -256,5 +254,5 @@ async def _password_form(
 
 
 async def _is_first_and_late(call: Call, session: Session) -> bool:
-    """Tell whether this is the user's first password and the sign-in is not recent, so that nothing confirms them."""
+    """Return whether re-authentication is needed: the user has no password yet and the sign-in is not recent."""
     return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None

@@ -25,19 +25,19 @@ _LIFETIMES = {
     "7": text("in 7 days"),
     "30": text("in 30 days"),
     "90": text("in 90 days"),
-    "365": text("in a year"),
+    "365": text("in 1 year"),
     "": text("never"),
 }
 _SCOPE_WORDS = {
-    "repo": text("Webhooks and events of your projects, and the people who were added to them"),
-    "admin:repo_hook": text("See, make, change and delete webhooks of your projects, and publish events there"),
-    "write:repo_hook": text("See, make and change webhooks of your projects, and publish events there"),
-    "read:repo_hook": text("See webhooks of your projects and what they delivered"),
-    "admin:org_hook": text("Webhooks, events and the audit log of organizations that you own"),
-    "admin:org": text("Members, invitations and apps of organizations that you own, and their audit log"),
-    "work": text("Projects, tasks, files, time, billing and all other work, as far as you can"),
-    "work:read": text("See all that, and change nothing"),
-    "site_admin": text("People and organizations of the server, while you administer it"),
+    "repo": text("Webhooks, events, and collaborators of your projects"),
+    "admin:repo_hook": text("View, create, edit, and delete webhooks of your projects, and publish events"),
+    "write:repo_hook": text("View, create, and edit webhooks of your projects, and publish events"),
+    "read:repo_hook": text("View webhooks of your projects and their deliveries"),
+    "admin:org_hook": text("Webhooks, events, and the audit log of organizations you own"),
+    "admin:org": text("Members, invitations, apps, and the audit log of organizations you own"),
+    "work": text("Projects, tasks, files, time, billing, and all other work you have access to"),
+    "work:read": text("Read-only access to all of that"),
+    "site_admin": text("The server’s users and organizations, while you are an administrator"),
 }
 
 
@@ -54,7 +54,7 @@ async def list_tokens(visit: Visit) -> Answer:
 
 @places.get("/settings/tokens/new")
 async def ask_for_token(visit: Visit) -> Answer:
-    """Ask what a new token is for and what it may do."""
+    """Show the form of a new token."""
     visit.require_recent()
     return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
 
@@ -89,7 +89,7 @@ async def create_token(visit: Visit) -> Answer:
 
 @places.post("/settings/tokens/{token_id}/revoke", action="token.revoke")
 async def revoke_token(visit: Visit) -> Answer:
-    """Revoke a token, with those that were made with it."""
+    """Revoke a token and those created with it."""
     visit.require_recent("/settings/tokens")
     token_id = visit.call.path_integer("token_id")
 
@@ -99,4 +99,4 @@ async def revoke_token(visit: Visit) -> Answer:
             raise NotFound()
 
     await visit.change(revoke)
-    return visit.done("/settings/tokens", gettext("The token was revoked."))
+    return visit.done("/settings/tokens", gettext("Token revoked."))

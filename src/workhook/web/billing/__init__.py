@@ -1,1 +1,1 @@
-"""The pages of money: invoices, services, subscriptions, credits, and the settings of billing."""
+"""The billing pages: invoices, services, subscriptions, credits, and billing settings."""

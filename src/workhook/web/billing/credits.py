@@ -1,4 +1,4 @@
-"""The task credits of a project: the balance, the ledger, newest first, and new entries."""
+"""The task credits of a project: balance, ledger (newest first), and new entries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GRANT, SPEND = "grant", "spend"
 
 @places.get("/{owner}/{project}/billing/credits")
 async def show_credits(visit: Visit) -> Answer:
-    """Show the balance of a project's credits, and the ledger."""
+    """Show a project's credit balance and ledger."""
     return await _page(visit, await visit.follow(), UNSENT)
 
 
@@ -75,10 +75,10 @@ async def grant(visit: Visit) -> Answer:
     if typed := visit.fields.get("expires_at"):
         day, zone = read_day(typed), await find_zone(visit.database, access.repository.id)
         if day is None:
-            message = gettext("The last day must be a date, such as 2026-11-20")
+            message = gettext("Enter the last day as a date, such as 2026-11-20")
             raise Invalid(faults=[Fault(field="expires_at", message=message)])
         expires["expires_at"] = to_millis_text(start_of(day + timedelta(days=1), zone))
-    return await _append(visit, access, GRANT, gettext("The credits were granted."), **expires)
+    return await _append(visit, access, GRANT, gettext("Credits granted."), **expires)
 
 
 @places.post("/{owner}/{project}/billing/credits/spend", makes=True, action="task_credit.create")
@@ -86,7 +86,7 @@ async def grant(visit: Visit) -> Answer:
 async def spend(visit: Visit) -> Answer:
     """Spend credits on a task."""
     access, task_id = await _access(visit), visit.fields.get("task_id", "")
-    return await _append(visit, access, SPEND, gettext("The credits were spent."), task_id=task_id)
+    return await _append(visit, access, SPEND, gettext("Credits spent."), task_id=task_id)
 
 
 async def _access(visit: Visit) -> Access:
@@ -103,7 +103,7 @@ async def _append(visit: Visit, access: Access, kind: str, text: str, **values: 
 
 @places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse", makes=True, action="task_credit.delete")
 async def reverse(visit: Visit) -> Answer:
-    """Undo a spend, or a grant that was not used, by another entry."""
+    """Reverse a spend or an unused grant with a new entry."""
     access = await _access(visit)
     entry_id = visit.path("entry_id")
 
@@ -113,4 +113,4 @@ async def reverse(visit: Visit) -> Answer:
         await ledger.delete_task_credit(write, ledger.entry_of(row).id)
 
     await visit.change(step)
-    return visit.done(paging.project_address(visit, "billing", "credits"), gettext("The entry was reversed."))
+    return visit.done(paging.project_address(visit, "billing", "credits"), gettext("Entry reversed."))

@@ -41,7 +41,7 @@ S = TypeVar("S", bound=InvoiceCreate)
 places = Places("billing")
 
 ALWAYS = ("due", "payment_terms", "payment_method")
-"""The fields that can be changed on an issued invoice, too."""
+"""The fields that can still be changed on an issued invoice."""
 _PARTIES = ("bill_to", "address", "bill_from")
 _SERVICE = ("service_from", "service_to")
 FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language", *_SERVICE)
@@ -49,14 +49,13 @@ _DOING = "change invoices"
 
 
 async def offer_unbilled(visit: Visit, access: Access) -> Offer:
-    """Return the oldest unbilled time, as much as an invoice can have."""
+    """Return the oldest unbilled time, up to the limit of an invoice."""
     return Offer(await list_to_invoice(visit.database, access, *sums.ALWAYS, limit=TIMESHEETS_MAX))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/unbilled", makes=True, action="invoice.edit")
 async def add_unbilled(visit: Visit) -> Answer:
-    """Put finished billable time of the project that is on no invoice onto a draft: all, or as much as it has room for,
-    the oldest first."""
+    """Add the project's unbilled time to a draft, oldest first, up to the limit of an invoice."""
     access, invoice = await invoice_at(visit)
     access.hide_from_clients()
     offer = await offer_unbilled(visit, access)
@@ -64,7 +63,9 @@ async def add_unbilled(visit: Visit) -> Answer:
     async def add(write: Write) -> None:
         await actions.change_draft(write, invoice.id, InvoiceEdit(), offer)
         if offer.is_full:
-            message = gettext("An invoice has at most %(number)d entries of time. Make another one.")
+            message = gettext(
+                "An invoice can have at most %(number)d time entries. Create another invoice for the rest."
+            )
             raise Conflict(message % {"number": TIMESHEETS_MAX}, code="too_many_timesheets")
 
     try:
@@ -75,15 +76,15 @@ async def add_unbilled(visit: Visit) -> Answer:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm:
-    """Return the refused form. Entries without a rate share one sentence, and the form's value `entry` is the first
-    of them."""
+    """Return the refused form. Entries without a rate share one message; the form's value `entry` is the first of
+    them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
     lacking = [each.id for each in offer.times if each.rate_minor is None]  # a problem has only the first faults
     words = ngettext(
-        "Nobody has said what an hour of %(num)d entry costs. Nothing was added. Give it a rate, which can be 0.",
-        "Nobody has said what an hour of %(num)d entries costs. Nothing was added. Give them a rate, which can be 0.",
+        "%(num)d time entry has no hourly rate, so nothing was added. Set a rate first; it can be 0.",
+        "%(num)d time entries have no hourly rate, so nothing was added. Set their rates first; 0 is allowed.",
         len(lacking),
     )
     form.problems = [words % {"num": len(lacking)}]
@@ -92,23 +93,23 @@ def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm
 
 
 async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
-    """Say how many entries were added, and how much time is left."""
+    """Return a message with the number of added entries and the remaining time."""
     count = offer.taken
     if not count:
-        return gettext("There is no finished, billable time any more that is on no invoice.")
-    words = ngettext("%(num)d entry of time was added.", "%(num)d entries of time were added.", count)
+        return gettext("There is no unbilled time left to add.")
+    words = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count)
     said = words % {"num": count}
     if count == len(offer.ids) < TIMESHEETS_MAX:  # all there is
         return said
     left_ms = await find_unbilled_ms(visit.database, access)
     if not left_ms:
         return said
-    more = gettext("This invoice has no room for more: %(time)s is left. Make another invoice for it.")
+    more = gettext("This invoice is full. Create another one for the remaining %(time)s.")
     return f"{said} {more % {'time': display(left_ms)}}"
 
 
 def values_of(invoice: Invoice) -> dict[str, str]:
-    """Return the values of the form: for an issued invoice, those that can be changed."""
+    """Return the values of the form; for an issued invoice, only the editable ones."""
     parties = _PARTIES if invoice.status == "draft" else ()
     values = {name: getattr(invoice, name) or "" for name in (*parties, "payment_terms", "payment_method")}
     values["due"] = _due(invoice)
@@ -151,7 +152,7 @@ async def new_invoice(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/billing/new", makes=True, action="invoice.create")
 async def create_invoice(visit: Visit) -> Answer:
-    """Make a draft."""
+    """Create a draft."""
     access = await _writable(visit)
     offer = await offer_unbilled(visit, access) if visit.fields.get("unbilled") else Offer()
     try:
@@ -162,7 +163,7 @@ async def create_invoice(visit: Visit) -> Answer:
         if any(each.code == "no_rate" for each in problem.faults):
             form.problems = refused(visit, problem, offer).problems
         return await _form_page(visit, access, form)
-    words = gettext("The draft was made. Now add its lines.")
+    words = gettext("Draft created. Add its line items next.")
     if visit.fields.get("unbilled"):
         words = await words_of(visit, access, offer)
     return visit.done(paging.project_address(visit, "billing", made.id), words)
@@ -170,12 +171,12 @@ async def create_invoice(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/edit")
 async def show_details(visit: Visit) -> Answer:
-    """Show the form of what an invoice says beside its lines."""
+    """Show the form for the details of an invoice."""
     access, invoice = await invoice_at(visit)
     access.require_member(_DOING)
     access.require_writable()
     if invoice.status == "void":
-        return visit.done(invoice_address(visit), gettext("The invoice is void. It stays as it is."))
+        return visit.done(invoice_address(visit), gettext("A void invoice can’t be edited."))
     values = values_of(invoice)
     return await _form_page(visit, access, PageForm(values, was=digest(values)), invoice=invoice)
 
@@ -190,21 +191,21 @@ async def _details_again(visit: Visit, form: PageForm) -> Answer:
 @places.post("/{owner}/{project}/billing/{invoice_id}/edit", action="invoice.edit")
 @form_page(_details_again, FIELDS, on=(Invalid, Conflict))
 async def save_details(visit: Visit) -> Answer:
-    """Change what an invoice says beside its lines."""
+    """Change the details of an invoice."""
     _, invoice = await invoice_at(visit)
     edit = _read(visit, InvoiceEdit)
     await visit.change(lambda write: _save(visit, write, invoice.id, edit))
-    return visit.done(invoice_address(visit), gettext("The invoice was saved."))
+    return visit.done(invoice_address(visit), gettext("Invoice saved."))
 
 
 async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
-    """Save the edit. Raises `ChangedMeanwhile`, and whatever the action raises."""
+    """Save the edit. Raises `ChangedMeanwhile` and the errors of the action."""
     _, current = await actions.lock_invoice(write, invoice_id)
     late = is_late(visit.fields, values_of(current))
     if late and current.status == "draft":
         raise ChangedMeanwhile
     if visit.fields.get("due", "") == _due(current):
-        edit.due = UNSET  # a date alone would take its time of day away
+        edit.due = UNSET  # a bare date would drop the time of day
     if not edit.discount and current.discount_minor is not None:
         edit.discount = UNSET  # the form does not have the amount
     await actions.edit_invoice(write, invoice_id, edit)
@@ -213,7 +214,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Answer:
-    """`invoice` None: the form of a new one. Fields that were sent are shown even if they can no longer be changed."""
+    """`invoice` None: a new invoice. Submitted fields are shown even if they can no longer be changed."""
     here = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(
@@ -237,4 +238,4 @@ async def delete_draft(visit: Visit) -> Answer:
     """Delete a draft."""
     _, invoice = await invoice_at(visit)
     await visit.change(lambda write: actions.delete_invoice(write, invoice.id))
-    return visit.done(paging.project_address(visit, "billing"), gettext("The draft was deleted."))
+    return visit.done(paging.project_address(visit, "billing"), gettext("Draft deleted."))

@@ -1,4 +1,4 @@
-"""Invoices: the list of a project and of all projects, and each with its money and the forms that book it."""
+"""Invoices: lists for one project and across projects, and the page of an invoice with its payments."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ places = Places("billing")
 ROWS = 50
 PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
 FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
-LINE, UNBILLED = "line", "unbilled"  # sections of the page of an invoice that have a form
+LINE, UNBILLED = "line", "unbilled"  # sections of the invoice page with a form
 UNDO_MAX_CHARS = 500
 """The longest texts of a line whose removal can be undone: the undo is stored in a cookie."""
 
 
 def recipient(invoice: Invoice) -> str:
-    """Return the first line of the recipient: of the invoice itself, or else of the settings."""
+    """Return the first line of the recipient, from the invoice or else from the settings."""
     return next(iter(printing.buyer_text(invoice).strip().splitlines()), "")
 
 
 async def _owns(visit: Visit, repository: Repository) -> bool:
-    """Tell whether the visitor may change the seller's billing settings. Only admins of the project can own it."""
+    """Return whether the visitor may change the seller's billing settings. Only project admins can own the account."""
     if repository.role != "admin" or repository.owner.id == visit.actor.user.id:
         return repository.role == "admin"
     return await find_member_role(visit.database, repository.owner.id, visit.actor.user.id) == "owner"
 
 
 async def is_in_account(visit: Visit, account: Account) -> bool:
-    """Tell whether the visitor is in the account, and so sees its services."""
+    """Return whether the visitor belongs to the account and so can see its services."""
     user = visit.actor.user
     return account.id == user.id or await find_member_role(visit.database, account.id, user.id) is not None
 
@@ -81,10 +81,8 @@ async def is_in_account(visit: Visit, account: Account) -> bool:
 async def billing_page(
     visit: Visit, access: Access, template: str, current: str, *, form: PageForm = UNSENT, **context: Any
 ) -> Answer:
-    """Show a page of a project's billing. `current`: the part that the page belongs to."""
-    if (
-        max(form.status, context.get("status", 200)) != 200
-    ):  # whoever asked for a form or a file has not read the header
+    """Show a page of a project's billing. `current`: the section it belongs to."""
+    if max(form.status, context.get("status", 200)) != 200:  # a POST or a download has not loaded the header
         await visit.load_frame()
     sees_services = not access.is_client and await is_in_account(visit, access.repository.owner)
     return visit.page(
@@ -101,7 +99,7 @@ async def billing_page(
 
 @places.get("/{owner}/{project}/billing")
 async def billing(visit: Visit) -> Answer:
-    """Show the invoices of a project. Clients see no drafts."""
+    """Show the invoices of a project. Clients don't see drafts."""
     access = await visit.follow()
     cursor = visit.query("cursor")
     query = InvoiceList(per_page=ROWS, cursor=cursor or UNSET)
@@ -126,7 +124,7 @@ async def billing(visit: Visit) -> Answer:
 
 
 async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
-    """Return the invoice of the path. Raises `NotFound`, also for another project's."""
+    """Return the invoice in the path. Raises `NotFound`, also if it belongs to another project."""
     access = await visit.access()
     its, invoice = await actions.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
     access.require_same(its)
@@ -138,12 +136,12 @@ def invoice_address(visit: Visit, *more: str) -> str:
 
 
 def can_be_undone(item: Item) -> bool:
-    """Tell whether the removal of the line can be undone."""
+    """Return whether the removal of the line can be undone."""
     return len(" ".join(item.timesheet_ids) or item.description) <= UNDO_MAX_CHARS
 
 
 def line_digest(item: Item) -> str:
-    """Return a digest by which a form names its line."""
+    """Return the digest by which a form identifies its line."""
     shown = {
         "timesheet_ids": " ".join(item.timesheet_ids),
         "description": item.description,
@@ -159,10 +157,10 @@ def percent_text(millionths: int | None) -> str:
 
 
 class Money(msgspec.Struct):
-    """The money of an invoice as its page shows it. `left`: the unrefunded part of each payment, by its id.
+    """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its id.
 
-    `rates`, `lines`: what was billed, and how much of it can still be credited. `was`: the balance that the page shows,
-    for its forms. `form`: the refused one; its section is one of the constants, or the id of the payment to refund.
+    `rates`, `lines`: billed amounts and how much of them can still be credited. `was`: the balance shown on the page,
+    sent by its forms. `form`: the refused form; its section is one of the constants or the id of the payment to refund.
     `rounded`: the time of a draft, if it is rounded.
     """
 
@@ -178,7 +176,7 @@ class Money(msgspec.Struct):
     lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
-        """Return the day of a payment or credit note in the invoice's zone."""
+        """Return the day of a payment or credit note in the invoice's time zone."""
         if isinstance(booked, Payment):
             return written_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)
@@ -217,8 +215,8 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Answer:
-    """Show an invoice with its money. `form`: that of one of its sections, as it was sent; `missing`: what the
-    e-invoice lacks."""
+    """Show an invoice with its payments. `form`: the submitted form of one section; `missing`: why no e-invoice can be
+    made."""
     form = form or PageForm()
     money = await money_of(visit.database, access, invoice)
     money.form = form
@@ -265,7 +263,7 @@ async def show_invoice(
 
 
 async def show_refused(visit: Visit, form: PageForm) -> Answer:
-    """Show the invoice of the path, with the refused form."""
+    """Show the invoice in the path with the refused form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
         form.was = balance_of(invoice)
@@ -279,7 +277,7 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Answer:
-    """Run a form; `read` takes the invoice. A form made for another balance is refused: it may have been sent twice."""
+    """Run a form of the invoice. Forms made for another balance are refused: they may have been submitted twice."""
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
@@ -305,19 +303,19 @@ def balance_of(invoice: Invoice) -> str:
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/payments", makes=True, action="invoice.pay")
 async def book_payment(visit: Visit) -> Answer:
-    """Book a payment of an invoice."""
+    """Record a payment on an invoice."""
 
     async def read_form(_: Access, invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
-    return await _book(visit, PAYMENT, read_form, booking.pay, gettext("The payment was booked."))
+    return await _book(visit, PAYMENT, read_form, booking.pay, gettext("Payment recorded."))
 
 
 @places.post(
     "/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund", makes=True, action="invoice.refund"
 )
 async def give_back(visit: Visit) -> Answer:
-    """Book that a payment, or a part of it, was given back."""
+    """Record the refund of a payment or a part of it."""
     payment_id = visit.path("payment_id")
 
     async def read_form(_: Access, invoice: Invoice) -> RefundCreate:
@@ -329,7 +327,7 @@ async def give_back(visit: Visit) -> Answer:
             raise NotFound()
         await booking.refund(write, access, invoice, payment, wanted)
 
-    return await _book(visit, payment_id, read_form, book, gettext("The refund was booked."))
+    return await _book(visit, payment_id, read_form, book, gettext("Refund recorded."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True, action="invoice.credit")
@@ -341,7 +339,7 @@ async def make_credit_note(visit: Visit) -> Answer:
         return await _credited_line(visit, access, invoice) if is_line else _credited_total(visit, invoice)
 
     return await _book(
-        visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("The credit note was made.")
+        visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("Credit note issued.")
     )
 
 
@@ -367,15 +365,15 @@ async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> Cred
 
 
 def _chosen(found: Sequence[T], text: str, field: str) -> T:
-    """Return the row with the number `text`. Raises `Invalid`."""
+    """Return the row with the index `text`. Raises `Invalid`."""
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(found)):
-        raise Invalid(faults=[Fault(field=field, message=gettext("Choose one of the list."))])
+        raise Invalid(faults=[Fault(field=field, message=gettext("Choose an option from the list."))])
     return found[int(text)]
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/xml", head=False)
 async def credit_note_xml(visit: Visit) -> Answer:
-    """Give a credit note as an e-invoice, as the API does."""
+    """Download a credit note as an e-invoice."""
     access, invoice = await invoice_at(visit)
     try:
         return await credit_notes.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
@@ -385,27 +383,27 @@ async def credit_note_xml(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)
 async def credit_note_pdf(visit: Visit) -> Answer:
-    """Show a credit note as a PDF, as the API does."""
+    """Show a credit note as a PDF."""
     await invoice_at(visit)
     return await credit_notes.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}")
 async def invoice_page(visit: Visit) -> Answer:
-    """Show an invoice: its lines, its sums, and what can be done with it."""
+    """Show an invoice with its lines, totals, and actions."""
     return await show_invoice(visit, *await invoice_at(visit))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/pdf", head=False)
 async def invoice_pdf(visit: Visit) -> Answer:
-    """Show an invoice as a PDF, as the API does."""
+    """Show an invoice as a PDF."""
     _, invoice = await invoice_at(visit)
     return await documents.get_invoice_pdf(visit.call, invoice.id)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/xml", head=False)
 async def invoice_xml(visit: Visit) -> Answer:
-    """Give an invoice as an e-invoice, as the API does; where something is missing, its page says what."""
+    """Download an invoice as an e-invoice, or show its page with the missing fields."""
     access, invoice = await invoice_at(visit)
     try:
         return await documents.get_invoice_xml(visit.call, invoice.id)
@@ -421,14 +419,14 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True, action="invoice.send")
 async def issue(visit: Visit) -> Answer:
-    """Issue a draft, which gets its number."""
-    return await _set_status(visit, actions.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
+    """Issue a draft and assign its number."""
+    return await _set_status(visit, actions.send_invoice, gettext("Invoice issued. Its amounts are final."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/void", action="invoice.void")
 async def make_void(visit: Visit) -> Answer:
-    """Void an invoice that was issued."""
-    return await _set_status(visit, actions.void_invoice, gettext("The invoice is void. It keeps its number."))
+    """Void an issued invoice."""
+    return await _set_status(visit, actions.void_invoice, gettext("Invoice voided. It keeps its number."))
 
 
 # --- the invoices of all projects ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""The lines of a draft: each is added, changed and removed by a form of its own.
+"""The lines of a draft: each is added, changed, and removed by its own form.
 
-The API takes all lines at once, so each form reads the locked lines again, and finds its own by what its page showed.
+The API takes all lines at once, so each form re-reads the lines under a lock and finds its own by digest.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _read(visit: Visit, currency: str) -> InvoiceItemInput:
         AmountField("unit_price", currency),
         PercentField("discount"),
         PercentField("tax"),
-        *(AmountField("discount_amount", currency), "tax_category"),  # only the undo of a removal has them
+        *(AmountField("discount_amount", currency), "tax_category"),  # only sent by the undo of a removal
     )
 
 
@@ -61,8 +61,8 @@ def _values_of(item: Item, currency: str) -> dict[str, str]:
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """Add to the form's line what the form does not have of the changed line. A cleared tax becomes the invoice's,
-    whatever its category was."""
+    """Copy the values that the form lacks from the old line. A cleared tax falls back to the invoice's, whatever its
+    category was."""
     kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount
@@ -73,7 +73,7 @@ def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemI
 
 
 def _number_of(visit: Visit) -> int:
-    """Return the index of the path's line. Raises `NotFound`."""
+    """Return the index of the line in the path. Raises `NotFound`."""
     text = visit.path("number")
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text)):
         raise NotFound()
@@ -81,7 +81,7 @@ def _number_of(visit: Visit) -> int:
 
 
 def _find(items: Sequence[Item], index: int, was: str) -> int:
-    """Return the current index of the line that a page showed at `index`. Raises `ChangedMeanwhile`."""
+    """Return the current index of the line shown at `index`. Raises `ChangedMeanwhile`."""
     found = [place for place, each in enumerate(items) if line_digest(each) == was]
     if index in found:
         return index
@@ -91,7 +91,7 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 
 
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
-    """Save the lines that are not of time; those of time stay. Raises what `edit_invoice` does."""
+    """Save all lines except those of time, which are unaffected. Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
         raise Conflict(
             say("An invoice can have at most {} lines. Create another invoice for the rest.", ITEMS_MAX),
@@ -105,7 +105,7 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
 async def _write_times(
     write: Write, access: Access, invoice: Invoice, *, added: Sequence[str] = (), released: Sequence[str] = ()
 ) -> None:
-    """Claim timesheets, or release those of a line; lines that look the same keep theirs."""
+    """Claim timesheets, or release those of one line. Identical lines keep theirs."""
     claimed = await queries.find_times(write.tx, access.repository.id, [], invoice.id)
     kept = [each.id for each in claimed if each.id not in released]
     await actions.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
@@ -114,7 +114,7 @@ async def _write_times(
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True, action="invoice.edit")
 @form_page(show_refused, FIELDS, section=LINE, on=(Invalid, Conflict))
 async def add_line(visit: Visit) -> Answer:
-    """Add a line to a draft, behind the others or where it was before it was removed."""
+    """Add a line to a draft, at the end or at the position from which it was removed."""
     _, invoice = await invoice_at(visit)
     position = visit.fields.get("position", "")
 
@@ -127,21 +127,21 @@ async def add_line(visit: Visit) -> Answer:
 
     line = _read(visit, invoice.currency)
     await visit.change(lambda write: add(write, line))
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Line item added."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/grouping", action="invoice.edit")
 async def group_time(visit: Visit) -> Answer:
-    """Say what has one line of the time on a draft: each entry, or a task, a person or a day."""
+    """Group the time on a draft into lines: by entry, task, person, or day."""
     _, invoice = await invoice_at(visit)
     edit = visit.form(InvoiceEdit, "group_by")
     await visit.change(lambda write: actions.edit_invoice(write, invoice.id, edit))
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Time grouped."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/times", makes=True, action="invoice.edit")
 async def add_time(visit: Visit) -> Answer:
-    """Put time onto a draft again whose line was removed."""
+    """Restore the time of a removed line to a draft."""
     access, invoice = await invoice_at(visit)
 
     async def add(write: Write) -> None:
@@ -149,7 +149,7 @@ async def add_time(visit: Visit) -> Answer:
         await _write_times(write, access, current, added=visit.fields.get("timesheet_ids", "").split())
 
     await visit.change(add)
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Line item added."))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
@@ -190,7 +190,7 @@ async def _line_again(visit: Visit, form: PageForm) -> Answer:
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}", action="invoice.edit")
 @form_page(_line_again, FIELDS, on=(Invalid, Conflict))
 async def save_line(visit: Visit) -> Answer:
-    """Change a line of a draft. Without `was` it is added: it was removed while somebody changed it."""
+    """Change a line of a draft. Without `was` the line is added: it was removed while it was being edited."""
     _, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
 
@@ -209,12 +209,12 @@ async def save_line(visit: Visit) -> Answer:
 
     line = _read(visit, invoice.currency)
     await visit.change(lambda write: save(write, line))
-    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was saved."))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("Line item saved."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove", action="invoice.edit")
 async def remove_line(visit: Visit) -> Answer:
-    """Remove a line of a draft. If it was made from time, that can be invoiced again."""
+    """Remove a line of a draft. Its time, if any, can be invoiced again."""
     access, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
 
@@ -232,7 +232,7 @@ async def remove_line(visit: Visit) -> Answer:
     place, gone = await visit.change(remove)
     return visit.done(
         f"{invoice_address(visit)}#lines",
-        gettext("The line was removed."),
+        gettext("Line item removed."),
         undo=_undo(visit, place, gone, invoice.currency),
     )
 

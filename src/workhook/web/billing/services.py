@@ -40,11 +40,11 @@ PRICE = ("amount", "currency", "interval", "credits")
 SERVICE, PRICES, END = "service", "prices", "end"  # the forms on the page of a service
 _DOING = "change its services"
 _CURRENCY = "EUR"
-"""Of the first price of an account without issued invoices."""
+"""The default currency of prices in accounts without issued invoices."""
 
 
 async def _owner(visit: Visit) -> Owner:
-    """Return the account of the path, if the visitor is in it. Raises `NotFound`."""
+    """Return the account in the path if the visitor belongs to it. Raises `NotFound`."""
     account, role = await visit.account()
     if role is None:
         raise visit.hidden(account)
@@ -52,14 +52,14 @@ async def _owner(visit: Visit) -> Owner:
 
 
 async def _owned(visit: Visit) -> Owner:
-    """As `_owner`, for changes. Raises `Forbidden`, too."""
+    """Like `_owner`, for changes. Also raises `Forbidden`."""
     owner = await _owner(visit)
     owner.require_owner(_DOING)
     return owner
 
 
 async def _find(visit: Visit) -> tuple[Owner, Service]:
-    """Return the service of the path. Raises `NotFound`, also for another account's."""
+    """Return the service in the path. Raises `NotFound`, also if it belongs to another account."""
     owner = await _owner(visit)
     service = await actions.find_service(visit.database, visit.actor, visit.path("service_id"))
     if service.owner.id != owner.account.id:
@@ -72,7 +72,7 @@ def _address(visit: Visit, *more: str) -> str:
 
 
 async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200, **context: Any) -> Answer:
-    if status != 200:  # a POST, which has not read the header
+    if status != 200:  # a POST has not loaded the header
         await visit.load_frame()
     return visit.page(
         template,
@@ -88,7 +88,7 @@ async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200,
 
 @places.get("/{owner}/-/services")
 async def list_services(visit: Visit) -> Answer:
-    """Show the services of an account, in their order."""
+    """Show the services of an account in order."""
     owner = await _owner(visit)
     query = ServiceQuery(organization=owner.account.login)
     found = await actions.find_services(visit.database, visit.actor, query)
@@ -109,7 +109,7 @@ def values_of(service: Service) -> dict[str, str]:
 
 
 def _ticked(visit: Visit) -> dict[str, str]:
-    """Return the fields with the unticked boxes, which a browser does not send."""
+    """Return the fields plus unticked boxes, which browsers don't send."""
     return {**dict.fromkeys(FLAGS, ""), **visit.fields}
 
 
@@ -132,7 +132,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
 @places.post("/{owner}/-/services/new", makes=True, action="service.create")
 @form_page(_new_page, (*TEXTS, *PRICE), on=(Invalid, Conflict))
 async def create_service(visit: Visit) -> Answer:
-    """Make a service with its first price, if the form has one."""
+    """Create a service with its first price, if the form has one."""
     owner = await _owned(visit)
     faults, prices = Faults(), list[ServicePriceParameters]()
     with faults:
@@ -144,12 +144,12 @@ async def create_service(visit: Visit) -> Answer:
     create = msgspec.structs.replace(create, service_prices=prices)
     made = await visit.change(lambda write: actions.create_service(write, create))
     service_id = str(made.service.id)  # type: ignore[attr-defined]
-    return visit.done(_address(visit, service_id), gettext("The service was made."))
+    return visit.done(_address(visit, service_id), gettext("Service created."))
 
 
 @places.get("/{owner}/-/services/{service_id}")
 async def show_service(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show a service, its prices and its terms."""
+    """Show a service with its prices and terms."""
     owner, service = await _find(visit)
     values = values_of(service)
     if form.is_late and form.section == SERVICE:
@@ -175,7 +175,7 @@ async def show_service(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/-/services/{service_id}", action="service.edit")
 @form_page(show_service, TEXTS, section=SERVICE, on=(Invalid, ChangedMeanwhile))
 async def save_service(visit: Visit) -> Answer:
-    """Change a service. What runs already keeps its price."""
+    """Change a service. Existing subscriptions keep their price."""
     _, service = await _find(visit)
 
     async def save(write: Write, edit: ServiceEdit) -> None:
@@ -186,13 +186,13 @@ async def save_service(visit: Visit) -> Answer:
 
     edit = _read(visit, ServiceEdit)
     await visit.change(lambda write: save(write, edit))
-    return visit.done(_address(visit, service.id), gettext("The service was saved."))
+    return visit.done(_address(visit, service.id), gettext("Service saved."))
 
 
 @places.post("/{owner}/-/services/{service_id}/delete", action="service.delete")
 @form_page(show_service, section=END, on=Conflict)
 async def delete_service(visit: Visit) -> Answer:
-    """Delete a service. What runs of it goes on."""
+    """Delete a service. Existing subscriptions continue."""
     _, service = await _find(visit)
     await visit.change(lambda write: actions.delete_service(write, service.id))
     return visit.done(_address(visit), gettext("“%(title)s” was deleted.") % {"title": service.title})
@@ -209,7 +209,7 @@ def _read_price(visit: Visit) -> ServicePriceParameters:
 
 
 async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
-    """Replace the locked prices by `change(prices)`."""
+    """Replace the locked prices with `change(prices)`."""
 
     async def step(write: Write) -> None:
         current = await actions.lock_service(write, service_id)
@@ -220,7 +220,7 @@ async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
 
 
 def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePrice, list[ServicePriceParameters]]:
-    """Return the price, and the rest. Raises `ChangedMeanwhile` if it was removed."""
+    """Return the price and the other prices. Raises `ChangedMeanwhile` if it was removed."""
     found = next((each for each in prices if each.id == price_id), None)
     if found is None:
         raise ChangedMeanwhile
@@ -230,7 +230,7 @@ def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePri
 @places.post("/{owner}/-/services/{service_id}/prices", makes=True, action="service.edit")
 @form_page(show_service, PRICE, section=PRICES, on=(Invalid, Conflict))
 async def add_price(visit: Visit) -> Answer:
-    """Add a price, behind the others."""
+    """Add a price at the end."""
     _, service = await _find(visit)
 
     def added(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
@@ -242,12 +242,12 @@ async def add_price(visit: Visit) -> Answer:
 
     price = _read_price(visit)
     await _change_prices(visit, service.id, added)
-    return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was added."))
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("Price added."))
 
 
 @places.post("/{owner}/-/services/{service_id}/prices/{price_id}/first", action="service.edit")
 async def set_default_price(visit: Visit) -> Answer:
-    """Make a price the first, which is the default."""
+    """Make a price the default by moving it to the front."""
     _, service = await _find(visit)
 
     def moved(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
@@ -255,12 +255,12 @@ async def set_default_price(visit: Visit) -> Answer:
         return [parameters_of(price), *others]
 
     await _change_prices(visit, service.id, moved)
-    return visit.done(f"{_address(visit, service.id)}#prices", gettext("This is the default price now."))
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("Default price changed."))
 
 
 @places.post("/{owner}/-/services/{service_id}/prices/{price_id}/remove", action="service.edit")
 async def remove_price(visit: Visit) -> Answer:
-    """Remove a price. What runs with it keeps it."""
+    """Remove a price. Existing subscriptions keep it."""
     _, service = await _find(visit)
     await _change_prices(visit, service.id, lambda prices: _others(prices, visit.path("price_id"))[1])
     gone = next((each for each in service.service_prices if each.id == visit.path("price_id")), None)
@@ -269,4 +269,4 @@ async def remove_price(visit: Visit) -> Answer:
         fields = {"amount": typed_amount(gone.amount_minor, gone.currency), "currency": gone.currency}
         fields |= {"credits": typed_hundredths(gone.credits_minor), "interval": gone.interval}
         undo = Undo(f"{_address(visit, service.id)}/prices", fields)
-    return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was removed."), undo=undo)
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("Price removed."), undo=undo)

@@ -1,4 +1,4 @@
-"""Billing settings: a page in the settings of an organization, of a project, and of a person who owns projects."""
+"""Billing settings of organizations, projects, and users who own projects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from workhook.work.time.rates import MemberRateEdit, MemberTerms, change_member_
 BUYER = ("name", "address", "country", "vat_id", "email")
 RATE_PREFIX = "rate-"
 TEAM_MAX = 200
-"""The most members with a field in the form. Larger teams set rates with the API."""
+"""Maximum number of members with a rate field in the form. Larger teams set rates with the API."""
 
 
 def rate_field(login: str) -> str:
@@ -55,7 +55,7 @@ def rate_field(login: str) -> str:
 
 
 async def find_members(reader: Reader, account: Account) -> Sequence[MemberTerms]:
-    """Return the members for whom the form has fields."""
+    """Return the members with a rate field in the form."""
     found = await rates.find_members(reader, account.id, limit=TEAM_MAX + 1)
     return found if len(found) <= TEAM_MAX else ()
 
@@ -67,7 +67,7 @@ def rates_of(members: Sequence[MemberTerms], currency: str) -> dict[str, str]:
 def account_edit(
     visit: Visit, members: Sequence[MemberTerms], names: Sequence[str], currency: str
 ) -> tuple[AccountBillingEdit, dict[str, MemberRateEdit]]:
-    """Return the settings, and the rates of members by their logins. Raises `Invalid` with all errors."""
+    """Return the settings and the member rates by login. Raises `Invalid` with all errors."""
     faults, rates = Faults(), dict[str, MemberRateEdit]()
     for login in (each.login for each in members if rate_field(each.login) in visit.fields):
         field = rate_field(login)
@@ -85,7 +85,7 @@ def account_edit(
 
 
 def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], currency: str) -> ProjectBillingEdit:
-    """Read the settings. `called` gets the form's names for the API's fields of rates. Raises `Invalid`."""
+    """Read the settings. Adds the form's names for the API's rate fields to `called`. Raises `Invalid`."""
     fields, faults = visit.fields, Faults()
 
     def amount(name: str, currency: str | None, read: Callable[[str, str | None], str] = read_amount) -> float | None:
@@ -158,8 +158,8 @@ def _names(names: tuple[str, ...], currency: str) -> list[str]:
 
 
 class AccountPage(msgspec.Struct, frozen=True):
-    """The settings of an account that the visitor owns. `members`: those whose rates the page has. `more`: the
-    template's other values."""
+    """The settings page of an account that the visitor owns. `members`: those with a rate field. `more`: other values
+    for the template."""
 
     account: Account
     template: str
@@ -207,7 +207,7 @@ async def show(visit: Visit, page: AccountPage, form: PageForm | None = None) ->
     """Show the billing settings of an account."""
     billing = await settings.find_account_billing(visit.database, page.account.id)
     members = page.members
-    if form is not None and form.is_late and members:  # they have changed since they were read
+    if form is not None and form.is_late and members:  # rates may have changed since they were read
         members = await find_members(visit.database, page.account)
     stored = {**values_of(billing), **rates_of(members, money_of(billing))}
     logo_form = (form or PageForm()).of(LOGO)
@@ -230,7 +230,7 @@ async def show(visit: Visit, page: AccountPage, form: PageForm | None = None) ->
 
 
 async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str | None:
-    """Return the logo as a data URL, or None if there is none or its content is missing."""
+    """Return the logo as a data URL, or None without a logo or if its content is missing."""
     logo = await find_logo(visit.database, account.id, logo_id) if logo_id else None
     if logo is None:
         return None
@@ -260,7 +260,7 @@ async def save(visit: Visit, page: AccountPage) -> Answer:
     except (Invalid, ChangedMeanwhile) as problem:
         names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
         return await show(visit, page, refused_form(visit.fields, problem, names))
-    return visit.done(page.address, gettext("The billing settings were saved."))
+    return visit.done(page.address, gettext("Billing settings saved."))
 
 
 @account_places.upload("/logo", action="organization_billing.edit")
@@ -273,18 +273,18 @@ async def put_logo(visit: Visit, page: AccountPage) -> Answer:
     async with logo:
         await check_alive(visit.call, visit.session)
         await visit.change(lambda write: logo.put(write, page.account))
-    return visit.done(f"{page.address}#logo", gettext("The logo was saved."))
+    return visit.done(f"{page.address}#logo", gettext("Logo saved."))
 
 
 @account_places.post("/logo/remove", action="organization_billing.edit")
 async def remove_logo(visit: Visit, page: AccountPage) -> Answer:
     """Remove the logo of an account's invoices."""
     await visit.change(lambda write: logos.remove_logo(write, page.account))
-    return visit.done(f"{page.address}#logo", gettext("The logo was removed."))
+    return visit.done(f"{page.address}#logo", gettext("Logo removed."))
 
 
 def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> None:
-    """Raise `ChangedMeanwhile` if the locked settings are not those of the form."""
+    """Raise `ChangedMeanwhile` if the locked settings differ from those the form was made for."""
     if is_late(visit.fields, {**values_of(billing), **rates_of(members, money_of(billing))}):
         raise ChangedMeanwhile
 
@@ -327,11 +327,11 @@ async def save_project(visit: Visit) -> Answer:
         if form.is_late:
             form.compare(values_of(await settings.find_project_billing(visit.database, access.repository.id)))
         return await _project_page(visit, access, form)
-    return visit.done(f"{project_address(visit)}/billing", gettext("The billing settings were saved."))
+    return visit.done(f"{project_address(visit)}/billing", gettext("Billing settings saved."))
 
 
 async def _project_page(visit: Visit, access: Access, form: PageForm) -> Answer:
-    """Show the settings, with those of the account as hints of empty fields."""
+    """Show the settings, with the account's values as hints for empty fields."""
     billing = await settings.find_account_billing(visit.database, access.repository.owner.id)
     team = await rates.find_team(visit.database, access.repository.id, limit=TEAM_MAX + 1)
     return visit.page(

@@ -1,4 +1,4 @@
-"""The subscriptions of a project: services that are bought for it."""
+"""The subscriptions of a project to services."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def list_subscriptions(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/billing/subscriptions/new")
 async def new_subscription(visit: Visit) -> Answer:
-    """Show what the project can subscribe to."""
+    """Show the services that the project can subscribe to."""
     access = await visit.access()
     access.require_member(_DOING)
     access.require_writable()
@@ -75,7 +75,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
         form = msgspec.structs.replace(form, values={**form.values, "service": offered[0].id})  # the only choice
 
     def total_of(price: ServicePrice) -> int:
-        """Return the total of an invoice for one, in minor units."""
+        """Return the total of an invoice for one unit, in minor units."""
         item = Item("", Decimal(1), price.amount_minor)
         return sums_of_items([item], settings.rate_at_issue, Discount()).total
 
@@ -95,7 +95,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
 
 @places.post("/{owner}/{project}/billing/subscriptions/new", makes=True, action="service_checkout.create")
 async def subscribe(visit: Visit) -> Answer:
-    """Choose a service for the project and, if the form says so, start at once."""
+    """Subscribe the project to a service and, if the form says so, start immediately."""
     access = await visit.access()
     access.require_member(_DOING)
     # One field holds the service and, if it has any, one of its prices.
@@ -109,18 +109,18 @@ async def subscribe(visit: Visit) -> Answer:
         made = await visit.change(
             lambda write: billing.create_service_checkout(write, access.repository.project_id, create)
         )
-    except (Invalid, Conflict) as problem:  # not those of the start: the subscription exists then
+    except (Invalid, Conflict) as problem:  # errors of the start are not handled here: the subscription exists by then
         return await _new_page(visit, refused_form(visit.fields, problem, _NEW))
     checkout_id = made.service_checkout.id
-    text = gettext("The subscription is ready. It costs nothing until it is started.")
+    text = gettext("Subscription created. Nothing is billed until you start it.")
     if "start" in visit.fields:
         await visit.change(lambda write: billing.complete_service_checkout(write, checkout_id))
-        text = gettext("The subscription has started.")
+        text = gettext("Subscription started.")
     return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
 
 
 async def _find(visit: Visit) -> tuple[Access, Checkout]:
-    """Return the subscription of the path. Raises `NotFound`, also for another project's."""
+    """Return the subscription in the path. Raises `NotFound`, also if it belongs to another project."""
     access = await visit.access()
     its, checkout = await billing.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
     access.require_same(its)
@@ -133,7 +133,7 @@ def _address(visit: Visit, *more: str) -> str:
 
 @places.get("/{owner}/{project}/billing/subscriptions/{checkout_id}")
 async def show_subscription(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show a subscription: its price, its dates, and what can be done with it."""
+    """Show a subscription with its price, dates, and actions."""
     access, checkout = await _find(visit)
     return await billing_page(
         visit,
@@ -157,38 +157,40 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
 )
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Answer:
-    """Start a subscription: its first period begins, and is billed."""
-    return await _step(visit, billing.complete_service_checkout, gettext("The subscription has started."))
+    """Start a subscription: its first period begins and is billed."""
+    return await _step(visit, billing.complete_service_checkout, gettext("Subscription started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def pause(visit: Visit) -> Answer:
     """Pause a subscription."""
-    return await _step(visit, billing.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
+    return await _step(
+        visit, billing.pause_service_checkout, gettext("Subscription paused. Nothing is billed in the meantime.")
+    )
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume", action="service_checkout.unpause")
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def resume(visit: Visit) -> Answer:
-    """Resume a subscription that is paused."""
-    text = gettext("The subscription goes on. Its period is longer by the time of the pause.")
+    """Resume a paused subscription."""
+    text = gettext("Subscription resumed. Its period was extended by the length of the pause.")
     return await _step(visit, billing.unpause_service_checkout, text)
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel", action="service_checkout.cancel")
 @form_page(show_subscription, _CANCEL, on=(Invalid, Conflict))
 async def cancel(visit: Visit) -> Answer:
-    """Cancel a subscription, with the reason if somebody gives one."""
+    """Cancel a subscription, optionally with a reason."""
     _, checkout = await _find(visit)
     why = visit.form(ServiceCheckoutCancel, *_CANCEL)
     await visit.change(lambda write: billing.cancel_service_checkout(write, checkout.id, why))
-    return visit.done(_address(visit, checkout.id), gettext("The subscription is canceled."))
+    return visit.done(_address(visit, checkout.id), gettext("Subscription canceled."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/delete", action="service_checkout.delete")
 async def delete(visit: Visit) -> Answer:
-    """Take a subscription off the list. It ends; its invoices stay."""
+    """Delete a subscription. It ends, and its invoices are kept."""
     _, checkout = await _find(visit)
     await visit.change(lambda write: billing.delete_service_checkout(write, checkout.id))
-    return visit.done(_address(visit), gettext("The subscription was deleted."))
+    return visit.done(_address(visit), gettext("Subscription deleted."))

@@ -1,1 +1,1 @@
-"""The documentation: the guide that is made of `docs/`, and the reference of the API."""
+"""The documentation: the guide built from `docs/`, and the API reference."""

@@ -1,4 +1,4 @@
-"""`/docs`: the guide, every operation of the API, and the search in both, without a sign-in."""
+"""`/docs`: the guide, the API reference, and their search, without sign-in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _known: list[Operation] = []
 
 
 class OperationHit(NamedTuple):
-    """`name`: the fragment of `/docs` that opens it. `path`: with the prefix of its area."""
+    """`name`: the fragment of `/docs` that opens the operation. `path`: including the prefix of its area."""
 
     name: str
     method: str
@@ -29,12 +29,12 @@ class OperationHit(NamedTuple):
 
 
 def know(operations: Sequence[Operation]) -> None:
-    """Register the operations; those for programs can be found from now on."""
+    """Register the operations to be found by the search."""
     _known[:] = [each for each in operations if is_for_programs(each.area)]
 
 
 def search(words: str) -> list[OperationHit]:
-    """Return the operations with all words in their method, path, name or summary, or else most of them."""
+    """Return the operations with all words in their method, path, name, or summary, or else with most of them."""
     wanted = dict.fromkeys(words.lower().split())
     counted = [(sum(word in _text(each) for word in wanted), each) for each in _known]
     most = max((count for count, _ in counted), default=0)
@@ -60,12 +60,12 @@ async def page_docs(call: Call) -> Answer:
 
 
 WORDS_MAX = 12
-"""The most words of a search, which needs no account."""
+"""Maximum number of words in a search, which needs no account."""
 
 
 @routes.get("/docs/search")
 async def page_docs_search(call: Call) -> Answer:
-    """Show the sections of the guide and the operations of the API that have the words."""
+    """Search the guide and the operations of the API."""
     words = (call.query_text("q") or "")[:QUERY_MAX_CHARS]
     wanted = " ".join(words.split()[:WORDS_MAX])
     return await show(call, "docs/search.html", words=words, hits=guide.search(wanted), operations=search(wanted))
@@ -79,7 +79,7 @@ async def page_guide(call: Call, name: str) -> Answer:
 
 @routes.get("/docs/guide/{folder}/{name}")
 async def page_guide_in_folder(call: Call, folder: str, name: str) -> Answer:
-    """Show a page of a folder of the guide."""
+    """Show a page in a folder of the guide."""
     return await _guide_page(call, f"{folder}/{name}")
 
 
@@ -90,7 +90,7 @@ async def _guide_page(call: Call, name: str) -> Answer:
 
 
 async def show(call: Call, template: str, **context: Any) -> Answer:
-    """Show a public page, with the navigation for users who have signed in."""
+    """Show a public page, with the navigation for signed-in users."""
     session = await signed_in(call)
     context |= {"contents": guide.contents()}
     if session is None:

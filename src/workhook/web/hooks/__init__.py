@@ -1,1 +1,1 @@
-"""The webhooks of a project or an organization: what they are sent, and how that went."""
+"""Webhooks of projects and organizations, and their deliveries."""

@@ -1,4 +1,4 @@
-"""The health of a webhook on its page: in words, and as a small chart of the last 24 hours."""
+"""The health of a webhook as words and as a small chart of the last 24 hours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workhook.web.frame.texts import gettext, ngettext
 
 HEIGHT = 24
 STEP = 5  # the width of an hour, with the gap behind it
-_LEAST = 2  # so that a single failure among thousands is visible
+_LEAST = 2  # keeps a single failure among thousands visible
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -56,14 +56,14 @@ def in_words(health: HookHealth) -> str:
         return gettext("No deliveries in the last 24 hours.")
     counted = ngettext("%(num)d delivery", "%(num)d deliveries", health.deliveries) % {"num": health.deliveries}
     failed = sum(each.failed for each in health.buckets)
-    return gettext("%(deliveries)s in the last 24 hours, %(failed)d of them failed.") % {
+    return gettext("%(deliveries)s in the last 24 hours, %(failed)d failed.") % {
         "deliveries": counted,
         "failed": failed,
     }
 
 
 def share(rate: float | None) -> str:
-    """Format a rate as `99.8 %`; never 100 % if something failed."""
+    """Format a rate such as `99.8 %`; never 100 % if anything failed."""
     if rate is None:
         return "\u2013"
     tenths = int(rate * 1000)
@@ -78,5 +78,5 @@ def took(ms: float | None) -> str:
 
 
 def lasted(seconds: float) -> str:
-    """Format the duration of a delivery, which is known in hundredths of a second."""
+    """Format the duration of a delivery, which has a resolution of 10 ms."""
     return took(seconds * 1000) if seconds else "<\u202f10\u202fms"

@@ -1,4 +1,4 @@
-"""The deliveries of a webhook: the list with its filters, and one with what was sent and answered."""
+"""The deliveries of a webhook: the list with filters, and each with its request and response."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ATTEMPTS_MAX = 100
 
 
 def states() -> dict[str, str]:
-    """Return the labels of the states of an event."""
+    """Return the labels of event states."""
     return {
-        "pending": gettext("waits to be sent again"),
-        "retrying": gettext("will be retried"),
+        "pending": gettext("queued for redelivery"),
+        "retrying": gettext("retry scheduled"),
         "held": gettext("held back"),
         "delivered": gettext("delivered"),
         "given_up": gettext("given up"),
@@ -50,7 +50,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     chosen = filter_of(visit)
     cursor = parse_cursor(visit.query("cursor") or None)
     retries = actions.retries_of(visit.call, hook)
-    mark = await newest(visit, hook)  # before the rows, so that nothing between is missed
+    mark = await newest(visit, hook)  # before the rows, so that nothing in between is missed
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
     now = now_ms()
     ids = [each.id for each in rows.items]
@@ -75,7 +75,7 @@ def _limit_s(visit: Visit) -> float:
 
 @places.get("/{hook_id}/deliveries/newest")
 async def newest_delivery(visit: Visit, site: HookSite) -> Answer:
-    """Tell a page whether there are deliveries that it does not show: the id of the newest one."""
+    """Return the id of the newest delivery, by which a page notices new ones."""
     hook = await hook_at(visit)
     headers = {"Cache-Control": "no-store"}
     return Answer((await newest(visit, hook)).encode(), headers=headers, media_type="text/plain; charset=utf-8")
@@ -90,7 +90,7 @@ async def newest(visit: Visit, hook: Hook) -> str:
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Two deliveries side by side. The headers that differ: name, and the value in each."""
+    """Two deliveries side by side, with the headers that differ: name and both values."""
 
     other: DeliveryDetail
     request_headers: list[tuple[str, str, str]]
@@ -101,14 +101,14 @@ class Compared(msgspec.Struct, frozen=True):
 
 @places.get("/{hook_id}/deliveries/{delivery_id}")
 async def delivery(visit: Visit, site: HookSite) -> Answer:
-    """Show a delivery: what was sent, and what was answered."""
+    """Show a delivery with its request and response."""
     hook = await hook_at(visit)
     return await _delivery_page(visit, site, hook)
 
 
 async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_since: str = "") -> Answer:
-    """`waits_since`: the mark from before the reader began to wait for another attempt."""
-    mark = waits_since or await newest(visit, hook)  # before the reads, so that nothing between is missed
+    """`waits_since`: the mark at which the reader began to wait for another attempt."""
+    mark = waits_since or await newest(visit, hook)  # before the reads, so that nothing in between is missed
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     attempts = await _attempts(visit, hook, found.guid)
     compared = None
@@ -143,7 +143,7 @@ async def _find(visit: Visit, hook: Hook, delivery_id: int) -> DeliveryDetail:
 
 
 async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryItem]:
-    """Return all attempts to send the same event to the webhook, oldest first."""
+    """Return all attempts to send the event to the webhook, oldest first."""
     retries = actions.retries_of(visit.call, hook)
     page = await list_deliveries(
         visit.database, hook.id, Filters(guid=guid), cursor=None, per_page=ATTEMPTS_MAX, retries=retries
@@ -171,7 +171,7 @@ def _different(one: dict[str, str], other: dict[str, str]) -> list[tuple[str, st
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/payload.json")
 async def payload_file(visit: Visit, site: HookSite) -> Answer:
-    """Download the body of a delivery: the bytes that were sent and signed."""
+    """Download the body of a delivery exactly as it was sent and signed."""
     hook = await hook_at(visit)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     return _file(snippets.body_of(found), snippets.FILE)
@@ -179,7 +179,7 @@ async def payload_file(visit: Visit, site: HookSite) -> Answer:
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/response.txt")
 async def response_file(visit: Visit, site: HookSite) -> Answer:
-    """Download the body of the answer to a delivery, as far as it is kept."""
+    """Download the stored part of a response body."""
     hook = await hook_at(visit)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     return _file(found.response.payload.encode(), "response.txt")
@@ -196,7 +196,7 @@ def _file(body: bytes, name: str) -> Answer:
 
 @places.post("/{hook_id}/deliveries/{delivery_id}/redeliver", action="delivery.redeliver")
 async def redeliver(visit: Visit, site: HookSite) -> Answer:
-    """Send a delivery again, and lead to the new one."""
+    """Redeliver a delivery and redirect to the new attempt."""
     hook = await hook_at(visit)
     delivery_id = visit.call.path_integer("delivery_id")
     attempts = await _attempts(visit, hook, (await _find(visit, hook, delivery_id)).guid)
@@ -207,23 +207,23 @@ async def redeliver(visit: Visit, site: HookSite) -> Answer:
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/next")
 async def next_attempt(visit: Visit, site: HookSite) -> Answer:
-    """Lead to the attempt that follows a delivery, as soon as there is one."""
+    """Redirect to the next attempt once it exists."""
     hook = await hook_at(visit)
     mark = await newest(visit, hook)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     later = [each for each in await _attempts(visit, hook, found.guid) if each.id > found.id]
     if not later:
         return await _delivery_page(visit, site, hook, waits_since=mark)
-    text = gettext("It was sent again, and arrived.")
+    text = gettext("Redelivered successfully.")
     if not 200 <= later[0].status_code < 300:
         reason = outcomes.words(later[0].status)
-        text = gettext("It was sent again, and failed: %(reason)s") % {"reason": reason}
+        text = gettext("Redelivery failed: %(reason)s") % {"reason": reason}
     return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", text)
 
 
 @places.get("/{hook_id}/redeliveries/new", right="write")
 async def ask_redeliver_many(visit: Visit, site: HookSite) -> Answer:
-    """Ask whether all deliveries are to be sent again that failed in a time, and say how many that are."""
+    """Count the failed deliveries of a period and ask whether to redeliver them."""
     hook = await hook_at(visit)
     chosen = filter_of(visit)
     faults = _selection_faults(chosen)
@@ -248,7 +248,7 @@ def _failures(chosen: DeliveryFilter) -> Filters:
 
 @places.post("/{hook_id}/redeliveries", action="delivery.redeliver_many")
 async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
-    """Send all deliveries again that failed in a time."""
+    """Redeliver all failed deliveries of a period."""
     hook = await hook_at(visit)
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
     if faults := _selection_faults(chosen):
@@ -256,7 +256,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     # A second one would be refused: show the progress of the first instead.
     if (running := await redelivery_jobs.find_running(visit.database, hook.id)) is not None:
         address = f"{site.address(hook.id)}/redeliveries/{running}"
-        return visit.done(address, gettext("Deliveries are being sent again already. Nothing was begun."))
+        return visit.done(address, gettext("A redelivery is already in progress. No new one was started."))
     with limit_in_words():
         job = await actions.redeliver_many(visit.call, hook.id, _failures(chosen))
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")
@@ -264,7 +264,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}")
 async def redelivery(visit: Visit, site: HookSite) -> Answer:
-    """Show how far it has come to send many deliveries again."""
+    """Show the progress of a redelivery."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     ended = await redelivery_jobs.results(visit.database, job)
@@ -272,13 +272,13 @@ async def redelivery(visit: Visit, site: HookSite) -> Answer:
 
 
 def _mark(job: redelivery_jobs.Redelivery, ended: redelivery_jobs.Results) -> str:
-    """Return a text that changes with the page; its last number is 0 once everything has ended."""
+    """Return a text that changes with the page; its last number is 0 once the redelivery has finished."""
     return f"{job.percent} {job.queued} {ended.succeeded} {ended.failed} {ended.waiting}"
 
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}/progress")
 async def progress(visit: Visit, site: HookSite) -> Answer:
-    """Tell a page how far it has come."""
+    """Return the progress to a polling page."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     text = _mark(job, await redelivery_jobs.results(visit.database, job))

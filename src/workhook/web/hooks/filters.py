@@ -1,5 +1,5 @@
-"""The filters of a list of deliveries: those of the API, which use an index, and two that only search the newest
-deliveries that fit these: the status code and a text in the payload."""
+"""The filters of a delivery list: those of the API, which use an index, and two that scan the newest of the remaining
+deliveries: the status code and a text in the payload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 
 PER_PAGE = 30
-LOOKED_AT = history.SEARCHED_MAX  # deliveries of a page that are searched for a code or a text
+LOOKED_AT = history.SEARCHED_MAX  # deliveries scanned per page for a code or a text
 TEXT_MAX = 255
 
 _NAMES = ("status", "event", "action", "guid", "since", "until", "redelivery", "code", "q")
@@ -29,7 +29,7 @@ _MINUTES = len("2026-11-24T09:00")
 
 
 class DeliveryFilter(msgspec.Struct):
-    """The form of the filters, and its meaning."""
+    """The filter form and its parsed values."""
 
     given: dict[str, str]
     filters: Filters
@@ -50,11 +50,11 @@ class DeliveryFilter(msgspec.Struct):
             found.faults = list(problem.faults)
         found.codes = _codes(given.get("code", ""))
         if given.get("code") and not found.codes:
-            message = gettext("Status must be a number from 200 to 599, or a hundred of them such as 5xx.")
+            message = gettext("Enter a status from 200 to 599, or a class such as 5xx.")
             found.faults.append(Fault(field="code", message=message))
         since, until = found.filters.since, found.filters.until
         if since is not None and until is not None and since > until:
-            found.faults.append(Fault(field="until", message=gettext("The end must not be before the beginning.")))
+            found.faults.append(Fault(field="until", message=gettext("The end can’t be before the start.")))
         return found
 
     def value(self, name: str) -> str:
@@ -62,11 +62,11 @@ class DeliveryFilter(msgspec.Struct):
 
     @property
     def looks_into_rows(self) -> bool:
-        """Tell whether there is a filter without an index."""
+        """Return whether a filter without an index is set."""
         return bool(self.codes) or bool(self.text)
 
     def query(self, **more: str | None) -> str:
-        """Return the query of an address with these filters: `?status=failure&cursor=…`; empty without any."""
+        """Return the filters as a query string such as `?status=failure&cursor=…`; empty without filters."""
         pairs = {**self.given, **{name: value for name, value in more.items() if value}}
         return f"?{urlencode(pairs)}" if pairs else ""
 
@@ -80,7 +80,7 @@ class DeliveryFilter(msgspec.Struct):
         if not name or name in CATALOG:
             return ""
         near = get_close_matches(name.lower(), CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
-        said = gettext("There is no event “%(event)s”.") % {"event": name}
+        said = gettext("Unknown event “%(event)s”.") % {"event": name}
         asked = gettext("Did you mean %(events)s?") % {"events": ", ".join(near)}
         return f"{said} {asked}" if near else said
 
@@ -105,12 +105,12 @@ _JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
 
 
 def _compact(text: str) -> str:
-    """Turn JSON as a page shows it into JSON as it is sent: without the spaces outside of its texts."""
+    """Convert indented JSON to the compact form in which it is sent."""
     return _JSON.sub(lambda found: found[1] or "", text) if '"' in text else text
 
 
 def _moment(text: str) -> str:
-    """Complete the text of `<input type="datetime-local">`, which is in UTC, as the page says."""
+    """Complete the value of `<input type="datetime-local">`, which is in UTC."""
     return f"{text}:00Z" if len(text) == _MINUTES else text if text.endswith("Z") or "+" in text else f"{text}Z"
 
 
@@ -119,8 +119,8 @@ def filter_of(visit: Visit) -> DeliveryFilter:
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """A page of the list. `looked_at`: how many deliveries were searched for a code or a text; `oldest`: when the last
-    of them was made; `too_large`: how many payloads were not searched."""
+    """A page of the list. `looked_at`: the number of scanned deliveries; `oldest`: when the last of them was made;
+    `too_large`: the number of payloads that were not scanned."""
 
     items: list[DeliveryItem]
     next_cursor: str | None = None
@@ -133,8 +133,7 @@ class Rows(msgspec.Struct, frozen=True):
 async def read_rows(
     reader: Reader, hook_id: int, chosen: DeliveryFilter, cursor: int | None, retries: int | None
 ) -> Rows:
-    """Return the deliveries that fit, newest first; with a filter without an index, those among the next
-    `LOOKED_AT`."""
+    """Return the matching deliveries, newest first. A filter without an index only scans the next `LOOKED_AT`."""
     if chosen.faults:
         return Rows([])
     per_page = LOOKED_AT if chosen.looks_into_rows else PER_PAGE

@@ -1,4 +1,4 @@
-"""The form of a webhook, and its translation to and from the API's body.
+"""The form of a webhook, and its conversion to and from the API's body.
 
 The API's parser reads the body (`hooks.bodies.parse_hook`), so a form has the same checks and messages. A form also
 refuses what would silently leave deliveries unsigned or without a password.
@@ -25,7 +25,7 @@ CONFIG = (
 """The plain settings, by their names in the API and in the form."""
 
 MARKED = ("url", "content_type", "events", *CONFIG[2:5], "password", *CONFIG[5:], "active", "secret")
-"""The fields that can be wrong, in the order of the page."""
+"""The validated fields, in the order of the page."""
 
 PUSH_ONLY, EVERYTHING, CHOSEN = "push", "all", "choose"
 SECRET_KINDS = ("make", "own", "none")
@@ -34,7 +34,7 @@ _SECRET_BYTES = 30  # 40 characters of base64 without padding
 
 
 class HookForm(Secretive, PageForm):
-    """The form of a webhook, with its choices."""
+    """The form of a webhook with its options."""
 
     which: str = EVERYTHING
     events: frozenset[str] = frozenset()
@@ -44,12 +44,12 @@ class HookForm(Secretive, PageForm):
 
     @property
     def first_fault(self) -> str:
-        """Return the first field of the page with an error; empty without one."""
+        """Return the first field with an error; empty without errors."""
         return next((name for name in MARKED if name in self.faults), "")
 
     @property
     def has_advanced(self) -> bool:
-        """Tell whether one of the folded settings has a value or an error."""
+        """Return whether an advanced setting has a value or an error."""
         folded = [each for each in (*CONFIG[2:], "password") if each != "content_type"]
         return any(self.values.get(each) or each in self.faults for each in folded)
 
@@ -64,7 +64,7 @@ def form_of(hook: Hook) -> HookForm:
 
 
 def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = None) -> HookForm:
-    """Return the form as it was sent, with its errors, but without a typed secret or password."""
+    """Return the submitted form with its errors, without a typed secret or password."""
     form = HookForm(
         {name: fields.get(name, "") for name in CONFIG},
         which=fields.get("which", CHOSEN),
@@ -75,12 +75,14 @@ def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = 
         status=problem.status,
     )
     by_field, form.problems = faults_of(problem)
-    if hook is not None and "secret" in by_field:  # it has a form of its own; here it is the style that needs another
+    if (
+        hook is not None and "secret" in by_field
+    ):  # the secret has its own form, so the error belongs to the header style
         by_field.setdefault("header_style", by_field.pop("secret"))
     has_own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))  # only in a new webhook's form
     for name, is_typed in (("password", bool(fields.get("password"))), ("secret", has_own)):
         if is_typed:
-            by_field.setdefault(name, gettext("Enter it again: what you typed is not kept."))
+            by_field.setdefault(name, gettext("Enter it again. For security, it isn’t kept."))
     form.faults = by_field
     return form
 
@@ -92,8 +94,8 @@ def parse(
     secret: str = "",
     hook: Hook | None = None,
 ) -> HookChange:
-    """Read the form. `secret`: of a new webhook; `hook`: the one that is changed, whose secret and password stay.
-    Raises `Invalid` with all errors, of the API's parser and of the form."""
+    """Read the form. `secret`: of a new webhook; `hook`: the edited webhook, which keeps its secret and password.
+    Raises `Invalid` with all errors of the API's parser and of the form."""
     faults = Faults(_missing(fields, hook))
     if hook is None and not (wrong := secret_faults(fields)):
         with faults:
@@ -111,28 +113,28 @@ def parse(
 
 
 def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
-    """Return errors for what the API allows to be missing, but a form should not."""
+    """Return errors for fields that are optional in the API but required in the form."""
     found = []
     if fields.get("which", CHOSEN) == CHOSEN and not _chosen(fields):
         found.append(fault(gettext("Choose at least one event."), field="events"))
     password = fields.get("password", "")
     has_password = bool(password and not is_mask(password)) or (hook is not None and hook.password is not None)
     if fields.get("username", "").strip() and not has_password:
-        found.append(fault(gettext("Enter the password that goes with the user name."), field="password"))
+        found.append(fault(gettext("Enter the password for this username."), field="password"))
     return found
 
 
 def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
-    """Return the errors of the choice of a secret: an empty one would leave everything unsigned."""
+    """Return the errors of the secret option: an empty secret would leave deliveries unsigned."""
     kind = fields.get("secret_kind", "make")
     own = fields.get("secret", "").strip()
     if kind == "own" and (not own or is_mask(own)):
-        return [fault(gettext("Enter the secret, or choose to have one made."), field="secret")]
-    return [] if kind in SECRET_KINDS else [fault(gettext("Choose where the secret comes from."), field="secret")]
+        return [fault(gettext("Enter a secret or generate one."), field="secret")]
+    return [] if kind in SECRET_KINDS else [fault(gettext("Choose a secret option."), field="secret")]
 
 
 def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[str, object]:
-    """Return the body that the API would get."""
+    """Return the form as the API's body."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
     if hook is None:
         config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` refuses it
@@ -155,7 +157,7 @@ def _chosen(fields: Mapping[str, str]) -> list[str]:
 
 
 def secret_of(fields: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the secret that the form asks for, perhaps empty, and whether it was made here and has to be shown."""
+    """Return the requested secret, which may be empty, and whether it was generated and must be shown."""
     kind = fields.get("secret_kind", "make")
     if kind == "make":
         return new_secret(), True
@@ -168,7 +170,7 @@ def new_secret() -> str:
 
 
 def catalogue(target: HookTarget) -> tuple[list[CatalogEvent], list[CatalogEvent]]:
-    """Return the events that such a webhook can have: those of Workhook, and those that others publish."""
+    """Return the events that such a webhook can select: those of Workhook, and published ones."""
     fitting = [each for each in CATALOG.values() if valid_for(each.name, target)]
     own = [each for each in fitting if each.origin == "own"]
     return own, [each for each in fitting if each.origin != "own"]

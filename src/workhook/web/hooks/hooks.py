@@ -1,4 +1,4 @@
-"""Webhooks: the list with their health, the forms that create, change and delete one, and tools to try it."""
+"""Webhooks: the list with their health, forms to create, edit, and delete them, and tools to test them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 @places.get("")
 async def hooks(visit: Visit, site: HookSite) -> Answer:
-    """Show the webhooks, with the health of each."""
+    """Show the webhooks with their health."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
@@ -55,7 +55,7 @@ async def new(visit: Visit, site: HookSite) -> Answer:
 
 @places.post("", makes=True, action="hook.create")
 async def create(visit: Visit, site: HookSite) -> Answer:
-    """Create a webhook, and show its secret if it was made here."""
+    """Create a webhook, and show its secret if it was generated."""
     visit.require_recent(f"{site.base}/new")
     secret, made = forms.secret_of(visit.fields)
     try:
@@ -65,7 +65,7 @@ async def create(visit: Visit, site: HookSite) -> Answer:
         return _new_page(visit, site, forms.form_again(visit.fields, problem))
     if made:
         return await _secret_page(visit, site, hook, secret, created=True)
-    return visit.done(f"{site.address(hook.id)}/deliveries", gettext("The webhook was created."))
+    return visit.done(f"{site.address(hook.id)}/deliveries", gettext("Webhook created."))
 
 
 def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Answer:
@@ -74,7 +74,7 @@ def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Answer:
 
 
 async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
-    """Show a secret, in the answer to the form that made it and nowhere else."""
+    """Show a secret, only in the response to the form that created it."""
     return await hook_page(
         visit, "hooks/secret.html", site, hook, status=201 if created else 200, has_secret=True, secret=secret,
         created=created, snippets=snippets.all_for(visit.call.services.settings.header_prefix),
@@ -83,7 +83,7 @@ async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *,
 
 @places.get("/{hook_id}")
 async def hook(visit: Visit, site: HookSite) -> Answer:
-    """Show a webhook: its health, its settings, and what can be done with it."""
+    """Show a webhook with its health, settings, and actions."""
     found = await hook_at(visit)
     return await _hook_page(visit, site, found, forms.form_of(found))
 
@@ -117,31 +117,31 @@ async def update(visit: Visit, site: HookSite) -> Answer:
             visit.require_recent(site.address(found.id))  # events go to another receiver, as with a new webhook
         if found.active and change.active is False and (await health.waiting(visit.database, found)).number:
             message = gettext(
-                "Events wait for this webhook, and would be dropped. Turn it off above, where that is asked."
+                "Events are waiting for this webhook and would be discarded. Use “Disable” above to confirm."
             )
             raise Invalid(faults=[fault(message, field="active")])
         await _update(visit, change, visit.fields.get("version", ""))
     except Invalid as problem:
         again = forms.form_again(visit.fields, problem, found)
         return await _hook_page(visit, site, found, again, is_stale=problem.code == CHANGED)
-    return visit.done(site.address(found.id), gettext("The webhook was changed."))
+    return visit.done(site.address(found.id), gettext("Webhook saved."))
 
 
 async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
-    """`seen`: the version that the form showed, if any. Raises `Invalid` if the webhook has changed since: the form has
-    all settings, and would undo the other change."""
+    """`seen`: the version shown by the form, if any. Raises `Invalid` if the webhook has changed since, because the
+    form contains all settings and would undo the other change."""
 
     async def step(write: Write) -> None:
         hook = await actions.update_hook(actions.hook_write(visit.call, write.tx), hook_id_of(visit), change)
         if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, also this one
-            raise Invalid(gettext("Somebody has changed this webhook since you opened the page."), code=CHANGED)
+            raise Invalid(gettext("This webhook has changed since you opened the page."), code=CHANGED)
 
     await visit.change(step)
 
 
 @places.post("/{hook_id}/active", action="hook.update")
 async def switch(visit: Visit, site: HookSite) -> Answer:
-    """Turn a webhook on or off."""
+    """Enable or disable a webhook."""
     active = visit.fields.get("active") == "1"
     before = await hook_at(visit)
     waiting = await health.waiting(visit.database, before) if before.active and not active else health.Waiting(0)
@@ -150,16 +150,16 @@ async def switch(visit: Visit, site: HookSite) -> Answer:
         return redirect(f"{address}?off=1#off")
     await _update(visit, HookChange(active=active))
     if waiting.number:  # dropped events cannot be restored, so there is no undo
-        dropped = ngettext("%(num)d event that waited was dropped.", "%(num)d events that waited were dropped.",
+        dropped = ngettext("%(num)d waiting event was discarded.", "%(num)d waiting events were discarded.",
                            waiting.number) % {"num": waiting.number}  # fmt: skip
-        return visit.done(address, gettext("The webhook is off.") + " " + dropped)
-    text = gettext("The webhook is on.") if active else gettext("The webhook is off. Nothing is sent to it.")
+        return visit.done(address, gettext("Webhook disabled.") + " " + dropped)
+    text = gettext("Webhook enabled.") if active else gettext("Webhook disabled. Nothing is sent to it.")
     return visit.done(address, text, undo=Undo(f"{address}/active", {"active": "0" if active else "1"}))
 
 
 @places.get("/{hook_id}/secret", right="write")
 async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
-    """Lead to the form of the secret, once somebody has shown again who they are."""
+    """Redirect to the form of the secret after re-authentication."""
     found = await hook_at(visit)
     visit.require_recent()
     return visit.done(f"{site.address(found.id)}#secret")
@@ -167,7 +167,7 @@ async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
 
 @places.post("/{hook_id}/secret", action="hook.update")
 async def change_secret(visit: Visit, site: HookSite) -> Answer:
-    """Change the secret, and show the new one if it was made here."""
+    """Change the secret, and show the new one if it was generated."""
     found = await hook_at(visit)
     visit.require_recent(f"{site.address(found.id)}/secret")
     secret, made = forms.secret_of(visit.fields)
@@ -193,7 +193,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
         return await _hook_page(visit, site, found, form, secret_faults=by_field)
     if made:
         return await _secret_page(visit, site, found, secret, created=False)
-    text = gettext("The secret was changed.") if secret else gettext("The secret was removed. Nothing is signed.")
+    text = gettext("Secret changed.") if secret else gettext("Secret removed. Deliveries are no longer signed.")
     return visit.done(site.address(found.id), text)
 
 
@@ -201,7 +201,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
 async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook."""
     await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
-    return visit.done(site.base, gettext("The webhook was deleted."))
+    return visit.done(site.base, gettext("Webhook deleted."))
 
 
 # --- tools to try a webhook ------------------------------------------------------------------------------------------
@@ -214,26 +214,26 @@ async def ping(visit: Visit, site: HookSite) -> Answer:
     """Send a ping to a webhook."""
     with limit_in_words():
         await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
-    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("A ping is on its way."))
+    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("Ping sent."))
 
 
 @trial_places.post("/{hook_id}/test", action="hook.test")
 async def test_event(visit: Visit, site: HookSite) -> Answer:
-    """Send the sample of an event to a webhook: `event`, or `event.action`."""
+    """Send the sample of an event (`event` or `event.action`) to a webhook."""
     name, _, action = visit.fields.get("event", "").partition(".")
     if not name:
         raise Invalid(gettext("Choose an event first."), code="missing_event")
     with limit_in_words():
         await visit.change(lambda write: actions.send_sample(write, hook_id_of(visit), name, action or None))
-    text = gettext("A sample of “%(event)s” is on its way.") % {"event": visit.fields.get("event", "")}
-    # With the event, so that it need not be chosen again for the next test.
+    text = gettext("Test event “%(event)s” sent.") % {"event": visit.fields.get("event", "")}
+    # Keep the event selected for the next test.
     kept = urlencode({"test": visit.fields.get("event", "")})
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries?{kept}", text)
 
 
 @trial_places.get("/events/{name}")
 async def event(visit: Visit, site: HookSite) -> Answer:
-    """Show an event of the catalogue with a sample of its payload."""
+    """Show an event of the catalog with a sample payload."""
     found = CATALOG.get(visit.path("name"))
     if found is None:
         raise NotFound()
@@ -249,7 +249,7 @@ async def event(visit: Visit, site: HookSite) -> Answer:
 
 @trial_places.get("/{hook_id}/verify")
 async def verify(visit: Visit, site: HookSite) -> Answer:
-    """Show code that checks the signatures of a webhook's deliveries."""
+    """Show code that verifies the signatures of a webhook's deliveries."""
     found = await hook_at(visit)
     code = snippets.all_for(visit.call.services.settings.header_prefix)
     return await hook_page(visit, "hooks/verify.html", site, found, snippets=code)

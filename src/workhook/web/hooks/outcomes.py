@@ -1,5 +1,5 @@
-"""The outcome of an attempt in the reader's words. Answers of a receiver are distinguished from failures without one:
-the API has an HTTP status for both."""
+"""The outcome of an attempt in the reader's language. Responses of a receiver are distinguished from failures without
+one: the API has an HTTP status for both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workhook.web.frame.texts import gettext, text
 
 _CODE_FOLLOWS = "Invalid HTTP Response: "
 _ANSWERED = ("OK", _CODE_FOLLOWS)
-_NOT_CHANGED = "304"  # the only one of its hundred that leads nowhere
+_NOT_CHANGED = "304"  # the only 3xx code that is not a redirect
 OFF_REASONS = (
     text("The receiver answered 410 Gone."),
     text("Every delivery has failed for five days."),
@@ -22,37 +22,37 @@ OFF_REASONS = (
     text("Nobody who may have webhooks here authorizes the app any more."),
     text("You no longer have permission to manage webhooks here."),
 )
-"""Why Workhook turned off a webhook, as in the audit log."""
+"""The reasons for which Workhook disables a webhook, as in the audit log."""
 _UNSENT: Mapping[str, str] = {
-    send.REFUSED: text("the address is not allowed"),
-    send.TOO_LARGE: text("the payload is too large"),
+    send.REFUSED: text("address not allowed"),
+    send.TOO_LARGE: text("payload too large"),
 }
 _UNANSWERED: Mapping[str, str] = {
-    client.NO_HOST: text("the name was not found, or the connection was refused"),
-    client.NO_NETWORK: text("its network cannot be reached"),
-    send.TIMED_OUT: text("it took too long"),
-    client.CLOSED: text("it closed the connection"),
-    client.MALFORMED: text("what came is not HTTP, or its headers are larger than 64 KB"),
+    client.NO_HOST: text("host not found or connection refused"),
+    client.NO_NETWORK: text("network unreachable"),
+    send.TIMED_OUT: text("timed out"),
+    client.CLOSED: text("connection closed by the receiver"),
+    client.MALFORMED: text("response isn’t HTTP, or its headers exceed 64 KB"),
 }
-_REFUSED = text("the connection was refused")
-_LIMIT = text("it took longer than %(seconds)s s, the most that an answer may take")
+_REFUSED = text("connection refused")
+_LIMIT = text("no response within the %(seconds)s s limit")
 
 
 def answered(status: str) -> bool:
-    """Tell whether the receiver answered. `status`: of a delivery, as in the API."""
+    """Return whether the receiver responded. `status`: of a delivery, as in the API."""
     return status.startswith(_ANSWERED)
 
 
 def briefly(status: str) -> str:
-    """Return the text in place of a status that no receiver sent."""
-    return gettext("not sent") if status in _UNSENT else gettext("no answer")
+    """Return the text shown in place of a status that no receiver sent."""
+    return gettext("not sent") if status in _UNSENT else gettext("no response")
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """Return the text beside `briefly`, or beside the code of an answer. `url`, of the receiver, and `limit_s`, for an
-    answer, make it more exact."""
+    """Return the text shown next to `briefly` or the response code. `url`, of the receiver, and `limit_s`, for a
+    response, make it more exact."""
     if _redirect(status) not in ("", _NOT_CHANGED):
-        return gettext("redirects are not followed")
+        return gettext("redirects aren’t followed")
     if answered(status):
         return _answer(status)
     if status == send.TIMED_OUT and limit_s is not None:
@@ -78,13 +78,13 @@ def _answer(status: str) -> str:
 
 
 def _redirect(status: str) -> str:
-    """Return the code of an answer if it is 3xx; otherwise empty."""
+    """Return the code of a 3xx response; otherwise empty."""
     _, _, code = status.partition(_CODE_FOLLOWS)
     return code if code.startswith("3") else ""
 
 
 def _has_address(url: str) -> bool:
-    """Tell whether the host is an address, so that no name was looked up."""
+    """Return whether the host is an IP address, so that no name was resolved."""
     try:
         ipaddress.ip_address(urlsplit(url).hostname or "")
     except ValueError:
@@ -93,26 +93,26 @@ def _has_address(url: str) -> bool:
 
 
 def leads_to(delivery: DeliveryDetail) -> str:
-    """Return the target of a redirect, which is not followed; empty for any other answer."""
+    """Return the target of a redirect, which is not followed; empty for other responses."""
     if not _redirect(delivery.status):
         return ""
     return next((value for name, value in delivery.response.headers.items() if name.lower() == "location"), "")
 
 
 def kept(response: DeliveryResponse) -> str:
-    """Say that only the beginning of a body is kept; empty for a whole one."""
+    """Return a note if only the beginning of a body is stored; otherwise empty."""
     most = file_size(client.MAX_BODY_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
     length = headers.get("content-length", "")
-    # A byte that is not UTF-8 counts as three here; the last character may have lost up to three of its bytes.
+    # An invalid byte counts as three here; the last character may have lost up to three bytes.
     size = len(response.payload.encode()) - 2 * response.payload.count("\ufffd")
     if size < client.MAX_BODY_BYTES - 3:
         return ""
     if not length.isascii() or not length.isdigit() or "content-encoding" in headers:
-        return gettext("At most %(most)s of a body are kept: this one may have been longer.") % {"most": most}
+        return gettext("Only the first %(most)s of a body are stored, so this one may be incomplete.") % {"most": most}
     if int(length) <= client.MAX_BODY_BYTES:
         return ""
-    return gettext("The receiver answered with %(all)s, of which the first %(most)s are kept.") % {
+    return gettext("The receiver sent %(all)s; the first %(most)s are stored.") % {
         "all": file_size(int(length)),
         "most": most,
     }

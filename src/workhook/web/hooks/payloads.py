@@ -1,4 +1,4 @@
-"""Payloads and answers as text for a page: JSON is indented and coloured, invisible characters are escaped, and long
+"""Payloads and responses as text for a page: JSON is indented and colored, invisible characters are escaped, and long
 texts are cut.
 
 Receivers and publishers write these texts, so nothing in them may act as markup or change the direction of the page.
@@ -29,8 +29,8 @@ _PLAIN_SPACE = frozenset("\n\t\r")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A text for a page. `size`: bytes of the whole, as it was sent. `cut`: only its beginning is shown, the first
-    `shown` of `all` characters, or 0 if they were not counted."""
+    """A text for a page. `size`: bytes of the original. `cut`: only the first `shown` of `all` characters are shown;
+    both are 0 if they were not counted."""
 
     text: Markup
     size: int
@@ -41,7 +41,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 @cache
 def unseen() -> re.Pattern[str]:
-    """Match characters that are invisible or change how others are shown: controls, marks of direction, and others."""
+    """Match characters that are invisible or affect how others are shown, such as controls and direction marks."""
     found = [
         chr(code)
         for code in [*range(0x3100), *range(0xD800, 0xF900), *range(0xFE00, 0x10000), *range(0xE0000, 0xE0200)]
@@ -51,7 +51,7 @@ def unseen() -> re.Pattern[str]:
 
 
 def visible(text: str) -> str:
-    """Write invisible characters as escapes of JSON."""
+    """Replace invisible characters with JSON escapes."""
     return text if text.isascii() and text.isprintable() else unseen().sub(_escape, text)
 
 
@@ -61,7 +61,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def pretty(value: object) -> Shown:
-    """Return a value as indented and coloured JSON."""
+    """Return a value as indented and colored JSON."""
     return _pretty(json.encode(value))
 
 
@@ -78,7 +78,7 @@ def _pretty(encoded: bytes) -> Shown:
 
 
 def body_text(text: str) -> Shown:
-    """Return a receiver's answer: JSON as `pretty` shows it, anything else as it is."""
+    """Return a response body: JSON in the format of `pretty`, anything else unchanged."""
     size = len(text.encode())
     if text.lstrip()[:1] in ("{", "["):
         return msgspec.structs.replace(_pretty(text.encode()), size=size)
@@ -94,7 +94,7 @@ def _plain(text: str, size: int) -> Shown:
 
 
 def _beginning(text: str) -> str:
-    """Cut the text to `SHOWN_MAX`, at the end of a line if lines are short."""
+    """Truncate the text to `SHOWN_MAX`, at the end of a line if lines are short."""
     if len(text) <= SHOWN_MAX:
         return text
     end = text.rfind("\n", SHOWN_MAX // 2, SHOWN_MAX)
@@ -120,15 +120,15 @@ def _pieces(text: str) -> Iterator[Markup]:
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a difference."""
+    """A line of a diff."""
 
     kind: Literal["same", "first", "second"]
     text: str
 
 
 def difference(first: str, second: str) -> list[Line]:
-    """Compare both texts, cut if they are long, line by line. The work is bounded by `DIFFERENCE_LINES_MAX` squared:
-    call it in a thread."""
+    """Compare both texts, truncated if long, line by line. Takes up to `DIFFERENCE_LINES_MAX` squared steps: call it in
+    a thread."""
     old, new = (visible(_indented(each)).split("\n")[:DIFFERENCE_LINES_MAX] for each in (first, second))
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     if start is None:

@@ -1,4 +1,4 @@
-"""The receiver inside the server: the route that takes requests, and the page that shows them."""
+"""The built-in receiver: the route that accepts requests and the page that shows them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Body(msgspec.Struct):
 
 
 class ArrivalView(NamedTuple):
-    """A request on the page."""
+    """A received request on the page."""
 
     arrival: Arrival
     headers: list[tuple[str, str]]
@@ -48,7 +48,7 @@ class ArrivalView(NamedTuple):
 
 
 class ReceiverView(NamedTuple):
-    """A receiver's webhook and what arrived. `mark`: changes with each request."""
+    """A receiver's webhook and its requests. `mark`: changes with each request."""
 
     hook: Hook
     arrived: list[ArrivalView]
@@ -57,7 +57,7 @@ class ReceiverView(NamedTuple):
 
 @routes.post("/receive/{key}", action="event.receive")
 async def page_receive(call: Call) -> Answer:
-    """Take what a webhook sends to a receiver inside the server."""
+    """Accept a request to a built-in receiver."""
     hook = await receivers.require_receiver(call.database, call.path("key"))
     body = await call.body(receivers.BODY_MAX_BYTES)
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in call.request.scope["headers"]]
@@ -67,7 +67,7 @@ async def page_receive(call: Call) -> Answer:
 
 @places.get("/{owner}/{project}/webhooks/receiver")
 async def arrived(visit: Visit) -> Answer:
-    """Show what arrived at the receiver of a project."""
+    """Show the requests received for a project."""
     site = await _site(visit, "read")
     view = await read_receiver(visit.database, site.owner)
     return visit.page("hooks/receiver.html", site=site, receiver=view)
@@ -75,7 +75,7 @@ async def arrived(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/webhooks/receiver/newest")
 async def newest_arrival(visit: Visit) -> Answer:
-    """Tell a page whether something arrived that it does not show."""
+    """Return the mark by which a page notices new requests."""
     site = await _site(visit, "read")
     hook = existing(await receivers.find_receiver(visit.database, site.owner))
     mark = str(await receivers.find_newest_arrival(visit.database, hook.id))
@@ -84,14 +84,14 @@ async def newest_arrival(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/webhooks/receiver", action="hook.create")
 async def create_receiver(visit: Visit) -> Answer:
-    """Make a receiver, and a webhook that sends everything to it. Where there is one already, it stays."""
+    """Create a receiver and a webhook that sends all events to it, unless they exist."""
     site = await _site(visit, "write")
     key = new_receiver_key()
     change = _change(visit.call, key)
 
     async def create(write: Write) -> None:
         hook_write = actions.hook_write(visit.call, write.tx)
-        await actions.lock_owner(hook_write)  # the form may be sent twice at once
+        await actions.lock_owner(hook_write)  # the form may be submitted twice concurrently
         if await receivers.find_receiver(write.tx, site.owner) is None:
             await receivers.create_receiver(hook_write, change, key)
 
@@ -101,7 +101,7 @@ async def create_receiver(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/webhooks/receiver/card", makes=True, action="task.create")
 async def add_card(visit: Visit) -> Answer:
-    """Add a card to the project, so that there is something to send."""
+    """Add a card to the project to cause an event."""
     site = await _site(visit, "read")
     access = await visit.access()
     await visit.change(lambda write: _add_card(write, access))
@@ -109,7 +109,7 @@ async def add_card(visit: Visit) -> Answer:
 
 
 async def read_receiver(reader: Reader, owner: HookOwner) -> ReceiverView | None:
-    """Return the project's receiver with what arrived, or None."""
+    """Return the project's receiver with its requests, or None."""
     hook = await receivers.find_receiver(reader, owner)
     if hook is None:
         return None
@@ -142,10 +142,10 @@ def _back(visit: Visit, site: HookSite) -> str:
 
 
 def _change(call: Call, key: str) -> HookChange:
-    """Return a webhook for every event, whose deliveries have both kinds of signatures."""
+    """Return a webhook for all events whose deliveries carry both kinds of signatures."""
     url = call.services.own.receiver_url(key)
     if url is None:
-        raise Conflict(text("This server does not know its own address. Set base_url."), code="no_own_address")
+        raise Conflict(text("This server’s address isn’t configured. Set base_url."), code="no_own_address")
     config = {"url": url, "content_type": "json", "header_style": "standard", "secret": new_secret()}
     body = {"name": "web", "config": config, "events": ["*"], "active": True}
     return parse_hook(body, "repository", call.services.check_url, creating=True)

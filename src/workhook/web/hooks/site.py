@@ -1,4 +1,4 @@
-"""The places of webhooks: each exists for a project and for an organization.
+"""The pages of webhooks, which exist for projects and for organizations.
 
     places = HookPlaces("hook")
 
@@ -35,20 +35,20 @@ SitePage = Callable[[Visit, "HookSite"], Awaitable[Answer]]
 
 
 _REFUSED = {
-    "project": text("Only admins of the project see its webhooks and change them. Ask one of them."),
-    "organization": text("Only owners of the organization see its webhooks and change them. Ask one of them."),
+    "project": text("Only project admins can view and manage webhooks. Ask one for help."),
+    "organization": text("Only organization owners can view and manage webhooks. Ask one for help."),
 }
 
 
 class HookSite(msgspec.Struct, frozen=True):
-    """The owner of a page's webhooks. `access`: the visitor's in the project; None for an organization."""
+    """The owner of a page's webhooks. `access`: of the visitor to the project; None for an organization."""
 
     owner: HookOwner
     access: Access | None
 
     @property
     def base(self) -> str:
-        """Return the address of the list of webhooks."""
+        """Return the address of the webhook list."""
         name = self.owner.repository.full_name if self.owner.repository else f"{self.owner.account.login}/-"
         return f"/{name}/webhooks"
 
@@ -57,10 +57,10 @@ class HookSite(msgspec.Struct, frozen=True):
 
 
 class HookPlaces(Places):
-    """Places that exist twice, each with the `HookSite` that its path names."""
+    """Places that exist for both kinds of sites and receive their `HookSite`."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """`right`: read, write or delete; by default the one that fits the method."""
+        """`right`: read, write, or delete; by default the one of the method."""
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
@@ -85,26 +85,26 @@ async def _find_site(visit: Visit, *, kind: str, right: str) -> HookSite:
 
 @contextmanager
 def limit_in_words() -> Iterator[None]:
-    """Translate the error of the limit of pings, tests and repeats in a minute."""
+    """Translate the error raised when the limit of pings, tests, and redeliveries per minute is exceeded."""
     try:
         yield
     except Forbidden as problem:
         if problem.code != TOO_MANY:
             raise
         wait_s = problem.headers["Retry-After"]
-        message = gettext("There were too many pings, tests and repeats. Try again in %(seconds)s seconds.")
+        message = gettext("Too many pings, tests, and redeliveries. Try again in %(seconds)s seconds.")
         raise TooManyRequests(message % {"seconds": wait_s}, retry_after_s=int(wait_s)) from problem
 
 
 async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Answer:
-    """Show a page of one webhook, with the reason why it is off."""
-    its = values.get("health")  # which has read it
+    """Show a page of a webhook, with the reason if it is disabled."""
+    its = values.get("health")  # already read with the health
     reason = its.off_reason if its else await health.off_reason(visit.database, hook)
     return visit.page(template, site=site, hook=hook, off_reason=reason, **values)
 
 
 async def hook_at(visit: Visit) -> Hook:
-    """Return the webhook of the path, if the visitor sees it. Raises `NotFound`."""
+    """Return the webhook in the path if the visitor can see it. Raises `NotFound`."""
     return await hook_of(visit.call, visit.database, hook_id_of(visit))
 
 
@@ -117,7 +117,7 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks of an organization that OAuth apps created, and their number; empty for a project and
+    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for a project and
     for visitors who are not owners."""
     if site.owner.repository is not None:
         return [], 0
@@ -132,7 +132,7 @@ async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], i
 
 @app_hook_places.post("/by-apps/{hook_id}/delete", right="read", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Answer:
-    """Delete a webhook that an OAuth app made."""
+    """Delete a webhook created by an OAuth app."""
     account = (await visit.organization("oauth_hooks.delete")).account
     await visit.change(lambda write: actions.delete_app_hook(write.tx, write.actor, account, hook_id_of(visit)))
-    return visit.done(site.base, gettext("The webhook was deleted."))
+    return visit.done(site.base, gettext("Webhook deleted."))

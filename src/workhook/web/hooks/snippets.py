@@ -1,4 +1,4 @@
-"""Code for receivers of deliveries: a delivery as a command for `curl`, and the check of its signature."""
+"""Code for receivers: a delivery as a `curl` command, and signature verification."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _is_form(headers: Mapping[str, str]) -> bool:
 
 
 def command(delivery: DeliveryDetail) -> str:
-    """Return the command, for a POSIX shell with the quoting `$'…'` of bash and the signatures that were sent.
-    Credentials are not stored: their place is marked."""
+    """Return the command for a POSIX shell with bash's `$'…'` quoting, including the signatures as sent. Credentials
+    are not stored, so a placeholder marks them."""
     lines = [f"curl {_quoted(delivery.url)}"]
     for name, value in delivery.request.headers.items():
         shown = value.replace(REDACTED, PASSWORD_PLACE) if name.lower().endswith("authorization") else value
@@ -84,7 +84,7 @@ def command(delivery: DeliveryDetail) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote one word of a shell, with escapes for invisible characters."""
+    """Quote a shell word, escaping invisible characters."""
     if "'" not in text and not unseen().search(text):
         return f"'{text}'"
     escaped = unseen().sub(lambda found: f"\\U{ord(found[0]):08x}", _NEEDS_ESCAPES.sub(r"\\\g<0>", text))

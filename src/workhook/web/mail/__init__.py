@@ -1,1 +1,1 @@
-"""E-mail: the letters that people get, and the page that ends a kind of them."""
+"""E-mail messages, and the page to unsubscribe."""

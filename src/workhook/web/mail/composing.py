@@ -1,4 +1,4 @@
-"""The composition of a queued message: its recipient, its language, and its current content."""
+"""Composes queued messages: recipient, language, and current content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class Composer:
-    """`base`: the address of this server, with which every link begins. `sender`: of all messages."""
+    """`base`: the address of this server, the start of every link. `sender`: of all messages."""
 
     def __init__(self, services: Services, base: str, sender: Address) -> None:
         self._services = services
@@ -106,7 +106,7 @@ class Composer:
             )
 
     def _opened(self, message: MailMessage) -> str | None:
-        """Return the path of its link, or None if it can no longer be decrypted."""
+        """Return the path of the message's link, or None if it can no longer be decrypted."""
         try:
             return self._services.vault.open(message.sealed)
         except VaultError:

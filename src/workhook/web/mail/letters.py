@@ -19,8 +19,8 @@ from workhook.work.money.invoices.paper import Paper
 
 
 class Letter(Secretive, msgspec.Struct, frozen=True):
-    """`button`: its text and address. `thread`: the subject by which mail programs group messages. `reason`: why the
-    recipient gets it. `unsubscribe`: the address that ends this kind of message."""
+    """`button`: its text and URL. `thread`: a key for grouping messages in mail programs. `reason`: why the recipient
+    gets the message. `unsubscribe`: the URL to unsubscribe from this kind of message."""
 
     subject: str
     intro: str
@@ -34,26 +34,26 @@ class Letter(Secretive, msgspec.Struct, frozen=True):
 
 
 _BUTTONS: Mapping[str, str] = {
-    "task": text("Open the task"),
-    "file": text("Open the file"),
-    "invoice": text("Open the invoice"),
-    "webhook": text("Open the webhook"),
-    "invitation": text("Answer the invitation"),
+    "task": text("View task"),
+    "file": text("View file"),
+    "invoice": text("View invoice"),
+    "webhook": text("View webhook"),
+    "invitation": text("View invitation"),
 }
 
 
 def notification_letter(
     told: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
 ) -> Letter:
-    """`base`: the address of this server. `invoice`: the subject, in whose language the letter is written."""
+    """`base`: the address of this server. `invoice`: the subject, whose language is used for the letter."""
     notes = [] if invoice is None else _due_notes(invoice)
     if told.deadline is not None:
         is_bare = is_day(told.deadline)
         at = _paper().day(day_in(told.deadline, UTC)) if is_bare else _moment(told.deadline)
-        notes.append(gettext("Deadline: %(at)s") % {"at": at})
+        notes.append(gettext("Due: %(at)s") % {"at": at})
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
-    button = gettext("Open the comment") if told.comment else gettext(_BUTTONS[told.subject])
+    button = gettext("View comment") if told.comment else gettext(_BUTTONS[told.subject])
     is_discussed = told.subject in ("task", "file", "invoice")
     return Letter(
         subject=_subject(told),
@@ -61,7 +61,7 @@ def notification_letter(
         button=(button, base + path_of(told)),
         quote=told.words or "",
         notes=notes,
-        reason=gettext("You get this e-mail because you are told of such things by e-mail."),
+        reason=gettext("You’re receiving this because of your notification settings."),
         thread=f"{told.subject}.{told.subject_id}" if is_discussed else None,
         unsubscribe=base + unsubscribe,
         settings=f"{base}/settings/notifications",
@@ -69,7 +69,7 @@ def notification_letter(
 
 
 def _moment(at_ms: int) -> str:
-    """Format a moment as `4 Dec 2026, 15:30 UTC`: the zone of the recipient is unknown."""
+    """Format a moment such as `4 Dec 2026, 15:30 UTC`. The recipient's time zone is unknown."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{_paper().day(at.date())}, {at:%H:%M} UTC"
 
@@ -84,37 +84,39 @@ def _due_notes(mailed: MailedInvoice) -> list[str]:
     paper, currency = Paper(mailed.language), mailed.invoice.currency
     notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(mailed.amount_due_minor, currency)}]
     if mailed.due is not None:
-        notes.append(gettext("Due on: %(day)s") % {"day": paper.day(mailed.due)})
+        notes.append(gettext("Due date: %(day)s") % {"day": paper.day(mailed.due)})
     return notes
 
 
 def _subject(told: Notification) -> str:
-    """Return the subject: the same for all messages about a task, so that mail programs group them."""
+    """Return the subject, which is constant for a task or file so that mail programs group its messages."""
     if told.subject in ("task", "file"):
         return f"[{told.project_title}] {told.title}"
     return sentence(told).rstrip(".")
 
 
 def invitation_letter(invitation: Invitation, link: str) -> Letter:
-    """`link`: the whole address."""
+    """`link`: an absolute URL."""
     place = invitation.repository.title if invitation.repository else called(invitation.account)
     who = called(invitation.inviter)
-    until = gettext("The link is good until %(at)s.") % {"at": _moment(invitation.expires_at)}
+    until = gettext("This link expires on %(at)s.") % {"at": _moment(invitation.expires_at)}
     return Letter(
-        subject=gettext("%(who)s invites you to %(what)s") % {"who": who, "what": place},
-        intro=gettext("%(who)s invites you to %(what)s.") % {"who": who, "what": place},
-        button=(gettext("Look at the invitation"), link),
-        notes=[until, gettext("Whoever has the link can accept with it, once. Do not pass it on.")],
-        reason=gettext("You get this e-mail because somebody gave your address. If you do not know them, ignore it."),
+        subject=gettext("%(who)s invited you to %(what)s") % {"who": who, "what": place},
+        intro=gettext("%(who)s invited you to %(what)s.") % {"who": who, "what": place},
+        button=(gettext("View invitation"), link),
+        notes=[until, gettext("Anyone with this link can accept the invitation, once. Don’t forward it.")],
+        reason=gettext(
+            "You’re receiving this because someone invited you by e-mail. If you don’t know them, ignore this message."
+        ),
     )
 
 
 _OWN = {
-    "sign_in_link": (text("Your link to sign in"), text("This link signs you in, once."), text("Sign in")),
+    "sign_in_link": (text("Your sign-in link"), text("Use this link to sign in. It works once."), text("Sign in")),
     "password_link": (
-        text("Your link to set a password"),
-        text("With this link you set a new password, once. You are then signed out everywhere else."),
-        text("Set a password"),
+        text("Set your password"),
+        text("Use this link to set a new password. It works once, and you’ll be signed out everywhere else."),
+        text("Set password"),
     ),
 }
 
@@ -122,32 +124,34 @@ _OWN = {
 def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
     """Return the letter with a link for the recipient's account. `kind`: `sign_in_link` or `password_link`."""
     subject, intro, button = map(gettext, _OWN[kind])
-    until = gettext("The link is good until %(at)s.") % {"at": _moment(expires_at)}
+    until = gettext("This link expires on %(at)s.") % {"at": _moment(expires_at)}
     return Letter(
         subject=subject,
         intro=intro,
         button=(button, link),
-        notes=[until, gettext("Whoever has the link can use it. Do not pass it on.")],
-        reason=gettext("You get this e-mail because an administrator made the link for you."),
+        notes=[until, gettext("Anyone with this link can use it. Don’t forward it.")],
+        reason=gettext("You’re receiving this because a link was requested for your account."),
     )
 
 
 def confirmation_letter(link: str) -> Letter:
-    """`link`: the whole address."""
+    """`link`: an absolute URL."""
     return Letter(
         subject=gettext("Confirm your e-mail address"),
-        intro=gettext("Confirm that you want e-mail from Workhook at this address."),
-        button=(gettext("Confirm the address"), link),
-        notes=[gettext("The link is good for a day.")],
-        reason=gettext("You get this e-mail because somebody gave your address. If that was not you, ignore it."),
+        intro=gettext("Confirm that you want to receive e-mail from Workhook at this address."),
+        button=(gettext("Confirm address"), link),
+        notes=[gettext("This link expires in 24 hours.")],
+        reason=gettext(
+            "You’re receiving this because someone entered your address. If it wasn’t you, ignore this message."
+        ),
     )
 
 
 def trial_letter(base: str) -> Letter:
     """For `workhook mail test`."""
     return Letter(
-        subject=gettext("A test of e-mail"),
+        subject=gettext("Test e-mail"),
         intro=gettext("This Workhook server can send e-mail."),
         button=(gettext("Open Workhook"), f"{base}/"),
-        reason=gettext("You get this e-mail because an administrator tried it out."),
+        reason=gettext("You’re receiving this because an administrator sent a test."),
     )

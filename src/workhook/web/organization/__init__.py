@@ -1,1 +1,1 @@
-"""The settings of an organization: its name, its apps, the apps that are installed on it, and deleted projects."""
+"""The settings of an organization: its name, apps, installed apps, and deleted projects."""

@@ -1,4 +1,4 @@
-"""The places of an organization's apps: most exist for OAuth apps and for apps.
+"""The pages of an organization's apps. Most exist for OAuth apps and for apps.
 
     places = AppPlaces("apps")
 
@@ -39,7 +39,7 @@ from workhook.web.organization.settings import owned, settings_address, settings
 SitePage = Callable[[Visit, "AppSite"], Awaitable[Answer]]
 _PARTS = {"oauth": ("oauth-apps", "client_id"), "app": ("apps", "slug")}
 NEW = {"oauth": "new-oauth-app", "app": "new-app"}
-"""The pages that create one. They are beside the list, since an app could be called `new`."""
+"""The pages that create an app. They are next to the list because an app could be called `new`."""
 
 
 class AppSite(NamedTuple):
@@ -66,16 +66,16 @@ class AppSite(NamedTuple):
 
 
 class AppPlaces(Places):
-    """Places that exist twice, each with the `AppSite` that its path names."""
+    """Places that exist for both kinds of apps and receive their `AppSite`."""
 
     def shown(self, path: str = "", *, new: bool = False) -> Callable[[SitePage], SitePage]:
-        """Declare a page. Its path follows the list's address; `/*` stands for an app. `new`: it follows `NEW`."""
+        """Declare a page. Its path is relative to the list; `/*` matches an app. `new`: relative to `NEW` instead."""
         return self._both("GET", path, new)
 
     def sent(
         self, path: str = "", *, action: str, new: bool = False, makes: bool = False
     ) -> Callable[[SitePage], SitePage]:
-        """Declare a form. `makes`: as in `Places.route`. `action`: its name in the audit log, without the object."""
+        """Declare a form. `makes`: see `Places.route`. `action`: its audit log action without the object."""
         return self._both("POST", path, new, action, makes=makes)
 
     def _both(
@@ -110,7 +110,7 @@ NAME_TAKEN = Retry(UniqueViolation)
 
 
 class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
-    """Secrets that are shown only once. `pem`: a private key."""
+    """Secrets shown only once. `pem`: a private key."""
 
     client_secret: str = ""
     pem: str = ""
@@ -155,7 +155,7 @@ async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
 @places.sent(new=True, makes=True, action="create")
 @form_page(_new_page, forms.FIELDS)
 async def create(visit: Visit, site: AppSite) -> Answer:
-    """Make an app. This page alone shows its secret and its private key."""
+    """Create an app. Only this page shows its secret and private key."""
     wanted = forms.create_of(visit, site.kind)
     key = await actions.make_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
 
@@ -185,7 +185,7 @@ def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, c
 
 @places.shown("/*")
 async def show(visit: Visit, site: AppSite) -> Answer:
-    """Show an app: what it says of itself, its secrets and keys, and where it is installed."""
+    """Show an app with its details, secrets, keys, and installations."""
     return await _app_page(visit, UNSENT, site)
 
 
@@ -220,20 +220,20 @@ async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
 @places.sent("/*", action="update")
 @form_page(_app_page, forms.FIELDS, section=APP)
 async def update(visit: Visit, site: AppSite) -> Answer:
-    """Change what an app says of itself, and what it may do."""
+    """Change the details and permissions of an app."""
 
     async def change(write: Write) -> App:
         return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
 
     edit = forms.edit_of(visit, site.kind)
     changed = await visit.change(change, retry=NAME_TAKEN)
-    return visit.done(site.address(changed), gettext("The app was saved."))
+    return visit.done(site.address(changed), gettext("App saved."))
 
 
 @places.sent("/*/secrets", makes=True, action="create_secret")
 @form_page(_app_page, section="secrets")
 async def add_secret(visit: Visit, site: AppSite) -> Answer:
-    """Make another client secret. This page alone shows it."""
+    """Create another client secret. Only this page shows it."""
 
     async def add(write: Write) -> tuple[AppSecret, str]:
         return await actions.add_secret(write.tx, write.actor, await find_named_app(write.call, write.tx))
@@ -249,7 +249,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Answer:
     app = await find_named_app(visit.call, visit.database)
     secret_id = visit.call.path_integer("secret_id")
     await visit.change(lambda write: actions.remove_secret(write.tx, write.actor, app, secret_id))
-    return visit.done(f"{site.address(app)}#secrets", gettext("The client secret was deleted."))
+    return visit.done(f"{site.address(app)}#secrets", gettext("Client secret deleted."))
 
 
 @places.sent("/*/revoke-tokens", action="revoke_tokens")
@@ -257,7 +257,7 @@ async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
     """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
     await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
-    return visit.done(site.address(app), gettext("Every token of the app was revoked."))
+    return visit.done(site.address(app), gettext("All tokens of the app revoked."))
 
 
 @places.shown("/*/delete")
@@ -277,10 +277,10 @@ async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Answer:
 @places.sent("/*/delete", action="delete")
 @form_page(_delete_page)
 async def delete(visit: Visit, site: AppSite) -> Answer:
-    """Delete an app, if its name was typed."""
+    """Delete an app if its name was typed."""
     app = await find_named_app(visit.call, visit.database)
     if visit.fields.get("name", "").strip() != app.name:
-        raise Invalid(gettext("That is not the name of the app. Nothing was deleted."))
+        raise Invalid(gettext("That isn’t the app’s name. Nothing was deleted."))
     await visit.change(lambda write: actions.delete_app(write.tx, write.actor, app))
     return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
 
@@ -298,13 +298,13 @@ async def _keys_again(visit: Visit, form: PageForm) -> Answer:
 @places.post("/{owner}/settings/apps/{slug}/keys", makes=True, action="app.create_key")
 @form_page(_keys_again, section="keys")
 async def add_key(visit: Visit) -> Answer:
-    """Add a key to an app. If it is made here, this page alone shows its private half."""
+    """Add a key to an app. If the key is generated, only this page shows its private half."""
     site, app = await _app_of_key(visit)
     wanted = visit.form(s.KeyCreate, "public_key")
     key = await actions.make_key(wanted.public_key)
     made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
     if key.private_key is None:
-        return visit.done(f"{site.address(app)}#keys", gettext("The key was added."))
+        return visit.done(f"{site.address(app)}#keys", gettext("Key added."))
     file_name = f"{app.slug}-{made.id}.pem"
     return _made_page(visit, site, app, MadeSecrets(pem=key.private_key, file_name=file_name))
 
@@ -316,4 +316,4 @@ async def delete_key(visit: Visit) -> Answer:
     site, app = await _app_of_key(visit)
     key_id = visit.call.path_integer("key_id")
     await visit.change(lambda write: actions.remove_key(write.tx, write.actor, app, key_id))
-    return visit.done(f"{site.address(app)}#keys", gettext("The key was deleted."))
+    return visit.done(f"{site.address(app)}#keys", gettext("Key deleted."))

@@ -1,4 +1,4 @@
-"""The form of an app, and its translation to and from the API's body, which has the same checks."""
+"""The form of an app, and its conversion to and from the API's body, which shares its checks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PERMISSION = "permission."
 _TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
 FIELDS = frozenset({*_TEXTS, "permissions", "public"})
 _LABELS = {
-    "repository_hooks": (text("Webhooks of projects"), text("and what they delivered")),
-    "organization_hooks": (text("Webhooks of the organization"), text("with all its events, and its audit log")),
-    "work": (text("Work"), text("projects, tasks, files, time and billing")),
+    "repository_hooks": (text("Project webhooks"), text("and their deliveries")),
+    "organization_hooks": (text("Organization webhooks"), text("with all events and the audit log")),
+    "work": (text("Work"), text("projects, tasks, files, time, and billing")),
 }
-_LEVELS = {"": text("nothing"), "read": text("see"), "write": text("see and change")}
+_LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and write")}
 
 
 class AppForm(PageForm):
-    """The form of an app, with its choices."""
+    """The form of an app with its options."""
 
     device_flow: bool = False
     public: bool = False
@@ -39,7 +39,7 @@ def form_of(app: App) -> AppForm:
 
 
 def form_again(sent: PageForm) -> AppForm:
-    """Return the form as it was sent, with its errors."""
+    """Return the submitted form with its errors."""
     fields = sent.values
     values = {name: fields.get(name, "") for name in _TEXTS}
     values["public_key"] = shown_key(values["public_key"])
@@ -55,7 +55,7 @@ def form_again(sent: PageForm) -> AppForm:
 
 
 def shown_key(typed: str) -> str:
-    """Return the typed key, but never a private one."""
+    """Return the typed key, or an empty text for a private one."""
     return "" if "PRIVATE KEY" in typed else typed
 
 
@@ -68,7 +68,7 @@ def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
 
 
 def edit_of(visit: Visit, kind: str) -> s.OauthAppEdit:
-    """Read a change of an OAuth app, or of an app as `AppEdit`. Raises `Invalid`."""
+    """Read an edit of an OAuth app, or of an app as `AppEdit`. Raises `Invalid`."""
     return visit.form(s.OauthAppEdit if kind == "oauth" else s.AppEdit, **_values(visit.fields, kind))
 
 

@@ -1,4 +1,4 @@
-"""The apps that are installed on an organization: what each may do and where, suspending and uninstalling."""
+"""The apps installed on an organization: their permissions and projects, suspending and uninstalling."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REPOSITORIES, PERMISSIONS = "repositories", "permissions"  # the forms on the pa
 
 @places.get("/{owner}/settings/installations")
 async def show_list(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """List the apps that are installed on an organization."""
+    """List the apps installed on an organization."""
     place = await owned(visit)
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_installations_on(visit.database, place.account.id, page)
@@ -56,7 +56,7 @@ async def show_list(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/settings/installations", action="installation.create")
 @form_page(show_list)
 async def begin(visit: Visit) -> Answer:
-    """Lead to the page on which the app that was named is installed."""
+    """Redirect to the installation page of the named app."""
     place = await owned(visit)
     typed = visit.fields.get("app", "").strip()
     name = typed.rstrip("/").removesuffix("/installations/new").rpartition("/")[2]
@@ -66,7 +66,7 @@ async def begin(visit: Visit) -> Answer:
             if each.account.id == place.account.id:
                 path = PATH.format(slug=quote(app.slug, safe=""))
                 return visit.done(f"{path}?target_id={each.account.id}")
-    raise Invalid(gettext("There is no app with this name that can be installed here."))
+    raise Invalid(gettext("No app with this name can be installed here."))
 
 
 async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installation]:
@@ -76,12 +76,12 @@ async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installat
 
 
 async def _sent_to(visit: Visit) -> tuple[Organization, Installation]:
-    """As `_found`, for a form on the page of an installation, to which it leads back."""
+    """Like `_found`, for a form on the page of an installation."""
     return await _found(visit, PART, visit.path("installation_id"))
 
 
 def asks_for_more(installation: Installation) -> bool:
-    """Tell whether the app now asks for more permissions than it was granted."""
+    """Return whether the app requests more permissions than it was granted."""
     app = installation.app
     granted = frozenset(f"{name}:{level}" for name, level in installation.permissions.items())
     return not covers(app, granted, wanted(app, frozenset()))
@@ -89,7 +89,7 @@ def asks_for_more(installation: Installation) -> bool:
 
 @places.get("/{owner}/settings/installations/{installation_id}")
 async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show what an installed app may do, and where."""
+    """Show the permissions and projects of an installed app."""
     place, found = await _found(visit)
     chosen = found.repository_ids
     choice = RepositoryChoice("all") if chosen is None else RepositoryChoice("selected", chosen)
@@ -120,7 +120,7 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 
 def _asked_key(found: Installation) -> str:
-    """Return what the app asks for. The form repeats it, so that only what the page showed is allowed."""
+    """Return the requested permissions. The form repeats them, so only those shown on the page are granted."""
     return " ".join(sorted(wanted(found.app, frozenset())))
 
 
@@ -131,7 +131,7 @@ def _address(place: Organization, found: Installation, *more: str) -> str:
 @places.post("/{owner}/settings/installations/{installation_id}/repositories", action="installation.update")
 @form_page(show, section=REPOSITORIES)
 async def choose_repositories(visit: Visit) -> Answer:
-    """Choose on which projects an installed app acts."""
+    """Select the projects of an installed app."""
     place, found = await _sent_to(visit)
     choice = read_choice(visit.fields)
 
@@ -140,11 +140,11 @@ async def choose_repositories(visit: Visit) -> Answer:
         await installing.edit_installation(write.tx, write.actor, locked, repository_ids=ids)
 
     await _change(visit, change)
-    return visit.done(_address(place, found), gettext("The app acts on what you chose."))
+    return visit.done(_address(place, found), gettext("Project access saved."))
 
 
 async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[T]]) -> T:
-    """Run `step` in one transaction, with the installation as it is there."""
+    """Run `step` in one transaction with the current installation."""
 
     async def once(write: Write) -> T:
         number = write.call.path_integer("installation_id")
@@ -156,21 +156,21 @@ async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[
 @places.post("/{owner}/settings/installations/{installation_id}/permissions", action="installation.update")
 @form_page(show, section=PERMISSIONS)
 async def allow(visit: Visit) -> Answer:
-    """Allow an installed app what it asks for by now."""
+    """Grant an installed app its requested permissions."""
     place, found = await _sent_to(visit)
 
     async def change(write: Write, locked: Installation) -> None:
         if visit.fields.get("asked") != _asked_key(locked):
-            raise Invalid(gettext("The app asks for something else by now. Read it once more."))
+            raise Invalid(gettext("The requested permissions have changed. Please review them again."))
         await installing.edit_installation(write.tx, write.actor, locked, permissions=locked.app.permissions)
 
     await _change(visit, change)
-    return visit.done(_address(place, found), gettext("The app may do what it asks for."))
+    return visit.done(_address(place, found), gettext("Permissions approved."))
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/suspended", action="installation.suspend")
 async def suspend(visit: Visit) -> Answer:
-    """Suspend an installed app, or let it act again."""
+    """Suspend or unsuspend an installed app."""
     place, found = await _sent_to(visit)
     suspended = visit.fields.get("suspended") == "1"
 
@@ -179,7 +179,7 @@ async def suspend(visit: Visit) -> Answer:
         await step(write.tx, write.actor, locked)
 
     await _change(visit, change)
-    text = gettext("%(app)s is suspended.") if suspended else gettext("%(app)s can act again.")
+    text = gettext("%(app)s suspended.") if suspended else gettext("%(app)s unsuspended.")
     undo = Undo(_address(place, found, "suspended"), {"suspended": "0" if suspended else "1"})
     return visit.done(_address(place, found), text % {"app": found.app.name}, undo=undo)
 
@@ -194,7 +194,7 @@ async def ask_to_uninstall(visit: Visit) -> Answer:
 
 @places.post("/{owner}/settings/installations/{installation_id}/uninstall", action="installation.delete")
 async def uninstall(visit: Visit) -> Answer:
-    """Uninstall an app, with the webhooks that it made if the box was ticked."""
+    """Uninstall an app and, if requested, remove the webhooks it created."""
     place, found = await _found(visit)
     remove = "remove_webhooks" in visit.fields
 
@@ -202,8 +202,8 @@ async def uninstall(visit: Visit) -> Answer:
         return await installing.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
 
     webhooks = await _change(visit, change)
-    said = gettext("%(app)s was uninstalled.") % {"app": found.app.name}
+    said = gettext("%(app)s uninstalled.") % {"app": found.app.name}
     if webhooks and not remove:
-        left = ngettext("%(num)d webhook that it made stays.", "%(num)d webhooks that it made stay.", len(webhooks))
+        left = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
         said += " " + left % {"num": len(webhooks)}
     return visit.done(settings_address(place.account, PART), said)

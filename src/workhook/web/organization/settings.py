@@ -1,4 +1,4 @@
-"""`/{owner}/settings`: the name, the end and an export of an organization; `/{owner}/-/trash`: its deleted projects."""
+"""`/{owner}/settings`: rename, export, and delete an organization; `/{owner}/-/trash`: its deleted projects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workhook.work.portability.moving.exporting import MEDIA_TYPE, headers_of, m
 
 
 def entries() -> list[Tab]:
-    """Return the settings' own navigation; the paths follow the organization's address."""
+    """Return the navigation of the settings. Paths are relative to the organization's address."""
     return [
         Tab("general", "/settings", "settings", gettext("General")),
         Tab("billing", "/settings/billing", "receipt", gettext("Billing")),
@@ -39,13 +39,13 @@ def entries() -> list[Tab]:
 
 
 def settings_address(account: Account, *more: str) -> str:
-    """Return the address of the settings, or of a part of them."""
+    """Return the address of the settings or of one of their pages."""
     return paging.address_of(account.login, "settings", *more)
 
 
 async def owned(visit: Visit, *return_to: str) -> Organization:
-    """Return the organization of the path, if the visitor owns it and has signed in within the hour. `return_to`: the
-    part of the settings to which a form leads back, by default the current page. Raises `NotFound`, `Forbidden`,
+    """Return the organization in the path if the visitor owns it and has signed in within the last hour. `return_to`:
+    the settings page to return to after re-authentication, by default the current one. Raises `NotFound`, `Forbidden`,
     `ConfirmFirst`."""
     organization = await visit.organization("organization.admin")
     visit.require_recent(settings_address(organization.account, *return_to) if return_to else None)
@@ -53,7 +53,7 @@ async def owned(visit: Visit, *return_to: str) -> Organization:
 
 
 def settings_page(visit: Visit, place: Organization, template: str, form: PageForm = UNSENT, **context: Any) -> Answer:
-    """Show a page of the settings, with the errors of its form."""
+    """Show a settings page with the errors of its form."""
     values: dict[str, Any] = {"entries": entries(), "faults": form.reasons, **context}
     return visit.page(template, form=form, place=place, **values)
 
@@ -82,7 +82,7 @@ async def save_settings(visit: Visit) -> Answer:
     account = (await owned(visit)).account
     edit = visit.form(OrganizationEdit, "name")
     await visit.change(lambda write: actions.rename(write.tx, account, edit.name, actor=write.actor))
-    return visit.done(settings_address(account), gettext("The organization was saved."))
+    return visit.done(settings_address(account), gettext("Organization saved."))
 
 
 @places.get("/{owner}/settings/delete")
@@ -96,10 +96,10 @@ async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/settings/delete", action="organization.delete")
 @form_page(ask_to_delete)
 async def delete_organization_of_form(visit: Visit) -> Answer:
-    """Delete an organization, if its name or its login was typed."""
+    """Delete an organization if its name or login was typed."""
     account = (await owned(visit, "delete")).account
     if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
-        raise Invalid(gettext("That is not what is to be typed. Nothing was deleted."))
+        raise Invalid(gettext("The name doesn’t match. Nothing was deleted."))
     await visit.change(lambda write: delete_organization(write, account))
     return visit.done("/", gettext("%(name)s was deleted.") % {"name": account.name or account.login})
 
@@ -111,14 +111,14 @@ export_places = Places("export")
 
 @export_places.get("/{owner}/settings/export")
 async def show_export(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show what an export holds."""
+    """Show the contents of an export."""
     return settings_page(visit, await owned(visit), "organization/export.html", form)
 
 
 @export_places.post("/{owner}/settings/export", action="organization.export")
 @form_page(show_export, on=(Conflict, TooManyRequests))
 async def download(visit: Visit) -> Answer:
-    """Download everything of the organization."""
+    """Download the export of an organization."""
     account, call = (await owned(visit, "export")).account, visit.call
     archive = await make_archive(call.services, visit.actor, account, call.base_for_others, call.request_id)
     return Answer(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)

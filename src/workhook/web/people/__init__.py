@@ -1,1 +1,1 @@
-"""Who is in an organization, who is invited, and what became of the visitor's own invitations."""
+"""The people of organizations and projects, and invitations."""

@@ -1,4 +1,4 @@
-"""The clients of a project: people from outside who see what is for them."""
+"""The clients of a project."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DIGITS_MAX = 15
 
 @places.post("/{owner}/{project}/settings/clients", action="client.add")
 async def put_client_back(visit: Visit) -> Answer:
-    """Undo that a client was removed, for some minutes. Others are invited."""
+    """Undo the removal of a client within a few minutes. Afterwards they need a new invitation."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     project_id = access.repository.project_id
@@ -41,13 +41,13 @@ async def put_client_back(visit: Visit) -> Answer:
     ):
         raise NotFound()
     client = await visit.change(lambda write: put_back(write, project_id, login, email))
-    text = gettext("%(login)s is a client of the project.") % {"login": client.username}
+    text = gettext("%(login)s is a client of this project again.") % {"login": client.username}
     return visit.done(settings_address(visit, SECTION), text)
 
 
 def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
-    """Return the undo of a removal, for some minutes in this session: only a former client returns without a new
-    invitation."""
+    """Return the undo of a removal, valid for a few minutes in this session. It is signed, because only a former client
+    may return without a new invitation."""
     until = str(now_ms() + UNDO_MS)
     signature = cookies.sign(visit.call, _REMOVED, _signed(visit, project_id, removed.username, removed.email, until))
     fields = {"email": removed.email, "username": removed.username, "until": until, "removed": signature}
@@ -61,7 +61,7 @@ def _signed(visit: Visit, *values: str) -> str:
 @places.post("/{owner}/{project}/settings/clients/invite", makes=True, action="invitation.create")
 @form_page(show_settings, section=SECTION, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Answer:
-    """Invite a client to a project: they are one once they accept."""
+    """Invite a client to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     require_not_archived(access.repository)
@@ -74,7 +74,7 @@ async def invite_client_by_link(visit: Visit) -> Answer:
     made = await visit.change(change)
     back = settings_address(visit, SECTION)
     if made is None:
-        return visit.done(back, gettext("%(who)s is invited.") % {"who": address.email})
+        return visit.done(back, gettext("%(who)s invited.") % {"who": address.email})
     return link_page(visit, access.repository, made, back)
 
 
@@ -92,5 +92,5 @@ async def remove_client(visit: Visit) -> Answer:
 
     removed = await visit.change(end)
     undo = _undo(visit, access.repository.project_id, removed)
-    text = gettext("%(login)s is no client of the project any more.") % {"login": removed.username}
+    text = gettext("%(login)s is no longer a client of this project.") % {"login": removed.username}
     return visit.done(settings_address(visit, SECTION), text, undo=undo)

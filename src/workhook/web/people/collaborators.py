@@ -1,4 +1,4 @@
-"""Who was added to a project: admins add, change roles and remove."""
+"""The collaborators of a project: admins add and remove them and change their roles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 @places.post("/{owner}/{project}/settings/people", makes=True, action="member.add")
 @form_page(show_settings, section=SECTION)
 async def add(visit: Visit) -> Answer:
-    """Add somebody to a project, or invite them."""
+    """Add a person to a project, or invite them."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     body = _body(visit)
@@ -43,15 +43,15 @@ async def add(visit: Visit) -> Answer:
 async def _add_with_link(
     visit: Visit, write: Write, access: Access, body: api.CollaboratorBody
 ) -> tuple[str, MadeLink | None]:
-    """Return the message, and a link if the form asks for one and an invitation was made."""
+    """Return the message, and a link if the form requests one and an invitation was created."""
     who = visit.fields.get("who", "").strip()
     if "@" in who:
         role = api.ROLES[body.permission]
         address = visit.form(ClientCreate, email=who)
         made = await invite(write, access.repository, role, email=address.email, field="who")
-        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
+        said = gettext("%(address)s invited. The invitation appears on their home page.")
         if is_mailed(made):
-            said = gettext("%(address)s is invited. A link is sent there by e-mail.")
+            said = gettext("%(address)s invited. A link is on its way by e-mail.")
         return said % {"address": who}, await link_of(visit, write, made)
     text = await _add(write, access, who, body)
     person = (await find_user(write, who)).account
@@ -60,29 +60,29 @@ async def _add_with_link(
 
 
 async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBody) -> str:
-    """Add a user, and return the message. Raises `Invalid`."""
+    """Add a user and return the message. Raises `Invalid`."""
     try:
         login = (await find_user(write, who)).account.login
         answer = await api.repository_collaborators_set(write, login, body)
-    except NotFound:  # the same for an unknown login and for a stranger whom the visitor may not invite
-        message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
+    except NotFound:  # the same for unknown logins and for strangers whom the visitor may not invite
+        message = gettext("No user has the login “%(login)s”.") % {"login": who}
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if answer.status == 201:
-        return gettext("%(login)s is invited.") % {"login": login}
-    return await _said(write, access, login, gettext("%(login)s is in the project now."))
+        return gettext("%(login)s invited.") % {"login": login}
+    return await _said(write, access, login, gettext("%(login)s added to the project."))
 
 
 async def _said(write: Write, access: Access, login: str, text: str) -> str:
-    """Return the message about a role in the project. Owners cannot have one."""
+    """Return the message about a role in the project, which owners of the organization cannot have."""
     member = await members.find_member(write.tx, access.repository.owner.id, login)
     if member is not None and member.role == "owner":
-        text = gettext("%(login)s is an owner of the organization, and may do everything here already.")
+        text = gettext("%(login)s is an owner of the organization and already has full access.")
     return text % {"login": login}
 
 
 @places.post("/{owner}/{project}/settings/people/{login}/role", action="member.update")
 async def change_role(visit: Visit) -> Answer:
-    """Change what somebody may do who was added to a project."""
+    """Change the role of a collaborator."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     login, body = visit.path("login"), _body(visit)
@@ -92,7 +92,7 @@ async def change_role(visit: Visit) -> Answer:
         if account is None or not await is_collaborator(write.tx, access.repository, account):
             raise NotFound()
         await api.repository_collaborators_set(write, account.login, body)
-        return await _said(write, access, account.login, gettext("The role of %(login)s was changed."))
+        return await _said(write, access, account.login, gettext("Role of %(login)s changed."))
 
     text = await visit.change(change)
     if _is_own(visit) and body.permission != "admin":
@@ -102,7 +102,7 @@ async def change_role(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/settings/people/{login}/remove")
 async def ask_to_remove(visit: Visit) -> Answer:
-    """Ask whether to remove somebody from a project."""
+    """Ask whether to remove a collaborator."""
     access = await administered(visit)
     found = await members.find_somebody(visit.database, visit.actor, access.repository, visit.path("login"))
     if found is None or not await is_collaborator(visit.database, access.repository, found.account):
@@ -113,7 +113,7 @@ async def ask_to_remove(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/settings/people/{login}/remove", action="member.remove")
 async def remove(visit: Visit) -> Answer:
-    """Remove somebody from a project."""
+    """Remove a collaborator."""
     await administered(visit)
     login = visit.path("login")
     visit.require_recent(f"{settings_address(visit)}/people/{quote(login, safe='')}/remove")
@@ -123,13 +123,13 @@ async def remove(visit: Visit) -> Answer:
         await api.repository_collaborators_remove(write, account.login)
 
     await visit.change(end)
-    text = gettext("%(login)s was removed.") % {"login": login}
+    text = gettext("%(login)s removed.") % {"login": login}
     return visit.done("/" if _is_own(visit) else settings_address(visit, SECTION), text)
 
 
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Answer:
-    """Take back an invitation to a project."""
+    """Revoke an invitation to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     ended, who, text = await withdraw(visit, access.repository)
@@ -143,7 +143,7 @@ async def cancel(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Answer:
-    """Make a new link to an invitation to a project, in place of the old one."""
+    """Replace the link of an invitation to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     return await make_new_link(visit, access.repository, settings_address(visit))

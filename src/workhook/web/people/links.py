@@ -1,8 +1,8 @@
 """`/invitations/links/{token}`: the page of a link to an invitation.
 
-Visitors without a session sign in, or create an account and join with the same button. Others accept or decline. Only a
-button uses the link up: programs that open links in advance do not press it. Every invalid link has the same answer,
-and an address that sends many has to wait.
+Visitors without a session sign in, or create an account and join with the same button. Others accept or decline. Only
+the button uses up the link, because some programs open links in advance. All invalid links get the same response, and
+clients that try many are throttled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(Secretive, msgspec.Struct, frozen=True):
-    """`who`: the login or the address that is invited. `is_sent`: the link goes there by mail."""
+    """`who`: the invited login or address. `is_sent`: the link is e-mailed."""
 
     who: str
     role: str
@@ -55,8 +55,8 @@ class MadeLink(Secretive, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Make a link to an invitation of this transaction and mail it if possible. Returns None if the form does not ask
-    to see it."""
+    """Create a link to an invitation of this transaction and e-mail it if possible. Return None unless the form
+    requests the link."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None
@@ -64,7 +64,7 @@ async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLin
 
 
 async def make_new_link(visit: Visit, place: Account | Repository, back: str) -> Answer:
-    """Make a new link to the invitation of the path, in place of the old one, and show it."""
+    """Replace the link of the invitation in the path and show the new one."""
     number = visit.call.path_integer("invitation_id")
 
     async def renew(write: Write) -> MadeLink:
@@ -75,7 +75,7 @@ async def make_new_link(visit: Visit, place: Account | Repository, back: str) ->
 
 
 async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitation, str, str]:
-    """Delete the invitation of the path. Return it, the invited login or address, and the message."""
+    """Delete the invitation in the path. Return it, the invited login or address, and the message."""
     number = visit.call.path_integer("invitation_id")
 
     async def end(write: Write) -> Invitation:
@@ -86,7 +86,7 @@ async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitatio
 
     ended = await visit.change(end)
     who = ended.invitee.login if ended.invitee else ended.email or ""
-    return ended, who, gettext("The invitation of %(who)s was taken back.") % {"who": who}
+    return ended, who, gettext("Invitation for %(who)s revoked.") % {"who": who}
 
 
 def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
@@ -95,7 +95,7 @@ def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:
-    """Show the link, on this page only. `back`: the next page."""
+    """Show the link once. `back`: the next page."""
     base = visit.call.base_for_others.removesuffix(visit.call.prefix)
     return visit.page(
         "people/link_made.html", has_secret=True, place=place, made=made, link=base + made.link.path, back=back
@@ -111,11 +111,11 @@ places = Places("invitation_links")
 
 @routes.get("/invitations/links/{token}", action="member.add")
 async def page_invitation(call: Call) -> Answer:
-    """Show what a link invites to."""
+    """Show the invitation of a link."""
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
-        # The address to which the link was sent. The inviter has the link as well, so it proves nothing about it.
+        # The link doesn't prove ownership of the address it was sent to: the inviter has it as well.
         email = invitation.email or "" if is_mailed(invitation) else ""
         return _for_strangers(call, invitation, PageForm({"email": email}))
     visit = visit_of(call, session)
@@ -124,7 +124,7 @@ async def page_invitation(call: Call) -> Answer:
 
 
 async def _find(call: Call, viewer: Account | None) -> Invitation:
-    """Return the invitation. Raises `NotFound`, the same for every invalid link, and `TooManyRequests`."""
+    """Return the invitation. Raises the same `NotFound` for every invalid link, or `TooManyRequests`."""
     await throttle.refuse_links(call.database, call.address)
     try:
         return await links.find(call.database, call.path("token"), viewer)
@@ -167,7 +167,7 @@ async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") ->
 
 
 def _may_be_new(call: Call, invitation: Invitation) -> bool:
-    """Tell whether the invitation can be accepted with a new account."""
+    """Return whether the invitation can be accepted with a new account."""
     return call.services.settings.link_create_users and invitation.invitee is None
 
 
@@ -184,9 +184,7 @@ async def page_invitation_post(call: Call) -> Answer:
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
-        raise Forbidden(
-            text("This invitation is for somebody who has an account here. Sign in first."), code="not_invited"
-        )
+        raise Forbidden(text("This invitation is for an existing user. Sign in to accept it."), code="not_invited")
     form = PageForm({each: fields.get(each, "")[:_TYPED_MAX_CHARS] for each in ("login", "name", "email")})
     try:
         typed = {each: fields.get(each, "").strip() for each in ("name", "email")}
@@ -208,7 +206,7 @@ async def page_invitation_post(call: Call) -> Answer:
 
 
 async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str]:
-    """Create the account, its membership and its session in one commit: of two uses of the link one fails entirely."""
+    """Create the account, its membership, and its session in one commit. Of two concurrent uses, one fails entirely."""
 
     async def step(tx: Transaction) -> dict[str, str]:
         user = await links.make_account(tx, wanted, hashed)
@@ -220,25 +218,25 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
         said = gettext(
-            "We have sent an e-mail to %(address)s, unless it got too many today. "
-            "Follow the link in it to get e-mail there, such as your invoices."
+            "We’ve sent a link to %(address)s. Open it to receive e-mail such as invoices. If nothing arrives, request "
+            "a new link in your settings tomorrow."
         )
         return {**key.headers, **flash.left(call, key.csrf, flash.Note(said % {"address": wanted.email}))}
 
     for _ in range(_TRIES):
         try:
             return await call.database.in_transaction(step)
-        except UniqueViolation:  # the login was taken at this moment, which the next try reports
+        except UniqueViolation:  # a concurrent request took the login, which the next try reports
             continue
-    raise Unavailable(text("Somebody else is just taking this login. Try again."))
+    raise Unavailable(text("Someone is registering this login right now. Try again."))
 
 
-# --- whoever has signed in -------------------------------------------------------------------------------------------
+# --- signed-in visitors ----------------------------------------------------------------------------------------------
 
 
 @places.post("/invitations/links/{token}/accept", action="member.add")
 async def accept(visit: Visit) -> Answer:
-    """Accept the invitation that a link leads to."""
+    """Accept the invitation of a link."""
     token = visit.path("token")
     invitation = await _find(visit.call, visit.actor.user)
     try:
@@ -246,15 +244,15 @@ async def accept(visit: Visit) -> Answer:
     except Conflict as problem:
         return await _for_visitor(visit, invitation, problem.message)
     place = invitation.repository.title if invitation.repository else called(invitation.account)
-    return visit.done(_leads_to(invitation), gettext("You are in %(place)s now.") % {"place": place})
+    return visit.done(_leads_to(invitation), gettext("Welcome to %(place)s.") % {"place": place})
 
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
 async def decline(visit: Visit) -> Answer:
-    """Decline the invitation that a link leads to."""
+    """Decline the invitation of a link."""
     await _find(visit.call, visit.actor.user)
     await visit.change(lambda write: links.decline(write, visit.path("token")))
-    return visit.done("/", gettext("You declined the invitation."))
+    return visit.done("/", gettext("Invitation declined."))
 
 
 # --- open invitations ------------------------------------------------------------------------------------------------
@@ -279,14 +277,14 @@ async def accept_organization(visit: Visit) -> Answer:
     body = organization.AcceptBody(state="active")
     joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
     login = joined.organization.login
-    return visit.done(f"/{login}", gettext("You are in %(organization)s now.") % {"organization": login})
+    return visit.done(f"/{login}", gettext("Welcome to %(organization)s.") % {"organization": login})
 
 
 @own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")
 async def decline_organization(visit: Visit) -> Answer:
     """Decline the invitations to an organization."""
     await visit.change(lambda write: organization.decline(write, visit.path("org")))
-    return visit.done("/", gettext("You declined the invitation."))
+    return visit.done("/", gettext("Invitation declined."))
 
 
 @own_places.post("/invitations/projects/{invitation_id}/accept", action="member.add")
@@ -303,7 +301,7 @@ async def accept_project(visit: Visit) -> Answer:
 
     joined = (await visit.change(accept)).repository
     assert joined is not None, "it is to a project"
-    return visit.done(f"/{joined.full_name}", gettext("You are in the project now."))
+    return visit.done(f"/{joined.full_name}", gettext("You’ve joined the project."))
 
 
 @own_places.post("/invitations/projects/{invitation_id}/decline", action="invitation.delete")
@@ -311,4 +309,4 @@ async def decline_project(visit: Visit) -> Answer:
     """Decline an invitation to a project."""
     invitation_id = visit.call.path_integer("invitation_id")
     await visit.change(lambda write: repository.user_repository_invitations_decline(write, invitation_id))
-    return visit.done("/", gettext("You declined the invitation."))
+    return visit.done("/", gettext("Invitation declined."))

@@ -37,7 +37,7 @@ _API_ROLES = {"owner": "admin", "member": "member"}
 
 @places.get("/{owner}/people")
 async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Show who is in an organization, and to its owners who is invited."""
+    """Show the members of an organization and, to owners, the pending invitations."""
     place = await visit.organization("organization.read")
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
@@ -70,7 +70,7 @@ async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/people", makes=True, action="member.add")
 @form_page(people)
 async def invite(visit: Visit) -> Answer:
-    """Invite somebody to an organization, by login or by e-mail address."""
+    """Invite a person to an organization by login or e-mail address."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
 
@@ -83,7 +83,7 @@ async def invite(visit: Visit) -> Answer:
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
-    """Return the message, and the invitation if one was made. Raises `Invalid`."""
+    """Return the message, and the invitation if one was created. Raises `Invalid`."""
     who, role = visit.fields.get("who", "").strip(), _API_ROLES.get(visit.fields.get("role", ""), "member")
     if "@" in who:
         body = visit.form(
@@ -91,32 +91,32 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         )
         made = await api.invite(write, body)
         if is_mailed(made):
-            return gettext("%(address)s is invited. A link is sent there by e-mail.") % {"address": who}, made
+            return gettext("%(address)s invited. A link is on its way by e-mail.") % {"address": who}, made
         said = gettext(
-            "%(address)s is invited. No e-mail was sent: make a link and send it, unless they have an account here and "
-            "find the invitation on their start page."
+            "%(address)s invited. No e-mail was sent. Existing users see the invitation on their home page; for anyone "
+            "else, create a link and send it."
         )
         return said % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
-        message = gettext("%(login)s is in %(place)s already.") % {"login": who, "place": called(place.account)}
+        message = gettext("%(login)s is already in %(place)s.") % {"login": who, "place": called(place.account)}
         raise Invalid(faults=[Fault(field="who", message=message)])
     try:
         person = (await api.find_user(write, who)).account
         login = person.login
         membership = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
     except NotFound:
-        message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
+        message = gettext("No user has the login “%(login)s”.") % {"login": who}
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if membership.state != "pending":
-        return gettext("%(login)s is a member now.") % {"login": called(person)}, None
+        return gettext("%(login)s is now a member.") % {"login": called(person)}, None
     pending = await invitations.find_pending(write.tx, place.account, person, write.actor.user)
-    return gettext("%(login)s is invited.") % {"login": login}, pending
+    return gettext("%(login)s invited.") % {"login": login}, pending
 
 
 @places.post("/{owner}/people/{login}/role", action="member.update")
 @form_page(people, section="role")
 async def change_role(visit: Visit) -> Answer:
-    """Make a member an owner, or the other way round."""
+    """Change the role of a member."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     role = visit.fields.get("role", "")
@@ -132,7 +132,7 @@ async def change_role(visit: Visit) -> Answer:
         return member
 
     before = await visit.change(change)
-    text = gettext("%(login)s is an owner now.") if role == "owner" else gettext("%(login)s is no owner any more.")
+    text = gettext("%(login)s is now an owner.") if role == "owner" else gettext("%(login)s is no longer an owner.")
     undo = None
     if before.account.id != visit.actor.user.id:  # visitors cannot restore their own role
         undo = Undo(f"{_address(visit)}/{before.account.login}/role", {"role": before.role})
@@ -141,7 +141,7 @@ async def change_role(visit: Visit) -> Answer:
 
 @places.get("/{owner}/people/{login}/remove")
 async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
-    """Ask whether to remove somebody from an organization, or to leave it."""
+    """Ask whether to remove a member from an organization, or to leave it."""
     place = await visit.organization("organization.leave")
     member = await find_member(visit.database, place.account.id, visit.path("login"))
     if member is None or (place.role != "owner" and member.account.id != visit.actor.user.id):
@@ -153,20 +153,20 @@ async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
 @places.post("/{owner}/people/{login}/remove", action="member.remove")
 @form_page(ask_to_remove)
 async def remove(visit: Visit) -> Answer:
-    """Remove somebody from an organization, or leave it."""
+    """Remove a member from an organization, or leave it."""
     place = await visit.organization("organization.leave")
     login = visit.path("login")
     member = existing(await find_member(visit.database, place.account.id, login))
     visit.require_recent(f"{_address(visit)}/{member.account.login}/remove")
     await visit.change(lambda write: api.organization_members_remove(write, login))
     if key_of(login) == key_of(visit.actor.user.login):
-        return visit.done("/", gettext("You left %(place)s.") % {"place": called(place.account)})
-    return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": called(member.account)})
+        return visit.done("/", gettext("You’ve left %(place)s.") % {"place": called(place.account)})
+    return visit.done(_address(visit), gettext("%(login)s removed.") % {"login": called(member.account)})
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Answer:
-    """Make a new link to an invitation, in place of the old one."""
+    """Replace the link of an invitation."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     return await make_new_link(visit, place.account, _address(visit))
@@ -174,7 +174,7 @@ async def renew_link(visit: Visit) -> Answer:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Answer:
-    """Take back an invitation to an organization."""
+    """Revoke an invitation to an organization."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     ended, who, text = await withdraw(visit, place.account)

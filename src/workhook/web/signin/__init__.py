@@ -1,1 +1,1 @@
-"""Signing in, and consent to apps."""
+"""Sign-in and consent to apps."""

@@ -1,7 +1,7 @@
-"""A person decides what an app may do.
+"""Consent: users authorize apps.
 
-An app sends its user to `/login/oauth/authorize` (RFC 6749 4.1, RFC 9700). At `/login/device` the person types the code
-that a device shows (RFC 8628 3.3).
+An app sends its user to `/login/oauth/authorize` (RFC 6749 4.1, RFC 9700). At `/login/device` the user enters the code
+shown on a device (RFC 8628 3.3).
 """
 
 from __future__ import annotations
@@ -35,50 +35,46 @@ from workhook.web.frame.sessions import (
 from workhook.web.frame.texts import gettext, text
 
 SCOPE_WORDS: Mapping[str, str] = {
-    "repo": text(
-        "Publish events of every repository that you can write to, and manage the webhooks of those you administer"
-    ),
-    "admin:repo_hook": text("Create, change and delete webhooks of your repositories, and publish events of them"),
-    "write:repo_hook": text("Create and change webhooks of your repositories, and publish events of them"),
-    "read:repo_hook": text("See webhooks of your repositories and what they delivered"),
-    "admin:org_hook": text(
-        "Manage the webhooks of organizations that you own, publish events of them, see their audit log"
-    ),
-    "admin:org": text("See the audit log of organizations that you own"),
+    "repo": text("Publish events in projects you can write to, and manage webhooks in projects you administer"),
+    "admin:repo_hook": text("Create, edit, and delete webhooks in your projects, and publish events"),
+    "write:repo_hook": text("Create and edit webhooks in your projects, and publish events"),
+    "read:repo_hook": text("View webhooks in your projects and their deliveries"),
+    "admin:org_hook": text("Manage webhooks of organizations you own, publish events, and view their audit log"),
+    "admin:org": text("View the audit log of organizations you own"),
     "work": text(
-        "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
-        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in your "
-        "organizations; see your notifications and mark them as read; add and remove people and clients of projects, "
-        "and make projects private or open to the whole organization; all as far as you can"
+        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, "
+        "credits, invoices, and billing settings; view activity, the trash, and the people in your projects and "
+        "organizations; view your notifications and mark them as read; add and remove people and clients, and change "
+        "who can access a project; all within your own permissions"
     ),
     "work:read": text(
-        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
-        "settings, activity, what was deleted, your notifications, and who is in projects and in your organizations, "
-        "as far as you can"
+        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing "
+        "settings, activity, the trash, your notifications, and the people in your projects and organizations, within "
+        "your own permissions"
     ),
 }
 PERMISSION_WORDS: Mapping[str, str] = {
-    "repository_hooks:read": text("See webhooks of repositories and what they delivered"),
-    "repository_hooks:write": text("Create, change and delete webhooks of repositories, and publish events of them"),
-    "organization_hooks:read": text("See the organization's webhooks and what they delivered"),
+    "repository_hooks:read": text("View webhooks of projects and their deliveries"),
+    "repository_hooks:write": text("Create, edit, and delete webhooks of projects, and publish events"),
+    "organization_hooks:read": text("View the organization’s webhooks and their deliveries"),
     "organization_hooks:write": text(
-        "Create, change and delete the organization's webhooks, publish events of it, see its audit log"
+        "Create, edit, and delete the organization’s webhooks, publish events, and view its audit log"
     ),
     "work:read": text(
-        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
-        "settings, activity, what was deleted, and who is in projects and in the organizations"
+        "View projects, tasks, files, comments, time entries, services, subscriptions, credits, invoices, billing "
+        "settings, activity, the trash, and the people in projects and organizations"
     ),
     "work:write": text(
-        "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
-        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in the "
-        "organizations; for a user who lets it act also add and remove people and clients of projects, and make "
-        "projects private or open to the whole organization"
+        "View, create, edit, and delete projects, tasks, files, comments, time entries, services, subscriptions, "
+        "credits, invoices, and billing settings; view activity, the trash, and the people in projects and "
+        "organizations; on behalf of a user who authorized it, also add and remove people and clients, and change who "
+        "can access a project"
     ),
 }
 
 
 def in_words(app: App, asked: frozenset[str]) -> list[str]:
-    """Describe what an app asks for, in a fixed order."""
+    """Describe the requested permissions in a fixed order."""
     words = SCOPE_WORDS if app.is_oauth else PERMISSION_WORDS
     return [gettext(each) for name, each in words.items() if name in asked]
 
@@ -90,9 +86,9 @@ routes = Routes(PAGES, "pages", etag=False)
 
 @routes.get(AUTHORIZE, head=False, action="grant.authorize")
 async def page_authorize(call: Call) -> Answer:
-    """Ask a person what an app may do.
+    """Ask the user to authorize an app.
 
-    Who has allowed all of it before goes straight on.
+    Skip the question if everything was authorized before.
     """
     session = await signed_in(call)
     try:
@@ -103,7 +99,7 @@ async def page_authorize(call: Call) -> Answer:
     if session is None:
         return sign_in_redirect(call)
     if not await _goes_straight_on(call, session, request):
-        if not session.is_recent:  # what an app gets is as good as a token
+        if not session.is_recent:  # the app gets the equivalent of a token
             return confirm_redirect(target_of(call))
         return await _ask_authorization(call, session, request)
     code = await call.database.in_transaction(partial(_code, session=session, request=request))
@@ -112,16 +108,16 @@ async def page_authorize(call: Call) -> Answer:
 
 @routes.post(AUTHORIZE, action="grant.authorize")
 async def page_authorize_decide(call: Call) -> Answer:
-    """Take the person's answer.
+    """Handle the user's decision.
 
-    The form carries the request, which is read and checked as if it were new.
+    The form carries the request, which is parsed and checked again.
     """
     session, fields = await read_session_form(call, say("Start again from the app."))
     try:
         request = await _read_request(call, {name: [value] for name, value in fields.items()})
     except Redirected as wrong:
         return onwards(wrong.uri)
-    if fields.get("asked") != _authorization_asked(session, request):  # by another user, or the app asks for more now
+    if fields.get("asked") != _authorization_asked(session, request):  # another user, or the app now requests more
         return await _ask_authorization(call, session, request, changed=True)
     if fields.get("decision") != "approve":
         return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
@@ -145,8 +141,8 @@ async def _read_request(call: Call, given: Mapping[str, Sequence[str]]) -> Autho
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
-    """Tell whether no question is needed. A program on the user's machine always needs one: it may not be the one that
-    was allowed (RFC 8252 8.6)."""
+    """Return whether the user has already authorized everything. Native apps always ask, because another program may
+    pose as the authorized one (RFC 8252 8.6)."""
     other = request.login is not None and request.login.lower() != session.user.login.lower()
     if other or request.select_account or request.is_native:
         return False
@@ -165,7 +161,7 @@ async def _code(tx: Transaction, session: Session, request: AuthorizationRequest
 
 
 def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
-    """Return the user and what they were asked. The form repeats it, so that only what its page showed is allowed."""
+    """Return the user and the request they saw. The form repeats it, so only what its page showed is granted."""
     return " ".join([str(session.user.id), *sorted(request.wanted)])
 
 
@@ -191,7 +187,7 @@ async def _ask_authorization(
 
 
 def _carried(request: AuthorizationRequest) -> dict[str, str]:
-    """Return the request as fields of the form, without `login` and `prompt`, which are done."""
+    """Return the request as form fields, without `login` and `prompt`, which have been handled."""
     carried = {
         "client_id": request.app.client_id,
         "redirect_uri": request.redirect_uri,
@@ -204,7 +200,7 @@ def _carried(request: AuthorizationRequest) -> dict[str, str]:
 
 
 def onwards(uri: str) -> Answer:
-    """Redirect with 302, as GitHub does. The address holds a code: it is not stored, nor passed on as a referrer."""
+    """Redirect with 302, as GitHub does. The URL contains a code, so it is neither cached nor sent as a referrer."""
     return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
 
 
@@ -212,7 +208,7 @@ def onwards(uri: str) -> Answer:
 
 DEVICE = "/login/device"
 _UNKNOWN = text(
-    "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
+    "This code is invalid or has expired. Check it, or get a new code on your device. Codes expire after 15 minutes."
 )
 _AGAIN = say("Sign in and enter the code again.")
 _TYPED_MAX_CHARS = 40
@@ -220,7 +216,7 @@ _TYPED_MAX_CHARS = 40
 
 @routes.get(DEVICE)
 async def page_device(call: Call) -> Answer:
-    """Ask for the code of a device."""
+    """Show the form for a device code."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
@@ -231,7 +227,7 @@ async def page_device(call: Call) -> Answer:
 
 @routes.post(DEVICE, action="grant.authorize")
 async def page_device_enter(call: Call) -> Answer:
-    """Look the code up, and ask the person whether its device may act."""
+    """Look up the code and ask the user to authorize its device."""
     session, fields = await read_session_form(call, _AGAIN)
     typed = fields.get("user_code", "")[:_TYPED_MAX_CHARS]
     found = await _find_request(call, session, typed)
@@ -240,7 +236,7 @@ async def page_device_enter(call: Call) -> Answer:
 
 @routes.post(f"{DEVICE}/decide", action="grant.authorize")
 async def page_device_decide(call: Call) -> Answer:
-    """Take the person's answer."""
+    """Handle the user's decision."""
     session, fields = await read_session_form(call, _AGAIN)
     request = await _find_request(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
     if isinstance(request, Answer):
@@ -261,7 +257,7 @@ async def page_device_decide(call: Call) -> Answer:
 
 
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
-    """Return the request with this code, or the page that asks again. Guesses are limited by session and address (RFC
+    """Return the request with this code, or the form with an error. Guesses are limited per session and address (RFC
     8628 5.1)."""
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
@@ -270,7 +266,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
     except TooManyRequests as problem:
         call.refused = problem
-        message = gettext("Too many codes were wrong. Try again in %(seconds)s seconds.") % {
+        message = gettext("Too many wrong codes. Try again in %(seconds)s seconds.") % {
             "seconds": problem.headers["Retry-After"]
         }
         return _code_form(session, typed, message, problem)

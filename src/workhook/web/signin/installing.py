@@ -1,4 +1,4 @@
-"""`/apps/{slug}/installations/new`: an owner puts an app on an organization, having read what it may do there."""
+"""`/apps/{slug}/installations/new`: an owner reviews the permissions of an app and installs it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 class RepositoryChoice(NamedTuple):
-    """The repositories of a form that an app may reach. `ticked`: their ids; `others`: names of more."""
+    """The selected repositories in a form. `ticked`: their ids; `others`: names of more."""
 
     selection: str = ""
     ticked: frozenset[int] = frozenset()
@@ -59,9 +59,9 @@ class RepositoryChoice(NamedTuple):
     f"{PATH}/permissions", name="page_install_permissions", action="installation.create"
 )  # where clients of GitHub link to
 async def page_install(call: Call) -> Answer:
-    """Ask an owner where an app is to be installed.
+    """Ask an owner where to install an app.
 
-    The page asks about the organization that the address names, or about the only one; else it lists them all.
+    The page asks about the organization named in the URL or the only one; otherwise it lists all of them.
     """
     session = await signed_in(call)
     if session is None:  # strangers must not learn which apps exist
@@ -102,7 +102,7 @@ async def page_install_decide(call: Call) -> Answer:
     if not session.is_recent:
         query = urlencode({"target_id": place.id, "state": sent.state})
         return confirm_redirect(f"{PATH.format(slug=quote(app.slug, safe=''))}?{query}")
-    if fields.get("asked") != _asked(session, app, place):  # the app asks for something else now
+    if fields.get("asked") != _asked(session, app, place):  # the requested permissions have changed
         return await _ask(call, session, app, place, sent, changed=True)
 
     async def step(tx: Transaction) -> Installation:
@@ -123,14 +123,14 @@ async def page_install_decide(call: Call) -> Answer:
 
 
 async def about(call: Call) -> Answer:
-    """Redirect a browser that asks for the app to its page."""
+    """Redirect to the page of the app."""
     return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
 
 
 async def _app(call: Call, session: Session) -> App:
-    """Return the app of the path. Raises `NotFound`, also for a private app of an organization of others."""
+    """Return the app in the path. Raises `NotFound`, also for private apps of other organizations."""
     app = await queries.find_slug(call.database, call.path("slug"))
-    missing = NotFound(text("There is no such app. The address that brought you here is wrong or out of date."))
+    missing = NotFound(text("This app doesn’t exist. The link you followed may be wrong or out of date."))
     if app is None or app.is_oauth:
         raise missing
     if not app.public and await find_member_role(call.database, app.account_id, session.user.id) is None:
@@ -139,7 +139,7 @@ async def _app(call: Call, session: Session) -> App:
 
 
 async def _owned(reader: Reader, session: Session, app: App, number: str) -> Account:
-    """Return an organization that the person owns. Raises `Forbidden`, whether or not it exists."""
+    """Return an organization that the user owns. Raises `Forbidden`, whether or not it exists."""
     for each in await queries.list_owned(reader, session.user.id, app):
         if _NUMBER.fullmatch(number) and each.account.id == int(number):
             return each.account
@@ -156,12 +156,12 @@ def read_choice(fields: Mapping[str, str]) -> RepositoryChoice:
 
 
 async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryChoice) -> list[int] | None:
-    """Return the ids of repositories, or None for all, also future ones. Raises `Invalid`."""
+    """Return the selected repository ids, or None for all current and future ones. Raises `Invalid`."""
     if sent.selection == "all":
         return None
     names = [each for each in _SEPARATORS.split(sent.others) if each]
     if sent.selection != "selected" or not (names or sent.ticked):
-        raise Invalid(faults=[Fault("selection", message=text("Choose all projects, or at least one."))])
+        raise Invalid(faults=[Fault("selection", message=text("Choose all projects or select at least one."))])
     known = {key_of(each.name): each.id for each in await find_repositories(tx, place, names=names)}
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
@@ -174,13 +174,13 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
 
 
 def _asked(session: Session, app: App, place: Account) -> str:
-    """Return the user and what they were asked. The form repeats it, so that only what its page showed is allowed: the
-    app's name in the address may be another app's by now."""
+    """Return the user and the request they saw. The form repeats it, so only what its page showed is granted: the name
+    in the URL may belong to another app by now."""
     return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
 
 
 def _leads_to(app: App) -> str | None:
-    """Return the first registered address of the app, where its installation continues."""
+    """Return the first callback URL of the app, where its setup continues."""
     first = app.callback_urls[0] if app.callback_urls else None
     return first if first is not None and codes.can_be_sent_to(first) else None
 

@@ -1,7 +1,6 @@
-"""Signing in and out, and links to sign in or to set a password.
+"""Sign-in and sign-out, and links to sign in or set a password.
 
-Only the button of its page uses a link up. Programs that open links in advance (mail scanners, previews, prefetch) do
-not press it.
+Only the button on its page uses up a link, because mail scanners, previews, and prefetching open links in advance.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ from workhook.web.frame.sessions import (
 from workhook.web.frame.texts import gettext, text
 from workhook.web.welcome.welcome import first_page
 
-# The same if the password is right but not checked: `throttle.CountedAttempt.held`.
+# Also shown if a correct password was not checked: `throttle.CountedAttempt.held`.
 _WRONG = text(
-    "The login or the password is not right. If you have typed your e-mail address, try your login. After many failed "
-    "attempts none is taken for some minutes."
+    "Wrong login or password. If you used your e-mail address, try your login instead. After too many failed attempts, "
+    "sign-in is blocked for a few minutes."
 )
-_FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
+_FOR_OTHERS = "/login/oauth/"  # pages that can redirect to a program's own address
 
 routes = Routes(PAGES, "pages", etag=False)
 
 
 @routes.get("/login")
 async def page_login(call: Call) -> Answer:
-    """Ask who signs in."""
+    """Show the sign-in form."""
     return_to = safe_return_to(call.query_text("return_to"))
     if await signed_in(call) is not None:
         return onwards(return_to, {})
@@ -95,8 +94,8 @@ def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | 
 
 
 def onwards(return_to: str, headers: dict[str, str]) -> Answer:
-    """Redirect to `return_to`, for other programs by a page between: browsers do not follow a form's redirects to an
-    address that the form's page did not name (the policy's `form-action`)."""
+    """Redirect to `return_to`; to other programs through an intermediate page, because the policy's `form-action`
+    blocks redirects of forms to other origins."""
     query = f"?to={quote(return_to, safe='')}"
     if return_to.startswith(_FOR_OTHERS) and len(query) <= QUERY_MAX_CHARS:
         return redirect(f"/login/continue{query}", headers)
@@ -105,7 +104,7 @@ def onwards(return_to: str, headers: dict[str, str]) -> Answer:
 
 @routes.get("/login/continue")
 async def page_login_continue(call: Call) -> Answer:
-    """Lead on to the address that the person came from."""
+    """Continue to the page that the user came from."""
     return page("signin/continue.html", to=safe_return_to(call.query_text("to")))
 
 
@@ -113,7 +112,7 @@ async def page_login_continue(call: Call) -> Answer:
 async def page_logout(call: Call) -> Answer:
     """Sign out."""
     session = await signed_in(call)
-    check_sender(call, session)  # a form of another site comes without the session's cookie, and must not delete it
+    check_sender(call, session)  # a cross-site form has no session cookie and must not delete it
     if session is not None:
         user, session_id = session.user, session.id
         await read_form(call, session)
@@ -128,29 +127,27 @@ async def page_logout(call: Call) -> Answer:
 
 # --- links -----------------------------------------------------------------------------------------------------------
 
-_GONE = text(
-    "This link is not good any more: it was used, or its time is over. Ask whoever runs the server for another."
-)
+_GONE = text("This link is invalid, has expired, or was already used. Ask your administrator for a new one.")
 
 
 @routes.get("/login/link/{token}", action="user.sign_in")
 async def page_link(call: Call) -> Answer:
-    """Show a link that signs in."""
+    """Show a sign-in link."""
     return _link_form(call, await _find_link(call), [])
 
 
 @routes.post("/login/link/{token}", action="user.sign_in")
 async def page_link_post(call: Call) -> Answer:
-    """Use the link."""
+    """Sign in with a link, setting a password if the link is for that."""
     fields = await read_form(call, None)
     link = await _find_link(call)
     hashed = None
     if link.purpose == sessions.SET_PASSWORD:
         password = fields.get("password", "")
-        faults = [] if password == fields.get("again") else [gettext("The passwords do not match.")]
+        faults = [] if password == fields.get("again") else [gettext("The passwords don’t match.")]
         faults += passwords.faults_of(password, link.user)
         if faults:
-            return _link_form(call, link, faults)  # it stays good
+            return _link_form(call, link, faults)  # the link stays valid
         hashed = await new_hash(password, link.user)
 
     async def step(tx: Transaction) -> FormKey:
@@ -161,7 +158,7 @@ async def page_link_post(call: Call) -> Answer:
             await record(tx, call, link.user, "user.password_change", {"how": "link"})
         return await start_session(tx, call, link.user, how="link")
 
-    to = await first_page(call.database, link.user)  # before the sign-in is noted
+    to = await first_page(call.database, link.user)  # before the sign-in is stored
     return redirect(to, (await call.database.in_transaction(step)).headers)
 
 
@@ -185,20 +182,20 @@ def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Answ
 
 
 def is_offered(settings: Settings) -> bool:
-    """Tell whether a mail server is set up to send the link."""
+    """Return whether a mail server is set up to send the link."""
     return settings.smtp_url is not None and settings.mail_from is not None
 
 
 @routes.get("/login/forgotten")
 async def page_forgotten(call: Call) -> Answer:
-    """Ask for whom the link is."""
+    """Show the form to request a password link."""
     _require_mail(call)
     return _forgotten_form(call)
 
 
 @routes.post("/login/forgotten", action="user.link_create")
 async def page_forgotten_post(call: Call) -> Answer:
-    """Send the link, and answer the same for whoever has no account."""
+    """Send the link. The response is the same whether or not the account exists."""
     _require_mail(call)
     fields = await read_form(call, None)
     login, settings = fields.get("login", "").strip(), call.services.settings
@@ -230,7 +227,7 @@ def _forgotten_form(call: Call, login: str = "", problem: Problem | None = None)
 
 # --- confirmation ----------------------------------------------------------------------------------------------------
 
-_WRONG_PASSWORD = text("The password is not right. After many failed attempts none is taken for some minutes.")
+_WRONG_PASSWORD = text("Wrong password. After too many failed attempts, sign-in is blocked for a few minutes.")
 
 confirm_places = Places("confirm")
 
@@ -244,7 +241,7 @@ async def ask(visit: Visit) -> Answer:
 
 @confirm_places.post("/login/confirm", action="user.sign_in")
 async def confirm(visit: Visit) -> Answer:
-    """Begin another session in place of this one, if the password is right."""
+    """Replace the session with a new one if the password is correct."""
     call, user = visit.call, visit.actor.user
     return_to, password = safe_return_to(visit.fields.get("return_to")), visit.fields.get("password", "")
     try:
@@ -268,7 +265,7 @@ async def confirm(visit: Visit) -> Answer:
 
 @confirm_places.post("/login/again", action="user.sign_out")
 async def again(visit: Visit) -> Answer:
-    """Sign out, and lead to the sign-in page: for somebody without a password."""
+    """Sign out and redirect to the sign-in page, for users without a password."""
     call, user = visit.call, visit.actor.user
     return_to = safe_return_to(visit.fields.get("return_to"))
 

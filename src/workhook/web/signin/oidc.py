@@ -1,4 +1,4 @@
-"""Signing in with an OpenID Connect provider.
+"""Sign-in with an OpenID Connect provider.
 
 A cookie for ten minutes, signed with the vault's key, binds the provider's answer to this browser: nothing is stored,
 and any process can continue. It is deleted with the first answer; the provider accepts a code once.
@@ -68,13 +68,13 @@ async def page_oidc(call: Call) -> Answer:
 
 @routes.get("/login/oidc/callback", head=False, action="user.sign_in")
 async def page_oidc_callback(call: Call) -> Answer:
-    """Sign in the person whom the identity provider has sent back.
+    """Sign in the user returning from the identity provider.
 
     Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`.
     """
     provider = _provider(call)
     if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
-        raise Malformed(text("The identity provider's answer has a parameter twice. Begin again at /login."))
+        raise Malformed(text("The identity provider’s response repeats a parameter. Start again at /login."))
     begun = _begun(call)
     spent = cookies.write(call, COOKIE, "", max_age_s=0)
     try:
@@ -89,7 +89,7 @@ async def page_oidc_callback(call: Call) -> Answer:
 def _provider(call: Call) -> Provider:
     settings = call.services.settings
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
-        raise NotFound(text("This server knows no identity provider. Sign in with your password."))
+        raise NotFound(text("No identity provider is set up on this server. Sign in with your password."))
     key = (settings.oidc_issuer, settings.oidc_client_id)
     if key not in _providers:
         _providers[key] = Provider(*key, settings.oidc_client_secret)
@@ -101,14 +101,14 @@ def _redirect_uri(call: Call) -> str:
 
 
 def _begun(call: Call) -> _Begun:
-    """Return the sign-in that this browser began, if it has the request's `state`. Raises `Forbidden`."""
+    """Return the sign-in that this browser started, if its `state` matches. Raises `Forbidden`."""
     cookie = cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS)
     begun = cookies.unseal(call, _PURPOSE, cookie, _Begun) if cookie else None
     state = (call.query_text("state") or "").encode()
     is_ours = begun is not None and secrets.compare_digest(state, begun.attempt.state.encode())
     if begun is None or not is_ours or begun.expires_at <= now_ms():
         raise Forbidden(
-            text("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
+            text("This sign-in was started in another browser or more than ten minutes ago. Start again at /login.")
         )
     return begun
 
@@ -118,16 +118,16 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     metadata = await provider.metadata()
     if issuer != provider.issuer and (issuer is not None or metadata.authorization_response_iss_parameter_supported):
         raise SignInRefused(
-            text("Another provider answered than the one that was asked (RFC 9207). Begin again at /login.")
+            text("The response came from a different identity provider (RFC 9207). Start again at /login.")
         )
     if call.query_text("error") is not None:
         raise SignInRefused(
-            text("The identity provider did not sign you in. Begin again at /login, or use your password.")
+            text("The identity provider didn’t sign you in. Start again at /login, or use your password.")
         )
     code = call.query_text("code")
     if not code or len(code) > CODE_MAX_CHARS:
-        raise SignInRefused(text("The identity provider's answer has no code. Begin again at /login."))
-    # A request to the provider counts as a try of a password: nobody can make our server send it endless requests.
+        raise SignInRefused(text("The identity provider’s response has no code. Start again at /login."))
+    # A request to the provider counts as a password attempt, which limits the requests that visitors can cause.
     tried = await throttle.begin(call.database, f"\0oidc {attempt.state}", call.address)  # no form takes NUL
     try:
         claims = await provider.identify(code, attempt, _redirect_uri(call))
@@ -151,13 +151,13 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
     for _ in range(_TRIES):
         try:
             return await call.database.in_transaction(step)
-        except UniqueViolation:  # two tabs at the same time, or a login that was taken in this moment
+        except UniqueViolation:  # concurrent sign-ins in two tabs, or a concurrent request took the login
             continue
-    raise Unavailable(text("Somebody else is just signing in for the first time. Try again."))
+    raise Unavailable(text("Another user is signing in for the first time right now. Try again."))
 
 
 async def _is_invited(call: Call, return_to: str) -> bool:
-    """Tell whether the person came from an invitation link that anyone may use: they may be new here."""
+    """Return whether the user came from an unbound invitation link, and so may be new."""
     before, _, secret = return_to.partition(PATH)
     if before or not secret or not call.services.settings.link_create_users:
         return False

@@ -1,1 +1,1 @@
-"""The first steps on a new server: who one is, a first project, and a webhook that can be seen to arrive."""
+"""Getting started on a new server: names, a first project, and a test webhook."""

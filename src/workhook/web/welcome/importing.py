@@ -1,5 +1,5 @@
-"""Imports of a file from another program: the page of an account, and the form that it shares with the first steps. A
-preview shows what would be created, and what has no place here."""
+"""Imports from other programs: the page of an account, and the form it shares with the first steps. A preview shows
+what would be created and what cannot be imported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXPORT_MAX_BYTES = 16 * 1024 * 1024
 
 
 class ImportResult(NamedTuple):
-    """The result of an import: what was created, or the preview, or the errors."""
+    """The result of an import: the created project, a preview, or errors."""
 
     imported: Imported | None = None
     faults: Sequence[str] = ()
@@ -48,13 +48,13 @@ class _Memory:
 
 @places.get("/{owner}/-/import")
 async def ask_for_export(visit: Visit) -> Answer:
-    """Ask for a file of another program."""
+    """Show the import form."""
     return _form_page(visit, (await _owner(visit)).account, ImportResult())
 
 
 @places.upload("/{owner}/-/import", action="project.create")
 async def import_board(visit: Visit) -> Answer:
-    """Show what a file of another program makes, or make a project of it."""
+    """Preview or run an import."""
     account = (await _owner(visit)).account
     result = await take_export(visit, account)
     if result.imported is None:
@@ -70,14 +70,13 @@ def _form_page(visit: Visit, account: Account, result: ImportResult) -> Answer:
 
 
 async def take_export(visit: Visit, account: Account) -> ImportResult:
-    """Read the file of the form and import it, unless its `step` is `look`. Raises what `read_form` and `import_plan`
-    do."""
+    """Read the uploaded file and import it unless `step` is `look`. Raises what `read_form` and `import_plan` do."""
     memory = _Memory()
     form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
     await visit.call.body_came()
     await check_alive(visit.call, visit.session)
     if form.faults or not memory.data:
-        return ImportResult(faults=[gettext("Choose the file of the export first.")])
+        return ImportResult(faults=[gettext("Choose the exported file first.")])
     file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
     try:
         plan = await plan_in_process(account.id, file, choices.for_plan())
@@ -101,7 +100,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
 
 
 def imported_page(visit: Visit, account: Account, imported: Imported, onwards: str = "") -> Answer:
-    """Show what was imported. `onwards`: the next of the first steps."""
+    """Show the result of an import. `onwards`: the next of the first steps."""
     return visit.page(
         "welcome/imported.html", status=201, owner=account, imported=imported, made=made_things(imported),
         skipped=imported.skipped.tasks, lost=lost_things(imported), onwards=onwards,

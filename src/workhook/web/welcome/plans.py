@@ -1,5 +1,4 @@
-"""The preview of an import, and the visitor's choices in its form: the title, which columns are finished, and the
-logins of people."""
+"""The preview of an import and the choices in its form: title, finished columns, and logins of people."""
 
 from __future__ import annotations
 
@@ -14,52 +13,52 @@ from workhook.work.portability.imports.plan import Choices, ImportPlan, Lost, Pl
 
 COLUMNS_SHOWN, PEOPLE_SHOWN, FIELDS_SHOWN = 50, 30, 100
 PARTS_MAX = 256
-"""The most parts of the form: two for each shown column and person, and some more."""
+"""Maximum number of form parts: two for each shown column and person, plus some."""
 KEY_MAX_CHARS = 1_000
 
 LOST_LABELS: Mapping[str, str] = {
-    "project_description": text("The description of the project"),
-    "files": text("Contents of files"),
-    "cover_colors": text("Colours of covers"),
+    "project_description": text("Project description"),
+    "files": text("Contents of attachments"),
+    "cover_colors": text("Cover colors"),
     "votes": text("Votes"),
-    "item_details": text("Dates and people of checklist items"),
-    "start_dates": text("Dates when work starts"),
-    "history": text("Entries of the history"),
+    "item_details": text("Dates and assignees of checklist items"),
+    "start_dates": text("Start dates"),
+    "history": text("History entries"),
     "stickers": text("Stickers"),
     "followers": text("Followers"),
     "reactions": text("Reactions"),
     "milestones": text("Milestones"),
     "deep_subtasks": text("Subtasks of subtasks"),
-    "more_subtasks": text("Subtasks beyond 100 of a card"),
-    "dependencies": text("Dependencies on cards that are not in the file"),
-    "circular_dependencies": text("Dependencies that lead in a circle"),
-    "comments": text("Comments on cards that are not in the file"),
-    "checklists": text("Checklists of cards that are not in the file"),
+    "more_subtasks": text("Subtasks beyond 100 per card"),
+    "dependencies": text("Dependencies on cards not in the file"),
+    "circular_dependencies": text("Circular dependencies"),
+    "comments": text("Comments on cards not in the file"),
+    "checklists": text("Checklists of cards not in the file"),
 }
 """The labels of `imports.plan.SENTENCES`."""
 FIELD_LABELS: Mapping[str, str] = {
-    "title": text("the title"),
-    "description": text("the description"),
-    "column": text("the column"),
-    "assignee": text("who is assigned"),
-    "due": text("the deadline"),
+    "title": text("title"),
+    "description": text("description"),
+    "column": text("column"),
+    "assignee": text("assignee"),
+    "due": text("due date"),
     "labels": text("labels"),
-    "estimate": text("the estimate"),
-    "priority": text("the priority"),
-    "completed": text("whether the card is finished"),
-    "created": text("when the card was made"),
-    "parent": text("the card above"),
-    "blocked_by": text("what the card waits for"),
-    "id": text("what a line is known by"),
-    "field": text("a field of the card"),
-    "nothing": text("nothing, because no line has a value"),
+    "estimate": text("estimate"),
+    "priority": text("priority"),
+    "completed": text("finished or not"),
+    "created": text("creation date"),
+    "parent": text("parent card"),
+    "blocked_by": text("blocked by"),
+    "id": text("row ID"),
+    "field": text("custom field"),
+    "nothing": text("nothing (all values are empty)"),
 }
-"""The labels of what a field of a table becomes (`PlannedField`)."""
+"""The labels of the targets of table fields (`PlannedField`)."""
 
 
 class FormChoices(NamedTuple):
-    """The choices of the form. `columns`: the shown titles, of which those in `done` are finished. `logins`: of
-    members, by the names of people in the file; empty for none."""
+    """The choices of the form. `columns`: the shown titles; those in `done` are finished. `logins`: member logins by
+    the names of people in the file; empty for no member."""
 
     title: str
     columns: Sequence[str] = ()
@@ -86,7 +85,7 @@ class FormChoices(NamedTuple):
 
 
 class PersonOffer(NamedTuple):
-    """A person of the file. `login`: of the member that the visitor chose for them."""
+    """A person in the file. `login`: of the member chosen for them."""
 
     name: str
     known_as: str
@@ -94,8 +93,8 @@ class PersonOffer(NamedTuple):
 
 
 class ImportPreview(NamedTuple):
-    """What would be created, what exists already, and what would be lost. `project`: the full name of an earlier
-    import's project. `may_rename`: the visitor can choose the title. `is_new`: there is something to import."""
+    """What would be created, what already exists, and what would be lost. `project`: the full name of the project of an
+    earlier import. `may_rename`: the visitor can choose the title. `is_new`: there is something to import."""
 
     file_name: str
     title: str
@@ -134,7 +133,7 @@ class ImportPreview(NamedTuple):
 
 
 def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[PersonOffer]:
-    """Return the assigned people without a member, and those for whom the visitor chose one."""
+    """Return the assigned people without a member, and those matched by the visitor."""
     unmatched = {each.name for each in imported.unmatched if each.assigned}
     found = {}
     for member in (member for task in plan.tasks for member in task.members):
@@ -145,12 +144,12 @@ def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[
 
 
 def lost_things(imported: Imported) -> list[tuple[str, Lost]]:
-    """Return what has no place here, with its label."""
+    """Return what cannot be imported, with labels."""
     return [(gettext(LOST_LABELS[each.what]), each) for each in imported.lost]
 
 
 def made_things(imported: Imported) -> list[str]:
-    """List the numbers of what was imported."""
+    """Return the counts of imported items as texts."""
     made = imported.created
     return [
         ngettext("%(num)s card", "%(num)s cards", made.tasks) % {"num": made.tasks},

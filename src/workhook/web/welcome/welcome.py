@@ -1,4 +1,4 @@
-"""`/welcome`: three steps, each with an address of its own, each of which can be left out."""
+"""`/welcome`: three steps with their own addresses, each of which can be skipped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def names(visit: Visit) -> Answer:
 
 @places.post("/welcome", action="user.edit")
 async def save_names(visit: Visit) -> Answer:
-    """Keep the names and, where the visitor has none, a password."""
+    """Save the names and, if the visitor has none, a password."""
     organization, user = await _organization(visit), visit.actor.user
     faults: dict[str, str] = {}
     edit = WelcomeNames()
@@ -85,7 +85,7 @@ async def save_names(visit: Visit) -> Answer:
 
 @places.get("/welcome/project")
 async def project(visit: Visit) -> Answer:
-    """Ask what the first project is made of."""
+    """Show the forms for the first project."""
     return _project_page(visit, await _organization(visit))
 
 
@@ -96,7 +96,7 @@ async def _project_again(visit: Visit, form: PageForm) -> Answer:
 @places.post("/welcome/project", makes=True, action="project.create")
 @form_page(_project_again)
 async def create_project(visit: Visit) -> Answer:
-    """Make the first project."""
+    """Create the first project."""
     organization = await _organization(visit)
     template = visit.fields.get("template", "")
     create = visit.form(ProjectCreate, "title", organization=organization.login)
@@ -106,7 +106,7 @@ async def create_project(visit: Visit) -> Answer:
 
 @places.upload("/welcome/import", action="project.create")
 async def import_first(visit: Visit) -> Answer:
-    """Show what a file of another program makes, or make the first project of it."""
+    """Preview or run an import of the first project."""
     organization = await _organization(visit)
     result = await take_export(visit, organization)
     if result.imported is None:
@@ -118,7 +118,7 @@ async def import_first(visit: Visit) -> Answer:
 
 @places.get(WELCOME)
 async def webhook(visit: Visit) -> Answer:
-    """Let the visitor try a webhook, and show what arrives."""
+    """Let the visitor try a webhook and show the received requests."""
     organization = await _organization(visit)
     repository = await _project(visit, organization)
     receiver = None
@@ -160,12 +160,12 @@ async def _names_page(visit: Visit, organization: Account, faults: dict[str, str
 
 
 async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
-    """Return the hash of the first password of a visitor, if the form has one, and its errors."""
+    """Return the hash of the visitor's first password, if the form has one, and its errors."""
     password, user = visit.fields.get("password", ""), visit.actor.user
     if not password or await passwords.hash_of(visit.database, user.id) is not None:
         return None, []
     visit.require_recent("/welcome")
-    faults = [] if password == visit.fields.get("again") else [gettext("The passwords do not match.")]
+    faults = [] if password == visit.fields.get("again") else [gettext("The passwords don’t match.")]
     faults += passwords.faults_of(password, user)
     return None if faults else await passwords.new_hash(password, user), faults
 

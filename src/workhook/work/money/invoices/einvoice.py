@@ -114,7 +114,7 @@ def einvoice_of(
     items, rows, due, terms = invoice.every_item, invoice.tax_rows, invoice.days.due, invoice.payment_terms
     if credit is not None:
         # A credit note over a total has one line per rate.
-        words = f"{paper.say('Credit for invoice')} {invoice.invoice_number}"
+        words = f"{paper.say('Credit note for invoice')} {invoice.invoice_number}"
         whole = tuple(
             Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category)
             for each in credit.taxes
@@ -124,7 +124,7 @@ def einvoice_of(
     if faults := [*_party_faults(who, pays, repository), *_decimal_faults(items, rows, currency)]:
         raise Invalid(faults=faults)
     if due is None and not terms:
-        terms = paper.say("Credit note" if credit else "Payable on receipt")
+        terms = paper.say("Credit note" if credit else "Due on receipt")
     return EInvoice(
         kind="381" if credit else "380",
         number=credit.number if credit else invoice.invoice_number or "",

@@ -20,8 +20,8 @@ _GERMAN = {
     "Invoice": "Rechnung",
     "Draft invoice": "Rechnungsentwurf",
     "Credit note": "Rechnungskorrektur",
-    "Credit for invoice": "Korrektur zur Rechnung",
-    "Payable on receipt": "Zahlbar sofort",
+    "Credit note for invoice": "Korrektur zur Rechnung",
+    "Due on receipt": "Sofort zahlbar",
     "Exempt from tax": "Steuerfrei",
     "Reverse charge": "Steuerschuldnerschaft des Leistungsempfängers",
     "From": "Von",
@@ -37,20 +37,21 @@ _GERMAN = {
     "of": "von",
     "Total": "Gesamt",
     "Issued": "Ausgestellt",
-    "Date of service": "Leistungsdatum",
-    "Period of service": "Leistungszeitraum",
-    "Due": "Fällig",
+    "Service date": "Leistungsdatum",
+    "Service period": "Leistungszeitraum",
+    "Due date": "Fällig am",
+    "Amount due": "Offener Betrag",
     "Paid": "Bezahlt",
     "Credited": "Korrigiert",
     "Partially paid": "Teilweise bezahlt",
-    "To be given back": "Zu erstatten",
+    "To be refunded": "Zu erstatten",
     "Status": "Status",
     "Project": "Projekt",
     "Payment": "Zahlung",
     "Payment terms": "Zahlungsbedingungen",
     "Bank details": "Bankverbindung",
-    "Pay by app: scan this code": "Per App bezahlen: diesen Code scannen",
-    "VAT id": "USt-IdNr.",
+    "Scan to pay with your banking app": "Mit Ihrer Banking-App scannen und bezahlen",
+    "VAT ID": "USt-IdNr.",
     "Tax number": "Steuernummer",
     "Reason": "Grund",
     "DRAFT": "ENTWURF",
@@ -77,6 +78,10 @@ class Paper(msgspec.Struct, frozen=True):
 
     def quantity(self, value: Decimal) -> str:
         return self._in_style(f"{value.normalize():,f}")
+
+    def percent(self, value: Decimal) -> str:
+        """With a space before the sign in German only."""
+        return f"{self.quantity(value)}{' %' if self.language == 'de' else '%'}"
 
     def day(self, day: date) -> str:
         return f"{day:%d.%m.%Y}" if self.language == "de" else f"{day.day} {day:%b %Y}"

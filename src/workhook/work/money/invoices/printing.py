@@ -20,7 +20,7 @@ from workhook.work.money.invoices.schemas import Invoice
 
 _LABELS = {
     "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
-    "amount": "Amount", "total": "Total", "page": "Page", "of": "of", "code": "Pay by app: scan this code",
+    "amount": "Amount", "total": "Total", "page": "Page", "of": "of", "code": "Scan to pay with your banking app",
 }  # fmt: skip
 """The fixed texts of the template, by their keys in it."""
 _STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
@@ -79,7 +79,7 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
     sums = [(paper.say("Subtotal"), paper.money(nets, currency))]
     if nets != amount:
         words, percent = paper.say("Discount"), invoice.discount_millionths
-        words = words if percent is None else f"{words} {paper.quantity(percent_of(percent))} %"
+        words = words if percent is None else f"{words} {paper.percent(percent_of(percent))}"
         sums.append((words, paper.money(amount - nets, currency)))
     if invoice.tax_millionths is not None or any(each.millionths or _is_reversed(each) for each in invoice.tax_rows):
         sums += tax_lines(paper, invoice.tax_rows, currency, nets)
@@ -108,7 +108,7 @@ def printed_credit(invoice: Invoice, repository: Repository, credit: Credit) -> 
     paper, currency = Paper(invoice.language), invoice.currency
     items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
-    whole = Item(f"{paper.say('Credit for invoice')} {invoice.invoice_number}", Decimal(1), amount)
+    whole = Item(f"{paper.say('Credit note for invoice')} {invoice.invoice_number}", Decimal(1), amount)
     rate = _shown_rate(invoice, taxes)
     return _page_of(
         paper,
@@ -161,7 +161,7 @@ def _page_of(
 
 def _with_facts(paper: Paper, text: str, party: Party) -> str:
     """Return the name and address, followed by the country, tax numbers and e-mail address."""
-    vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
+    vat_id = f"{paper.say('VAT ID')} {party.vat_id}" if party.vat_id else None
     number = party.tax_number if isinstance(party, Seller) else None
     tax_number = f"{paper.say('Tax number')} {number}" if number else None
     return "\n".join(each for each in (text, party.country, vat_id, tax_number, party.email) if each)
@@ -237,17 +237,17 @@ def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int
     """Return a line for each tax rate, with its base unless that equals the subtotal above."""
     lines = []
     for each in rows:
-        words = f"{paper.say('Tax')} {paper.quantity(percent_of(each.millionths))} %"
+        words = f"{paper.say('Tax')} {paper.percent(percent_of(each.millionths))}"
         of = f" {paper.say('of')} {paper.money(each.base, currency)}" if len(rows) > 1 or each.base != subtotal else ""
         lines.append((words + of, paper.money(each.tax, currency)))
     return lines
 
 
 def _facts(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
-    days = zip(("Issued", "Due", "Paid"), invoice.days, strict=True)
+    days = zip(("Issued", "Due date", "Paid"), invoice.days, strict=True)
     facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
     if (service := invoice.service_days) is not None:
-        words = "Date of service" if service[0] == service[1] else "Period of service"
+        words = "Service date" if service[0] == service[1] else "Service period"
         facts.append((paper.say(words), paper.days(service)))
     if status := _STATUSES.get(invoice.status):
         facts.append((paper.say("Status"), paper.say(status)))
@@ -258,9 +258,9 @@ def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
     """Return the lines below the total, once something has been paid or credited."""
     if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
         return []
-    rows = [("Paid", books.paid), ("Credited", books.credited), ("To be given back", books.to_refund)]
+    rows = [("Paid", books.paid), ("Credited", books.credited), ("To be refunded", books.to_refund)]
     shown = [(paper.say(name), paper.money(minor, invoice.currency)) for name, minor in rows if minor]
-    return [*shown, (paper.say("Due"), paper.money(books.due, invoice.currency))]
+    return [*shown, (paper.say("Amount due"), paper.money(books.due, invoice.currency))]
 
 
 def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
@@ -272,7 +272,7 @@ def _rate_words(paper: Paper, item: Item, rate: TaxRate) -> str:
     millionths, category = item.rate.otherwise(rate)
     if category in _CATEGORIES:
         return paper.say(_CATEGORIES[category])
-    return f"{paper.say('Tax')} {paper.quantity(percent_of(millionths))} %"
+    return f"{paper.say('Tax')} {paper.percent(percent_of(millionths))}"
 
 
 def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
